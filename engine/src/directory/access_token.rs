@@ -17,7 +17,7 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{AdminChange, Moment, ShardState};
+use crate::shard::{Moment, ShardState, StateChange};
 
 /// What an access token may do. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,7 +192,7 @@ impl AccessTokenCommand {
 
     /// Says what it changes.
     /// Errors: no such company, app, member or token, the id or text is in use, too many tokens.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Grant(new) => grant(change, new),
@@ -207,13 +207,8 @@ impl NewAccessToken {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewAccessToken) -> Result<(), Rejection> {
-    change.effects.push(Effect::AccessToken(Box::new(make(
-        change.state,
-        change.moment,
-        new,
-        new.scope,
-    )?)));
+fn create(change: &mut StateChange<'_>, new: &NewAccessToken) -> Result<(), Rejection> {
+    change.push(Effect::AccessToken(Box::new(make(change.state, change.moment, new, new.scope)?)));
     Ok(())
 }
 
@@ -241,7 +236,7 @@ pub(crate) fn make(
     })
 }
 
-fn grant(change: &mut AdminChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
+fn grant(change: &mut StateChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
     let token = make(change.state, change.moment, &new.token, new.token.scope)?;
     let app = new.app.map(|id| find_any_app(change.state, id)).transpose()?.map(|app| app.slot);
     let member =
@@ -253,7 +248,7 @@ fn grant(change: &mut AdminChange<'_>, new: &NewTokenGrant) -> Result<(), Reject
 
 /// Revokes a token of a company. Errors: no such token, or it is revoked.
 fn revoke_by_id(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AccessTokenId),
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
@@ -267,20 +262,20 @@ fn revoke_by_id(
 }
 
 /// Revokes a token.
-pub(crate) fn revoke(change: &mut AdminChange<'_>, token: &AccessToken) {
+pub(crate) fn revoke(change: &mut StateChange<'_>, token: &AccessToken) {
     assert!(!token.is_revoked, "a token is revoked once");
     let token = AccessToken { is_revoked: true, ..token.clone() };
-    change.effects.push(Effect::AccessToken(Box::new(token)));
+    change.push(Effect::AccessToken(Box::new(token)));
 }
 
 /// Adds a token with what it is given for. Errors: `TooManyTokens`.
 pub(crate) fn push_granted(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     token: AccessToken,
     grant: TokenGrant,
 ) -> Result<(), Rejection> {
     make_room(change, &grant)?;
-    change.effects.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
+    change.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
     Ok(())
 }
 
@@ -289,7 +284,7 @@ pub(crate) fn push_granted(
 /// nobody who may only sign in takes any from other people.
 /// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
 fn make_room(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     &TokenGrant { app, member, origin, .. }: &TokenGrant,
 ) -> Result<(), Rejection> {
     let identity = change.state.identity();

@@ -13,7 +13,7 @@ use crate::domain::business_date::Interval;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AllowanceId, CardSlot, CompanyId, Timestamp};
 use crate::domain::money::Minor;
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 /// What is asked about allowances.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl AllowanceCommand {
 
     /// Says what it changes.
     /// Errors: no such company or allowance, limits out of bounds, a window that ends before it starts.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         let Self::Update(company, id, changes) = self;
         update_allowance(change, find_allowance(change.state, *company, *id)?, changes)
     }
@@ -75,7 +75,7 @@ fn find_allowance(
 }
 
 fn update_allowance(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     slot: CardSlot,
     changes: &AllowanceChanges,
 ) -> Result<(), Rejection> {
@@ -108,7 +108,7 @@ fn update_allowance(
         usage.period_started_on = today;
     }
     if terms != record.terms {
-        change.effects.push(Effect::AllowanceTerms(slot, Box::new(terms)));
+        change.push(Effect::AllowanceTerms(slot, Box::new(terms)));
     }
     push_usage_if_changed(change, slot, usage);
     Ok(())

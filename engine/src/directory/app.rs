@@ -22,7 +22,7 @@ use crate::directory::access_token::AccessScope;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
 use crate::domain::text::LineText;
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 /// An app. Source: RFC 6749, 2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,7 +198,7 @@ impl AppCommand {
 
     /// Says what it changes.
     /// Errors: no such company or app, the app is another than was approved, too many codes.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -209,7 +209,7 @@ impl AppCommand {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewApp) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewApp) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let apps = &change.state.directory().apps;
     if apps.find(new.id.0).is_some() {
@@ -234,7 +234,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewApp) -> Result<(), Rejection> {
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
     changes: &AppChanges,
 ) -> Result<(), Rejection> {
@@ -262,7 +262,7 @@ fn update(
 /// Approves what an app asks for, with the profile that waits.
 /// Errors: `AppChanged` where it is another than the operator has seen.
 fn approve(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
     approval: &AppApproval,
 ) -> Result<(), Rejection> {
@@ -281,7 +281,7 @@ fn approve(
 
 /// Takes an app away, with its tokens and webhook endpoints.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
 ) -> Result<(), Rejection> {
     let known = find_app(change.state, company, id)?;
@@ -295,7 +295,7 @@ fn delete(
 /// Takes back what opens a company's data to an app, whoever registered that.
 /// Errors: so many codes are on their way that they do not fit one record.
 fn revoke_tokens_of_company(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (id, company): (AppId, CompanyId),
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
@@ -308,7 +308,7 @@ fn revoke_tokens_of_company(
 
 /// Revokes an app's tokens for the companies that are meant.
 fn revoke_tokens(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     app: AppSlot,
     is_meant: impl Fn(CompanySlot) -> bool,
 ) {

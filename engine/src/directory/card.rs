@@ -34,7 +34,7 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{AdminChange, Moment, ShardState};
+use crate::shard::{Moment, ShardState, StateChange};
 
 /// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.
 const CARD_BYTES: usize = 1_024;
@@ -165,7 +165,7 @@ impl CardCommand {
     /// Says what it changes.
     /// Errors: no such company, card, member or dimension; an id or number in use; a state that the card
     /// cannot take.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         let find = |company: &CompanyId, id: &CardId| find_card(change.state, *company, *id);
         match self {
             Self::Issue(new) => issue_card(change, new),
@@ -198,14 +198,9 @@ pub(crate) fn find_card(
     slot.filter(|slot| state.cards.head(*slot).company == company).ok_or(Rejection::CardNotFound)
 }
 
-pub(crate) fn issue_card(change: &mut AdminChange<'_>, new: &NewCard) -> Result<(), Rejection> {
+pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<(), Rejection> {
     let slot = CardSlot::next_after(change.state.cards.len()).ok_or(Rejection::Full)?;
-    change.effects.push(Effect::CardIssued(Box::new(issued_card(
-        change.state,
-        change.moment,
-        new,
-        slot,
-    )?)));
+    change.push(Effect::CardIssued(Box::new(issued_card(change.state, change.moment, new, slot)?)));
     Ok(())
 }
 
@@ -278,7 +273,7 @@ fn record_of_new_card(new: &NewCard, account: AccountSlot, today: BusinessDate) 
 
 /// Makes cards at consecutive slots. Errors: one of them cannot be made, or they are too many.
 pub(super) fn issue_cards(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     cards: &[NewCard],
 ) -> Result<(), Rejection> {
     if cards.len() > limits::CARDS_AT_ONCE_MAX {
@@ -290,7 +285,7 @@ pub(super) fn issue_cards(
         let slot = CardSlot::next_after(change.state.cards.len() + place).ok_or(Rejection::Full)?;
         let card = issued_card(change.state, change.moment, new, slot)?;
         bytes += bytes_of(&card);
-        change.effects.push(Effect::CardIssued(Box::new(card)));
+        change.push(Effect::CardIssued(Box::new(card)));
     }
     if bytes > limits::CARDS_AT_ONCE_BYTES_MAX {
         return Err(Rejection::CardsTooLong);
@@ -345,7 +340,7 @@ fn address_bytes(address: &Address) -> usize {
 }
 
 fn update_card(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     slot: CardSlot,
     changes: &CardChanges,
 ) -> Result<(), Rejection> {
@@ -360,14 +355,14 @@ fn update_card(
         profile.billing_address.clone_from(address);
         let company = &change.state.company(profile.company).company;
         let address = address.as_ref().unwrap_or(&company.billing_address);
-        change.effects.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
+        change.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
     }
     if let Some(wanted) = changes.state {
         let usage = usage_in_state(change.state, change.moment, &profile, wanted)?;
         push_usage_if_changed(change, slot, usage);
     }
     if profile != known {
-        change.effects.push(Effect::CardProfile(Box::new(profile)));
+        change.push(Effect::CardProfile(Box::new(profile)));
     }
     Ok(())
 }
@@ -421,7 +416,7 @@ fn usage_in_state(
     Ok(usage)
 }
 
-pub(crate) fn terminate_card(change: &mut AdminChange<'_>, slot: CardSlot) {
+pub(crate) fn terminate_card(change: &mut StateChange<'_>, slot: CardSlot) {
     let mut usage = change.state.card(slot).usage;
     usage.state = CardState::Terminated;
     usage.suspension = SuspensionReason::None;
@@ -430,25 +425,25 @@ pub(crate) fn terminate_card(change: &mut AdminChange<'_>, slot: CardSlot) {
 
 /// A new PIN also clears wrong tries.
 fn set_pin(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     slot: CardSlot,
     pin: PinVerifier,
 ) -> Result<(), Rejection> {
     if change.state.card(slot).usage.state == CardState::Terminated {
         return Err(Rejection::CardTerminated);
     }
-    change.effects.push(Effect::CardPin(slot, pin));
+    change.push(Effect::CardPin(slot, pin));
     let usage = CardUsage { pin_failures: 0, ..change.state.card(slot).usage };
     push_usage_if_changed(change, slot, usage);
     Ok(())
 }
 
 pub(super) fn push_usage_if_changed(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     slot: CardSlot,
     usage: CardUsage,
 ) {
     if usage != change.state.card(slot).usage {
-        change.effects.push(Effect::CardUsage(slot, usage));
+        change.push(Effect::CardUsage(slot, usage));
     }
 }

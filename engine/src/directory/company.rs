@@ -25,7 +25,7 @@ use crate::domain::text::LineText;
 use crate::domain::transaction::{
     BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
-use crate::shard::{AdminChange, Moment, ShardState};
+use crate::shard::{Moment, ShardState, StateChange};
 use chrono_tz::Tz;
 
 /// What is asked about companies.
@@ -152,7 +152,7 @@ impl CompanyCommand {
 
     /// Says what it changes.
     /// Errors: no such company, an id in use, an amount out of bounds.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(id, changes) => update(change, *id, changes),
@@ -169,7 +169,7 @@ pub(super) fn account_of(state: &ShardState, company: CompanySlot) -> Option<Acc
     accounts.find(|account| account.company == company).map(|account| account.slot)
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewCompany) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewCompany) -> Result<(), Rejection> {
     if change.state.company_by_id.contains_key(&new.id)
         || change.state.account_by_id.contains_key(&new.account.id)
     {
@@ -177,7 +177,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewCompany) -> Result<(), Rejectio
     }
     let company = CompanySlot::next_after(change.state.companies.len()).ok_or(Rejection::Full)?;
     let account = AccountSlot::next_after(change.state.accounts.len()).ok_or(Rejection::Full)?;
-    change.effects.push(Effect::Company(Box::new(Company {
+    change.push(Effect::Company(Box::new(Company {
         slot: company,
         id: new.id,
         name: new.name.to_string(),
@@ -192,7 +192,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewCompany) -> Result<(), Rejectio
         state: CompanyState::Active,
         created_at: change.moment.at,
     })));
-    change.effects.push(Effect::Account(Box::new(Account {
+    change.push(Effect::Account(Box::new(Account {
         slot: account,
         id: new.account.id,
         company,
@@ -208,7 +208,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewCompany) -> Result<(), Rejectio
 
 /// The opening balance: a settled bank transfer, and statement line 1.
 fn open_balance(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     new: &NewCompany,
     (company, account): (CompanySlot, AccountSlot),
 ) -> Result<(), Rejection> {
@@ -228,8 +228,8 @@ fn open_balance(
     let record = opening_record(change.moment, new, seq, (company, account));
     let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
     let made = NewTransaction { balances: Some(balances), ..NewTransaction::of(record, progress) };
-    change.effects.push(Effect::Transaction(Box::new(made)));
-    change.effects.push(Effect::Posting(Posting {
+    change.push(Effect::Transaction(Box::new(made)));
+    change.push(Effect::Posting(Posting {
         account,
         transaction: seq,
         from: Book::Bank,
@@ -237,7 +237,7 @@ fn open_balance(
         amount,
     }));
     let line = change.state.last_line.next();
-    change.effects.push(Effect::StatementLine(Box::new(opening_line(
+    change.push(Effect::StatementLine(Box::new(opening_line(
         change.moment,
         new,
         account,
@@ -304,7 +304,7 @@ fn opening_line(
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     id: CompanyId,
     changes: &CompanyChanges,
 ) -> Result<(), Rejection> {
@@ -320,7 +320,7 @@ fn update(
     replace(&mut company.shipping_address, &changes.shipping_address);
     replace(&mut company.state, &changes.state);
     if company != *known {
-        change.effects.push(Effect::Company(company));
+        change.push(Effect::Company(company));
     }
     for entry in change.state.accounts.iter().filter(|entry| entry.account.company == slot) {
         let mut account = entry.account.clone();
@@ -330,13 +330,13 @@ fn update(
             return Err(Rejection::OutOfBounds);
         }
         if account != entry.account {
-            change.effects.push(Effect::Account(account));
+            change.push(Effect::Account(account));
         }
     }
     if let Some(sso) = &changes.sso
         && change.state.single_sign_on.get(&slot) != sso.as_ref()
     {
-        change.effects.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
+        change.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits::{DIMENSION_CHILDREN_MAX, DIMENSION_LEVELS_MAX};
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 /// An accounting dimension. Source: spec "Category, department, label, location".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,7 +147,7 @@ impl DimensionCommand {
     }
 
     /// Says what it changes.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(named, changes) => update(change, named, changes),
@@ -180,7 +180,7 @@ fn of_dimension(
 /// What is to become of each dimension of an object: it stays, is cleared, or is set.
 pub(crate) type DimensionTags = [Option<Option<DimensionId>>; 4];
 
-fn create(change: &mut AdminChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     if change.state.directory().dimensions.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
@@ -206,7 +206,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewDimension) -> Result<(), Reject
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     named: &NamedDimension,
     changes: &DimensionChanges,
 ) -> Result<(), Rejection> {
@@ -231,7 +231,7 @@ fn update(
 }
 
 /// Leaves a tombstone, and lifts the children to the grandparent in the same record.
-fn delete(change: &mut AdminChange<'_>, named: &NamedDimension) -> Result<(), Rejection> {
+fn delete(change: &mut StateChange<'_>, named: &NamedDimension) -> Result<(), Rejection> {
     let dimension = find_named(change.state, named)?;
     let count = children_of(change.state, dimension.slot).count();
     if let Some(grandparent) = dimension.parent {

@@ -25,7 +25,7 @@ use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 /// What a member may do. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,7 +222,7 @@ impl MemberCommand {
 
     /// Says what it changes.
     /// Errors: no such company, member or dimension, an address, code or id that is taken, the last administrator.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -231,7 +231,7 @@ impl MemberCommand {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewMember) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let members = &change.state.directory().members;
     if members.find(new.id.0).is_some() {
@@ -272,7 +272,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewMember) -> Result<(), Rejection
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, MemberId),
     changes: &MemberChanges,
 ) -> Result<(), Rejection> {
@@ -313,7 +313,7 @@ fn update(
 
 /// Removes a member from lists; a second time changes nothing.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, MemberId),
 ) -> Result<(), Rejection> {
     let known = find_member(change.state, find_company(change.state, company)?, id)?;
@@ -327,7 +327,7 @@ fn delete(
 }
 
 /// Puts a member in the place of the one known, with what follows.
-fn put_member(change: &mut AdminChange<'_>, mut member: Member) -> Result<(), Rejection> {
+fn put_member(change: &mut StateChange<'_>, mut member: Member) -> Result<(), Rejection> {
     let known = change.state.directory().members.get(member.slot);
     assert!(known.id == member.id && known.email == member.email, "a member keeps id and address");
     if member.state != MemberState::Active {
@@ -354,7 +354,7 @@ fn put_member(change: &mut AdminChange<'_>, mut member: Member) -> Result<(), Re
 }
 
 /// What ends when a member leaves.
-fn leave(change: &mut AdminChange<'_>, member: &Member) {
+fn leave(change: &mut StateChange<'_>, member: &Member) {
     for card in change.state.cards().held_by(member.slot) {
         terminate_card(change, card);
     }
@@ -365,7 +365,7 @@ fn leave(change: &mut AdminChange<'_>, member: &Member) {
 
 /// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
 /// only where the user takes part nowhere else: any company may add any address and let it go again.
-fn shut_out(change: &mut AdminChange<'_>, member: &Member) {
+fn shut_out(change: &mut StateChange<'_>, member: &Member) {
     let identity = change.state.identity();
     let takes_part_elsewhere = others_of_address(change.state, member).any(Member::takes_part);
     if let Some(user) = find_user_by_email(change.state, &member.email)
@@ -383,7 +383,7 @@ fn shut_out(change: &mut AdminChange<'_>, member: &Member) {
 
 /// Takes away what opens an account once the last member with its address is deleted: whoever has
 /// the address next is invited, and the one before does not get in.
-fn free_address(change: &mut AdminChange<'_>, member: &Member) {
+fn free_address(change: &mut StateChange<'_>, member: &Member) {
     let is_last = others_of_address(change.state, member).next().is_none();
     if let Some(user) = find_user_by_email(change.state, &member.email).filter(|_| is_last) {
         close_account(change, user);
@@ -400,7 +400,7 @@ fn others_of_address<'a>(
 }
 
 /// Ends codes and revokes tokens of a member that allow what its new role may not.
-fn narrow(change: &mut AdminChange<'_>, (member, role): (MemberSlot, MemberRole)) {
+fn narrow(change: &mut StateChange<'_>, (member, role): (MemberSlot, MemberRole)) {
     let codes = change.state.identity().tickets.open_codes_of_member(member, change.moment.at);
     let is_beyond =
         |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
@@ -431,7 +431,7 @@ fn check_external_id(
 
 /// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
 /// passphrase was goes too.
-fn unshare_with(change: &mut AdminChange<'_>, member: &Member) {
+fn unshare_with(change: &mut StateChange<'_>, member: &Member) {
     let sent_to = (member.company, email_key(&member.email));
     for known in change.state.directory().shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to) {
         change.put(gone(known));

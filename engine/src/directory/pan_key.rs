@@ -13,7 +13,7 @@ use crate::domain::card::SealedPan;
 use crate::domain::ids::CardId;
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
 use crate::limits;
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 const _: () = assert!(
     limits::RESEALED_CARDS_MAX * (limits::SEALED_PAN_BYTES_MAX + 32) < limits::RECORD_BYTES_MAX
@@ -53,7 +53,7 @@ impl PanKeyCommand {
 
     /// Says what it changes.
     /// Errors: an outdated or unknown generation, more cards than one record takes.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Rotate(newest) => rotate(change, *newest),
             Self::Reseal(cards) => reseal(change, cards),
@@ -64,33 +64,33 @@ impl PanKeyCommand {
 
 /// Tells of a new generation; of the newest again: nothing changes.
 /// Errors: there is a newer one.
-fn rotate(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+fn rotate(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
     let known = change.state.pan_generations;
     if newest < known.newest {
         return Err(Rejection::PanKeyOutdated);
     }
     if newest > known.newest {
-        change.effects.push(Effect::PanGenerations(PanGenerations { newest, ..known }));
+        change.push(Effect::PanGenerations(PanGenerations { newest, ..known }));
     }
     Ok(())
 }
 
 /// Lets go of all generations before the newest.
 /// Errors: it is not the newest.
-fn forget(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+fn forget(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
     let known = change.state.pan_generations;
     if newest != known.newest {
         return Err(Rejection::PanKeyUnknown);
     }
     if known.oldest < newest {
-        change.effects.push(Effect::PanGenerations(PanGenerations { oldest: newest, newest }));
+        change.push(Effect::PanGenerations(PanGenerations { oldest: newest, newest }));
     }
     Ok(())
 }
 
 /// Seals numbers anew. A card that is not there is passed over: a restored directory may know fewer.
 /// Errors: one is not under the newest generation, or they are more than one record takes.
-fn reseal(change: &mut AdminChange<'_>, cards: &[ResealedCard]) -> Result<(), Rejection> {
+fn reseal(change: &mut StateChange<'_>, cards: &[ResealedCard]) -> Result<(), Rejection> {
     let is_long = |card: &ResealedCard| card.sealed_pan.0.len() > limits::SEALED_PAN_BYTES_MAX;
     if cards.len() > limits::RESEALED_CARDS_MAX || cards.iter().any(is_long) {
         return Err(Rejection::TooMuchAtOnce);

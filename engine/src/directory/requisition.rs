@@ -25,7 +25,7 @@ use crate::domain::ids::{
 use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 /// How far a requisition has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -201,7 +201,7 @@ impl RequisitionCommand {
     }
 
     /// Says what it changes.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -218,7 +218,7 @@ impl RequisitionChanges {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewRequisition) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewRequisition) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let requisitions = &change.state.directory().requisitions;
     if requisitions.find(new.id.0).is_some() {
@@ -251,7 +251,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewRequisition) -> Result<(), Reje
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, RequisitionId),
     changes: &RequisitionChanges,
 ) -> Result<(), Rejection> {
@@ -281,7 +281,7 @@ fn update(
 
 /// Takes a requisition back.
 fn cancel(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, RequisitionId),
 ) -> Result<(), Rejection> {
     let known = find_requisition(change.state, company, id)?;
@@ -291,7 +291,7 @@ fn cancel(
 }
 
 /// Denies what a member who leaves still asks for.
-pub(crate) fn deny_pending(change: &mut AdminChange<'_>, member: MemberSlot) {
+pub(crate) fn deny_pending(change: &mut StateChange<'_>, member: MemberSlot) {
     for known in
         change.state.directory().requisitions.under(&Requisition::PENDING_OF_MEMBER, &member)
     {
@@ -299,13 +299,13 @@ pub(crate) fn deny_pending(change: &mut AdminChange<'_>, member: MemberSlot) {
     }
 }
 
-fn close(change: &mut AdminChange<'_>, known: &Requisition, status: RequisitionStatus) {
+fn close(change: &mut StateChange<'_>, known: &Requisition, status: RequisitionStatus) {
     assert!(known.status == RequisitionStatus::Pending, "what was decided changes no more");
     change.put(Requisition { status, ..known.clone() });
 }
 
 fn review_requisition(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, requisition): (CompanyId, &mut Requisition),
     review: &Review,
 ) -> Result<(), Rejection> {

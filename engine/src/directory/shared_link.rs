@@ -20,7 +20,7 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 /// Who was sent a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,7 +166,7 @@ impl SharedLinkCommand {
 
     /// Says what it changes.
     /// Errors: no such company, card or link, the card is terminated or has too many links.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, *company, *id, changes),
@@ -177,7 +177,7 @@ impl SharedLinkCommand {
 }
 
 /// Shares a card. Errors: no such card, it is terminated, or it has too many links.
-fn create(change: &mut AdminChange<'_>, new: &NewSharedLink) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let card = find_card(change.state, new.company, new.card)?;
     let links = &change.state.directory().shared_links;
@@ -209,7 +209,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
 
 /// Changes a link. Errors: no such link.
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     company: CompanyId,
     id: SharedLinkId,
     changes: &SharedLinkChanges,
@@ -227,7 +227,7 @@ fn update(
 
 /// Takes a link away; its card stays as it is. Errors: no such link.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     company: CompanyId,
     id: SharedLinkId,
 ) -> Result<(), Rejection> {
@@ -238,7 +238,7 @@ fn delete(
 
 /// Notes that somebody looked at a card by a link, no more than once a minute: who has a link may look
 /// as often as they like. Errors: no such link.
-fn view(change: &mut AdminChange<'_>, id: SharedLinkId) -> Result<(), Rejection> {
+fn view(change: &mut StateChange<'_>, id: SharedLinkId) -> Result<(), Rejection> {
     let known = change.state.directory().shared_links.find(id.0).filter(|link| !link.is_deleted);
     let known = known.ok_or(Rejection::SharedLinkNotFound)?;
     if known

@@ -7,7 +7,7 @@ use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, TransactionId};
 use crate::domain::transaction_tags::TagChanges;
-use crate::shard::AdminChange;
+use crate::shard::StateChange;
 
 /// What is asked about what stands beside transactions.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl TransactionCommand {
 
     /// Says what it changes; what the change does not speak of stays.
     /// Errors: no such company, transaction or dimension.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         let Self::Tag(company, id, changes) = self;
         let company = find_company(change.state, *company)?;
         let seq = change.moment.ids.open_transaction_id(*id);
@@ -35,7 +35,7 @@ impl TransactionCommand {
         let seq = seq.ok_or(Rejection::TransactionNotFound)?;
         check_dimensions(change.state, company, &changes.dimensions.map(Option::flatten))?;
         if *changes != TagChanges::default() {
-            change.effects.push(Effect::TransactionTags(seq, Box::new(changes.clone())));
+            change.push(Effect::TransactionTags(seq, Box::new(changes.clone())));
         }
         Ok(())
     }

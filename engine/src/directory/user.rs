@@ -23,7 +23,7 @@ use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, TicketId, Timestamp, UserId, UserSlot};
 use crate::domain::text::LineText;
-use crate::shard::{AdminChange, Moment, ShardState};
+use crate::shard::{Moment, ShardState, StateChange};
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -279,7 +279,7 @@ impl UserCommand {
 
     /// Says what it changes.
     /// Errors: no such user, an address or id that is taken, a session or link that is spent.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(id, changes) => update(change, *id, changes),
@@ -295,7 +295,7 @@ impl UserCommand {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewUser) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> {
     let users = &change.state.directory().users;
     if users.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
@@ -321,7 +321,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewUser) -> Result<(), Rejection> 
 /// Lets a new member sign in: makes a user where none has the address, and issues a link where the
 /// user has no password.
 pub(crate) fn invite(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     invite: &NewInvite,
     (email, first_name, last_name): (&str, &str, &str),
 ) -> Result<(), Rejection> {
@@ -375,7 +375,7 @@ fn check_session(
 /// Changes a user. Errors: `TicketSpent` where the session it is done in is not open any more; a
 /// company of a developer is not there.
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     id: UserId,
     changes: &UserChanges,
 ) -> Result<(), Rejection> {
@@ -406,7 +406,7 @@ fn update(
 
 /// Uses up a step of the clock. Errors: `StepUsed` where it or a later one was, or where no one-time
 /// passwords are asked for any more.
-fn use_totp_step(change: &mut AdminChange<'_>, id: UserId, step: u64) -> Result<(), Rejection> {
+fn use_totp_step(change: &mut StateChange<'_>, id: UserId, step: u64) -> Result<(), Rejection> {
     let known = find_user(change.state, id)?;
     let totp = known.totp.as_ref().filter(|totp| step > totp.last_step);
     let totp = totp.ok_or(Rejection::StepUsed)?;
@@ -417,7 +417,7 @@ fn use_totp_step(change: &mut AdminChange<'_>, id: UserId, step: u64) -> Result<
 
 /// Sets a password by a link, which opens nothing afterwards. Errors: `TicketSpent`.
 fn set_password_by_link(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     used: &PasswordLinkUse,
 ) -> Result<(), Rejection> {
     let ticket = change.state.identity().tickets.get(&used.digest);
@@ -436,7 +436,7 @@ fn set_password_by_link(
 
 /// Takes away all that opens an account that is nobody's any more. Its sessions end with the last
 /// member of its address.
-pub(crate) fn close_account(change: &mut AdminChange<'_>, known: &User) {
+pub(crate) fn close_account(change: &mut StateChange<'_>, known: &User) {
     let closed = User {
         password_hash: None,
         totp: None,
@@ -454,7 +454,7 @@ pub(crate) fn close_account(change: &mut AdminChange<'_>, known: &User) {
 /// links, codes, and tokens that were given for a password.
 /// Errors: `TooMuchAtOnce` where somebody is a member of more than fits one record.
 fn end_ways_in(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     user: &User,
     kept: Option<&[u8; 32]>,
 ) -> Result<(), Rejection> {
@@ -474,7 +474,7 @@ fn end_ways_in(
 
 /// Ends a user's tickets of a kind, but for one.
 fn end_open(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (user, kind): (UserSlot, TicketKind),
     kept: Option<&[u8; 32]>,
 ) {

@@ -20,7 +20,7 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{AdminChange, ShardState};
+use crate::shard::{ShardState, StateChange};
 
 /// Who or what put an end to deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,7 +188,7 @@ impl WebhookEndpointCommand {
 
     /// Says what it changes.
     /// Errors: no such company, app or endpoint, the id is in use, or the company has too many.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -199,7 +199,7 @@ impl WebhookEndpointCommand {
 
 /// Makes an endpoint, enabled.
 /// Errors: no such company or app, the id is in use, or the company has too many.
-fn create(change: &mut AdminChange<'_>, new: &NewWebhookEndpoint) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let app = new.app.map(|app| find_app(change.state, new.company, app)).transpose()?;
     let endpoints = &change.state.directory().webhook_endpoints;
@@ -229,7 +229,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewWebhookEndpoint) -> Result<(), 
 
 /// Changes an endpoint. Errors: no such endpoint.
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
     changes: &WebhookEndpointChanges,
 ) -> Result<(), Rejection> {
@@ -268,7 +268,7 @@ fn next_state(known: &WebhookEndpoint, changes: &WebhookEndpointChanges) -> Endp
 
 /// Takes an endpoint away. Errors: no such endpoint.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
 ) -> Result<(), Rejection> {
     let known = find_endpoint(change.state, company, id)?;
@@ -277,7 +277,7 @@ fn delete(
 }
 
 /// Takes away the endpoints of an app that goes.
-pub(crate) fn delete_endpoints_of(change: &mut AdminChange<'_>, app: AppSlot) {
+pub(crate) fn delete_endpoints_of(change: &mut StateChange<'_>, app: AppSlot) {
     let endpoints =
         change.state.directory().webhook_endpoints.under(&WebhookEndpoint::OF_APP, &app);
     change.effects.extend(endpoints.map(|known| Effect::row(gone(known))));

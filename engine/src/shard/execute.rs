@@ -1,12 +1,12 @@
 //! Turns a command into effects and a reply. Reads the state, changes nothing.
 
-use super::admin_change::AdminChange;
 use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::execute_keyed::execute_keyed;
 use super::execute_network::execute_network;
 use super::execute_tick::execute_timer;
 use super::state::ShardState;
+use super::state_change::StateChange;
 use super::timers::Timer;
 use crate::command::effect::Effect;
 use crate::command::reply::{Rejection, Reply};
@@ -31,10 +31,10 @@ pub fn execute(
     effects: &mut Vec<Effect>,
 ) -> Reply {
     debug_assert!(effects.is_empty());
-    let mut change = AdminChange { state, moment, effects };
+    let mut change = StateChange { state, moment, effects };
     let done = match command {
         Command::Network(request) => {
-            return Reply::Network(execute_network(state, moment, request, change.effects));
+            return Reply::Network(execute_network(&mut change, request));
         }
         Command::Tick => return Reply::Ticked,
         Command::Admin(command) => execute_admin(&mut change, command),
@@ -45,7 +45,7 @@ pub fn execute(
 }
 
 /// A change, with who made it.
-fn execute_noted(change: &mut AdminChange<'_>, command: &NotedCommand) -> Result<(), Rejection> {
+fn execute_noted(change: &mut StateChange<'_>, command: &NotedCommand) -> Result<(), Rejection> {
     execute_admin(change, &command.change)?;
     audit(change, &command.note, &command.change);
     Ok(())
@@ -77,7 +77,7 @@ impl ShardState {
 
     /// What a due timer changes.
     pub fn execute_timer(&self, moment: &Moment<'_>, timer: Timer, effects: &mut Vec<Effect>) {
-        execute_timer(self, moment, timer, effects);
+        execute_timer(&mut StateChange { state: self, moment, effects }, timer);
         assert!(!effects.is_empty(), "a due timer changes something, or it would stay due");
     }
 }

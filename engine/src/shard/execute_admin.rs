@@ -1,13 +1,13 @@
 //! Admin changes: each resource says what its commands change.
 
-use super::admin_change::AdminChange;
+use super::state_change::StateChange;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::user::check_password;
 
 pub(super) fn execute_admin(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     command: &AdminCommand,
 ) -> Result<(), Rejection> {
     match command {
@@ -16,7 +16,7 @@ pub(super) fn execute_admin(
             execute_admin(change, command)
         }
         AdminCommand::SetNetworkKey(digest) => {
-            change.effects.push(Effect::NetworkKey(*digest));
+            change.push(Effect::NetworkKey(*digest));
             Ok(())
         }
         AdminCommand::Company(command) => command.execute(change),

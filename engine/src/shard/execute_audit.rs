@@ -4,8 +4,8 @@
 
 use uuid::Uuid;
 
-use super::admin_change::AdminChange;
 use super::state::ShardState;
+use super::state_change::StateChange;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::{AuditedObject, AuditedPlace};
@@ -15,7 +15,7 @@ use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
 
 /// Appends the events of a command whose effects are chosen.
-pub(super) fn audit(change: &mut AdminChange<'_>, note: &AuditNote, command: &AdminCommand) {
+pub(super) fn audit(change: &mut StateChange<'_>, note: &AuditNote, command: &AdminCommand) {
     let is_news = matches!(
         command,
         AdminCommand::Card(CardCommand::NoteNumberShown(..))
@@ -28,7 +28,7 @@ pub(super) fn audit(change: &mut AdminChange<'_>, note: &AuditNote, command: &Ad
     let objects = objects_of(state, audited.place, audited.object);
     let company = company_of(state, note, audited.place, change.effects);
     for object in &objects {
-        change.effects.push(Effect::Audit(Box::new(AuditEvent {
+        change.push(Effect::Audit(Box::new(AuditEvent {
             company,
             at: change.moment.at,
             actor: note.actor,

@@ -3,7 +3,6 @@
 //! `execute*` reads the state and says what changes; only `apply` changes it, live and in replay
 //! alike. `run` is the loop around both. No async, no locks, no I/O but the batch it hands on.
 
-mod admin_change;
 mod apply;
 mod card_money;
 pub mod cards;
@@ -32,18 +31,19 @@ mod recall;
 mod replay;
 pub mod run;
 mod state;
+mod state_change;
 mod state_hash;
 mod texts;
 mod timers;
 mod transactions;
 
-pub use admin_change::AdminChange;
 pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::{Moment, execute};
 pub use prefetch::look_ahead;
 pub use recall::{Loaded, LoadedTransaction, Wanted};
 pub use replay::ReplayedRecord;
 pub use state::ShardState;
+pub use state_change::StateChange;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
 pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey, TransactionRoom};

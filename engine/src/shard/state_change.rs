@@ -1,4 +1,4 @@
-//! One change by a client or an operator, while its effects are chosen.
+//! What one command changes, while its effects are chosen.
 
 use super::execute::Moment;
 use super::state::ShardState;
@@ -8,9 +8,9 @@ use crate::command::reply::Rejection;
 use crate::directory::DirectoryRow;
 use crate::limits;
 
-/// What the rules of a change read and write. What was refused leaves effects that nobody applies.
+/// What the rules of a command read and write. What was refused leaves effects that nobody applies.
 #[derive(Debug)]
-pub struct AdminChange<'a> {
+pub struct StateChange<'a> {
     /// The state before the change.
     pub state: &'a ShardState,
     /// When it was accepted.
@@ -19,7 +19,12 @@ pub struct AdminChange<'a> {
     pub effects: &'a mut Vec<Effect>,
 }
 
-impl AdminChange<'_> {
+impl StateChange<'_> {
+    /// Adds what changes.
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
     /// Puts a row in the place of the one before it.
     pub(crate) fn put(&mut self, row: impl Into<DirectoryRow>) {
         self.effects.push(Effect::row(row));
