@@ -4,12 +4,14 @@ pub mod admin;
 pub(crate) mod audited;
 pub mod effect;
 pub mod keyed;
+mod moment;
 pub mod network;
 mod new_transaction;
 pub mod record;
 pub mod reply;
 
 pub use audited::{Audited, AuditedObject, AuditedPlace};
+pub use moment::Moment;
 pub use new_transaction::{NewTransaction, NewTransactionView};
 
 use crate::domain::audit::AuditNote;

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::app::find_any_app;
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::member::find_active_member;
+use crate::command::Moment;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
@@ -17,7 +19,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{Moment, ShardState, StateChange};
 
 /// What an access token may do. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,14 +215,14 @@ fn create(change: &mut StateChange<'_>, new: &NewAccessToken) -> Result<(), Reje
 
 /// A token, made now. Errors: no such company, or the id or text is in use.
 pub(crate) fn make(
-    state: &ShardState,
+    state: &dyn PartitionView,
     moment: &Moment<'_>,
     new: &NewAccessToken,
     scope: AccessScope,
 ) -> Result<AccessToken, Rejection> {
     let company = find_company(state, new.company)?;
     if state.identity().token_by_id.contains_key(&new.id)
-        || state.tokens().contains_key(&new.digest)
+        || state.identity().tokens.contains_key(&new.digest)
     {
         return Err(Rejection::IdTaken);
     }
@@ -253,7 +254,7 @@ fn revoke_by_id(
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
     let digest = change.state.identity().token_by_id.get(&id).ok_or(Rejection::TokenNotFound)?;
-    let token = &change.state.tokens()[digest];
+    let token = &change.state.identity().tokens[digest];
     if token.company != company {
         return Err(Rejection::TokenNotFound);
     }
@@ -295,8 +296,9 @@ fn make_room(
     }
     let is_of_same = |token: &&AccessToken| token.app() == app && token.is_of_password();
     let tokens = member.into_iter().flat_map(|member| identity.tokens_of_member(member));
-    let oldest =
-        tokens.map(|digest| &change.state.tokens()[&digest]).find(|token| is_of_same(token));
+    let oldest = tokens
+        .map(|digest| &change.state.identity().tokens[&digest])
+        .find(|token| is_of_same(token));
     let oldest = oldest.filter(|_| origin == TokenOrigin::Password);
     revoke(change, oldest.ok_or(Rejection::TooManyTokens)?);
     Ok(())

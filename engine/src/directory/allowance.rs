@@ -4,6 +4,7 @@
 //! terms it may have.
 
 use super::card::push_usage_if_changed;
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
@@ -13,7 +14,6 @@ use crate::domain::business_date::Interval;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AllowanceId, CardSlot, CompanyId, Timestamp};
 use crate::domain::money::Minor;
-use crate::shard::{ShardState, StateChange};
 
 /// What is asked about allowances.
 #[derive(Clone, Debug)]
@@ -64,14 +64,13 @@ impl AllowanceCommand {
 }
 
 fn find_allowance(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: AllowanceId,
 ) -> Result<CardSlot, Rejection> {
     let company = find_company(state, company)?;
-    let slot = state.cards.find_by_allowance(id);
-    slot.filter(|slot| state.cards.head(*slot).company == company)
-        .ok_or(Rejection::AllowanceNotFound)
+    let slot = state.find_card_by_allowance(id);
+    slot.filter(|slot| state.company_of(*slot) == company).ok_or(Rejection::AllowanceNotFound)
 }
 
 fn update_allowance(
@@ -98,7 +97,7 @@ fn update_allowance(
     if has_new_window && terms.starts_at > terms.ends_at {
         return Err(Rejection::StartsAfterEnd);
     }
-    let today = change.state.day_at(change.state.cards.head(slot).company, change.moment.at).date;
+    let today = change.state.day_at(change.state.company_of(slot), change.moment.at).date;
     let mut usage = record.usage.rolled(record.terms.interval, today);
     if changes.reset {
         usage.start_period(today);

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::revoke;
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
@@ -22,7 +23,6 @@ use crate::directory::access_token::AccessScope;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
 use crate::domain::text::LineText;
-use crate::shard::{ShardState, StateChange};
 
 /// An app. Source: RFC 6749, 2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -313,7 +313,7 @@ fn revoke_tokens(
     is_meant: impl Fn(CompanySlot) -> bool,
 ) {
     for digest in change.state.identity().tokens_of_app(app) {
-        let token = &change.state.tokens()[&digest];
+        let token = &change.state.identity().tokens[&digest];
         if is_meant(token.company) {
             revoke(change, token);
         }
@@ -322,7 +322,7 @@ fn revoke_tokens(
 
 /// A company's own app.
 pub(crate) fn find_app(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: AppId,
 ) -> Result<&App, Rejection> {
@@ -332,7 +332,7 @@ pub(crate) fn find_app(
 }
 
 /// An app, whoever registered it.
-pub(crate) fn find_any_app(state: &ShardState, id: AppId) -> Result<&App, Rejection> {
+pub(crate) fn find_any_app(state: &dyn PartitionView, id: AppId) -> Result<&App, Rejection> {
     let app = state.directory().apps.find(id.0).filter(|app| !app.is_deleted);
     app.ok_or(Rejection::AppNotFound)
 }

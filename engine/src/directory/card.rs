@@ -13,10 +13,12 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::allowance::check_terms;
+use super::change::{PartitionView, StateChange};
 use super::company::{account_of, find_company};
 use super::dimension::{change_dimensions, check_dimensions};
 use super::member::find_assignee;
 use super::pan_key::check_sealed;
+use crate::command::Moment;
 use crate::command::audited::{Audited, AuditedObject};
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
@@ -34,7 +36,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{Moment, ShardState, StateChange};
 
 /// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.
 const CARD_BYTES: usize = 1_024;
@@ -189,35 +190,34 @@ impl CardCommand {
 }
 
 pub(crate) fn find_card(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: CardId,
 ) -> Result<CardSlot, Rejection> {
     let company = find_company(state, company)?;
-    let slot = state.cards.find_by_id(id);
-    slot.filter(|slot| state.cards.head(*slot).company == company).ok_or(Rejection::CardNotFound)
+    let slot = state.find_card(id);
+    slot.filter(|slot| state.company_of(*slot) == company).ok_or(Rejection::CardNotFound)
 }
 
 pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<(), Rejection> {
-    let slot = CardSlot::next_after(change.state.cards.len()).ok_or(Rejection::Full)?;
+    let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
     change.push(Effect::CardIssued(Box::new(issued_card(change.state, change.moment, new, slot)?)));
     Ok(())
 }
 
 /// The card that is made at `slot`. Errors: it cannot be.
 pub(super) fn issued_card(
-    state: &ShardState,
+    state: &dyn PartitionView,
     moment: &Moment<'_>,
     new: &NewCard,
     slot: CardSlot,
 ) -> Result<IssuedCard, Rejection> {
     let company = find_company(state, new.company)?;
-    if state.cards.find_by_id(new.id).is_some()
-        || state.cards.find_by_allowance(new.allowance_id).is_some()
+    if state.find_card(new.id).is_some() || state.find_card_by_allowance(new.allowance_id).is_some()
     {
         return Err(Rejection::IdTaken);
     }
-    if state.cards.find_by_pan(new.pan_hash).is_some() {
+    if state.find_card_by_number(new.pan_hash).is_some() {
         return Err(Rejection::CardNumberTaken);
     }
     check_sealed(state, &new.sealed_pan)?;
@@ -282,7 +282,8 @@ pub(super) fn issue_cards(
     check_distinct(cards)?;
     let mut bytes = 0;
     for (place, new) in cards.iter().enumerate() {
-        let slot = CardSlot::next_after(change.state.cards.len() + place).ok_or(Rejection::Full)?;
+        let slot =
+            CardSlot::next_after(change.state.card_count() + place).ok_or(Rejection::Full)?;
         let card = issued_card(change.state, change.moment, new, slot)?;
         bytes += bytes_of(&card);
         change.push(Effect::CardIssued(Box::new(card)));
@@ -294,7 +295,7 @@ pub(super) fn issue_cards(
 }
 
 /// Each member may hold so many cards, those of this command among them.
-fn check_holders(state: &ShardState, effects: &[Effect]) -> Result<(), Rejection> {
+fn check_holders(state: &dyn PartitionView, effects: &[Effect]) -> Result<(), Rejection> {
     let mut added: HashMap<MemberSlot, usize> = HashMap::new();
     for effect in effects {
         if let Effect::CardIssued(card) = effect
@@ -304,7 +305,7 @@ fn check_holders(state: &ShardState, effects: &[Effect]) -> Result<(), Rejection
         }
     }
     let is_full = |(member, added): (MemberSlot, usize)| {
-        state.cards.held_by(member).count() + added > limits::MEMBER_CARDS_MAX
+        state.cards_held_by(member).count() + added > limits::MEMBER_CARDS_MAX
     };
     if added.into_iter().any(is_full) { Err(Rejection::TooManyCards) } else { Ok(()) }
 }
@@ -344,7 +345,7 @@ fn update_card(
     slot: CardSlot,
     changes: &CardChanges,
 ) -> Result<(), Rejection> {
-    let known = change.state.cards.profile(slot);
+    let known = change.state.profile(slot);
     let mut profile = known.clone();
     replace(&mut profile.description, &changes.description);
     if let Some(wanted) = changes.assigned_to {
@@ -353,7 +354,7 @@ fn update_card(
     change_dimensions(change.state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
     if let Some(address) = &changes.billing_address {
         profile.billing_address.clone_from(address);
-        let company = &change.state.company(profile.company).company;
+        let company = change.state.company(profile.company);
         let address = address.as_ref().unwrap_or(&company.billing_address);
         change.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
     }
@@ -370,11 +371,11 @@ fn update_card(
 /// Who holds a card after somebody gives it away. A terminated card stays with its last holder:
 /// what still clears on it is theirs.
 fn assignee_of(
-    state: &ShardState,
+    state: &dyn PartitionView,
     profile: &CardProfile,
     wanted: Option<MemberId>,
 ) -> Result<Option<MemberSlot>, Rejection> {
-    let holder = profile.assigned_to.map(|slot| state.directory.members.get(slot).id);
+    let holder = profile.assigned_to.map(|slot| state.directory().members.get(slot).id);
     if wanted == holder {
         return Ok(profile.assigned_to);
     }
@@ -386,7 +387,7 @@ fn assignee_of(
 
 /// A card's usage after somebody opens or closes it. Source: spec "States and transitions".
 fn usage_in_state(
-    state: &ShardState,
+    state: &dyn PartitionView,
     moment: &Moment<'_>,
     profile: &CardProfile,
     wanted: SettableCardState,

@@ -5,6 +5,8 @@
 
 use uuid::Uuid;
 
+use super::change::{PartitionView, StateChange};
+use crate::command::Moment;
 use crate::command::NewTransaction;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
@@ -25,7 +27,6 @@ use crate::domain::text::LineText;
 use crate::domain::transaction::{
     BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
-use crate::shard::{Moment, ShardState, StateChange};
 use chrono_tz::Tz;
 
 /// What is asked about companies.
@@ -160,23 +161,23 @@ impl CompanyCommand {
     }
 }
 
-pub(crate) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
-    state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
+pub(crate) fn find_company(
+    state: &dyn PartitionView,
+    id: CompanyId,
+) -> Result<CompanySlot, Rejection> {
+    state.find_company(id).ok_or(Rejection::CompanyNotFound)
 }
 
-pub(super) fn account_of(state: &ShardState, company: CompanySlot) -> Option<AccountSlot> {
-    let mut accounts = state.accounts.iter().map(|entry| &entry.account);
-    accounts.find(|account| account.company == company).map(|account| account.slot)
+pub(super) fn account_of(state: &dyn PartitionView, company: CompanySlot) -> Option<AccountSlot> {
+    state.accounts_of(company).first().map(|account| account.slot)
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewCompany) -> Result<(), Rejection> {
-    if change.state.company_by_id.contains_key(&new.id)
-        || change.state.account_by_id.contains_key(&new.account.id)
-    {
+    if change.state.find_company(new.id).is_some() || change.state.has_account(new.account.id) {
         return Err(Rejection::IdTaken);
     }
-    let company = CompanySlot::next_after(change.state.companies.len()).ok_or(Rejection::Full)?;
-    let account = AccountSlot::next_after(change.state.accounts.len()).ok_or(Rejection::Full)?;
+    let company = CompanySlot::next_after(change.state.company_count()).ok_or(Rejection::Full)?;
+    let account = AccountSlot::next_after(change.state.account_count()).ok_or(Rejection::Full)?;
     change.push(Effect::Company(Box::new(Company {
         slot: company,
         id: new.id,
@@ -220,7 +221,7 @@ fn open_balance(
     if amount.is_zero() {
         return Ok(());
     }
-    let seq = change.state.last_transaction.next();
+    let seq = change.state.last_transaction().next();
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
     progress.posted = -amount;
     progress.is_final = true;
@@ -236,7 +237,7 @@ fn open_balance(
         to: Book::Funds,
         amount,
     }));
-    let line = change.state.last_line.next();
+    let line = change.state.last_line().next();
     change.push(Effect::StatementLine(Box::new(opening_line(
         change.moment,
         new,
@@ -309,7 +310,7 @@ fn update(
     changes: &CompanyChanges,
 ) -> Result<(), Rejection> {
     let slot = find_company(change.state, id)?;
-    let known = &change.state.company(slot).company;
+    let known = change.state.company(slot);
     let mut company = known.clone();
     replace(&mut company.name, &changes.name);
     replace(&mut company.website, &changes.website);
@@ -320,21 +321,21 @@ fn update(
     replace(&mut company.shipping_address, &changes.shipping_address);
     replace(&mut company.state, &changes.state);
     if company != *known {
-        change.push(Effect::Company(company));
+        change.push(Effect::Company(Box::new(company)));
     }
-    for entry in change.state.accounts.iter().filter(|entry| entry.account.company == slot) {
-        let mut account = entry.account.clone();
+    for known in change.state.accounts_of(slot) {
+        let mut account = known.clone();
         replace(&mut account.credit_limit, &changes.credit_limit);
         replace(&mut account.funding_source, &changes.funding_source);
         if account.credit_limit < Minor::ZERO || account.credit_limit > Minor::AMOUNT_MAX {
             return Err(Rejection::OutOfBounds);
         }
-        if account != entry.account {
-            change.push(Effect::Account(account));
+        if account != *known {
+            change.push(Effect::Account(Box::new(account)));
         }
     }
     if let Some(sso) = &changes.sso
-        && change.state.single_sign_on.get(&slot) != sso.as_ref()
+        && change.state.single_sign_on(slot) != sso.as_ref()
     {
         change.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
     }

@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
@@ -22,7 +23,6 @@ use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits::{DIMENSION_CHILDREN_MAX, DIMENSION_LEVELS_MAX};
-use crate::shard::{ShardState, StateChange};
 
 /// An accounting dimension. Source: spec "Category, department, label, location".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -254,7 +254,7 @@ fn delete(change: &mut StateChange<'_>, named: &NamedDimension) -> Result<(), Re
 /// Changes the dimensions of a card or member. Those that are gone are let go of on the occasion.
 /// Errors: `DimensionNotFound`.
 pub(crate) fn change_dimensions(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     current: &mut Dimensions,
     wanted: &DimensionTags,
@@ -271,7 +271,7 @@ pub(crate) fn change_dimensions(
 
 /// Errors: `DimensionNotFound` where one is not a live one of the company and its kind.
 pub(crate) fn check_dimensions(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     dimensions: &Dimensions,
 ) -> Result<(), Rejection> {
@@ -282,12 +282,12 @@ pub(crate) fn check_dimensions(
     if set.all(is_theirs) { Ok(()) } else { Err(Rejection::DimensionNotFound) }
 }
 
-fn find_live(state: &ShardState, id: DimensionId) -> Option<&Dimension> {
+fn find_live(state: &dyn PartitionView, id: DimensionId) -> Option<&Dimension> {
     state.directory().dimensions.find(id.0).filter(|dimension| !dimension.is_deleted)
 }
 
 fn find(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     kind: DimensionKind,
     id: DimensionId,
@@ -295,12 +295,12 @@ fn find(
     find_live(state, id).filter(|found| found.company == company && found.kind == kind)
 }
 
-fn get(state: &ShardState, slot: DimensionSlot) -> &Dimension {
+fn get(state: &dyn PartitionView, slot: DimensionSlot) -> &Dimension {
     state.directory().dimensions.get(slot)
 }
 
 fn find_named<'a>(
-    state: &'a ShardState,
+    state: &'a dyn PartitionView,
     named: &NamedDimension,
 ) -> Result<&'a Dimension, Rejection> {
     let company = find_company(state, named.company)?;
@@ -308,7 +308,7 @@ fn find_named<'a>(
 }
 
 fn find_parent(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     kind: DimensionKind,
     id: DimensionId,
@@ -318,7 +318,7 @@ fn find_parent(
 }
 
 /// Errors: `DimensionCodeTaken` where another one of the company and kind has the code.
-fn check_code(state: &ShardState, dimension: &Dimension) -> Result<(), Rejection> {
+fn check_code(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Rejection> {
     let Some(code) = dimension.code.clone() else { return Ok(()) };
     let key = (dimension.company, dimension.kind, code);
     match state.directory().dimensions.first(&Dimension::BY_CODE, &key) {
@@ -329,7 +329,7 @@ fn check_code(state: &ShardState, dimension: &Dimension) -> Result<(), Rejection
 
 /// Whether a dimension may stand where its parent says.
 /// Errors: `ParentCycle`, `TreeTooDeep`, `TooManyChildren`.
-fn check_place(state: &ShardState, dimension: &Dimension) -> Result<(), Rejection> {
+fn check_place(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Rejection> {
     let Some(parent) = dimension.parent else { return Ok(()) };
     let mut levels_above = 0;
     for ancestor in line_of(state, parent) {
@@ -348,13 +348,13 @@ fn check_place(state: &ShardState, dimension: &Dimension) -> Result<(), Rejectio
 }
 
 /// A dimension and everything above it.
-fn line_of(state: &ShardState, slot: DimensionSlot) -> impl Iterator<Item = &Dimension> {
+fn line_of(state: &dyn PartitionView, slot: DimensionSlot) -> impl Iterator<Item = &Dimension> {
     let above = |below: &&Dimension| below.parent.map(|slot| get(state, slot));
     std::iter::successors(Some(get(state, slot)), above)
 }
 
 /// How many levels the tree below a dimension has, its own among them; 1 for one to be made.
-fn levels_from(state: &ShardState, slot: DimensionSlot) -> usize {
+fn levels_from(state: &dyn PartitionView, slot: DimensionSlot) -> usize {
     let mut levels = 0;
     let mut level = vec![slot];
     while !level.is_empty() {
@@ -365,6 +365,9 @@ fn levels_from(state: &ShardState, slot: DimensionSlot) -> usize {
     levels
 }
 
-fn children_of(state: &ShardState, parent: DimensionSlot) -> impl Iterator<Item = &Dimension> {
+fn children_of(
+    state: &dyn PartitionView,
+    parent: DimensionSlot,
+) -> impl Iterator<Item = &Dimension> {
     state.directory().dimensions.under(&Dimension::OF_PARENT, &parent)
 }

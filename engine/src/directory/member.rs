@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::access_token::{AccessScope, revoke};
 use super::card::terminate_card;
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
@@ -25,7 +26,6 @@ use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{ShardState, StateChange};
 
 /// What a member may do. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -355,7 +355,7 @@ fn put_member(change: &mut StateChange<'_>, mut member: Member) -> Result<(), Re
 
 /// What ends when a member leaves.
 fn leave(change: &mut StateChange<'_>, member: &Member) {
-    for card in change.state.cards().held_by(member.slot) {
+    for card in change.state.cards_held_by(member.slot) {
         terminate_card(change, card);
     }
     deny_pending(change, member.slot);
@@ -377,7 +377,7 @@ fn shut_out(change: &mut StateChange<'_>, member: &Member) {
     let codes = identity.tickets.open_codes_of_member(member.slot, change.moment.at);
     codes.for_each(|ticket| end(change, ticket));
     for digest in identity.tokens_of_member(member.slot) {
-        revoke(change, &change.state.tokens()[&digest]);
+        revoke(change, &change.state.identity().tokens[&digest]);
     }
 }
 
@@ -392,7 +392,7 @@ fn free_address(change: &mut StateChange<'_>, member: &Member) {
 
 /// The other members with this address that are not deleted, of any company.
 fn others_of_address<'a>(
-    state: &'a ShardState,
+    state: &'a dyn PartitionView,
     member: &Member,
 ) -> impl Iterator<Item = &'a Member> {
     let own = member.slot;
@@ -406,7 +406,7 @@ fn narrow(change: &mut StateChange<'_>, (member, role): (MemberSlot, MemberRole)
         |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
     codes.filter(is_beyond).for_each(|ticket| end(change, ticket));
     for digest in change.state.identity().tokens_of_member(member) {
-        let token = &change.state.tokens()[&digest];
+        let token = &change.state.identity().tokens[&digest];
         if !role.may_allow(token.scope) {
             revoke(change, token);
         }
@@ -414,7 +414,7 @@ fn narrow(change: &mut StateChange<'_>, (member, role): (MemberSlot, MemberRole)
 }
 
 fn check_external_id(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     owner: MemberSlot,
     id: Option<&str>,
@@ -443,14 +443,14 @@ fn administers(member: &Member) -> bool {
 }
 
 /// Cost: O(members of the company), for who administers only.
-fn has_other_administrator(state: &ShardState, known: &Member) -> bool {
+fn has_other_administrator(state: &dyn PartitionView, known: &Member) -> bool {
     let mut members = state.directory().members.under(&Member::OF_COMPANY, &known.company);
     members.any(|other| other.slot != known.slot && administers(other))
 }
 
 /// A company's member, one that left too.
 fn find_member(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     id: MemberId,
 ) -> Result<&Member, Rejection> {
@@ -460,7 +460,7 @@ fn find_member(
 
 /// A company's member who takes part.
 pub(crate) fn find_active_member(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     id: MemberId,
 ) -> Result<&Member, Rejection> {
@@ -471,17 +471,17 @@ pub(crate) fn find_active_member(
 /// A company's member who can be given one more card.
 /// Cost: O(cards of the member), which are bounded.
 pub(crate) fn find_assignee(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     id: MemberId,
 ) -> Result<MemberSlot, Rejection> {
     let member = find_active_member(state, company, id)?;
-    let is_full = state.cards().held_by(member.slot).nth(limits::MEMBER_CARDS_MAX - 1).is_some();
+    let is_full = state.cards_held_by(member.slot).nth(limits::MEMBER_CARDS_MAX - 1).is_some();
     if is_full { Err(Rejection::TooManyCards) } else { Ok(member.slot) }
 }
 
 fn check_code(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     owner: MemberSlot,
     code: Option<&str>,

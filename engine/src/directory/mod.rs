@@ -8,6 +8,8 @@
 //! | `row` | what a resource says of its row: its slot, its id, the entries of its indexes |
 //! | `entry` | an index entry as bytes, the same in memory and in the tables |
 //! | `rows` | the rows of one resource in memory, found by their indexes |
+//! | `change` | a change while its effects are chosen, and what rules may ask of the partition |
+//! | `identity` | tickets and access tokens in memory, found by their digests |
 //! | one file a resource | its row, its indexes, its commands, what an audit says of them, their rules |
 //! | `ticket`, `access_token` | their commands and rules; they are found by secrets, so the shard keeps them apart |
 //! | `company`, `card`, `allowance`, `transaction`, `pan_key` | their commands and rules; their rows are in the domain |
@@ -19,9 +21,11 @@ pub mod access_token;
 pub mod allowance;
 pub mod app;
 pub mod card;
+pub(crate) mod change;
 pub mod company;
 pub mod dimension;
 pub mod entry;
+pub(crate) mod identity;
 pub mod member;
 pub mod pan_key;
 pub mod requisition;

@@ -6,6 +6,7 @@
 
 use uuid::Uuid;
 
+use super::change::{PartitionView, StateChange};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
@@ -13,7 +14,6 @@ use crate::domain::card::SealedPan;
 use crate::domain::ids::CardId;
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
 use crate::limits;
-use crate::shard::{ShardState, StateChange};
 
 const _: () = assert!(
     limits::RESEALED_CARDS_MAX * (limits::SEALED_PAN_BYTES_MAX + 32) < limits::RECORD_BYTES_MAX
@@ -65,7 +65,7 @@ impl PanKeyCommand {
 /// Tells of a new generation; of the newest again: nothing changes.
 /// Errors: there is a newer one.
 fn rotate(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
-    let known = change.state.pan_generations;
+    let known = change.state.pan_generations();
     if newest < known.newest {
         return Err(Rejection::PanKeyOutdated);
     }
@@ -78,7 +78,7 @@ fn rotate(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rej
 /// Lets go of all generations before the newest.
 /// Errors: it is not the newest.
 fn forget(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
-    let known = change.state.pan_generations;
+    let known = change.state.pan_generations();
     if newest != known.newest {
         return Err(Rejection::PanKeyUnknown);
     }
@@ -95,12 +95,12 @@ fn reseal(change: &mut StateChange<'_>, cards: &[ResealedCard]) -> Result<(), Re
     if cards.len() > limits::RESEALED_CARDS_MAX || cards.iter().any(is_long) {
         return Err(Rejection::TooMuchAtOnce);
     }
-    let newest = change.state.pan_generations.newest;
+    let newest = change.state.pan_generations().newest;
     if cards.iter().any(|card| card.sealed_pan.generation() != newest) {
         return Err(Rejection::PanKeyOutdated);
     }
     change.effects.extend(cards.iter().filter_map(|card| {
-        let slot = change.state.cards.find_by_id(card.card)?;
+        let slot = change.state.find_card(card.card)?;
         Some(Effect::CardNumber(slot, card.sealed_pan.clone()))
     }));
     Ok(())
@@ -108,8 +108,8 @@ fn reseal(change: &mut StateChange<'_>, cards: &[ResealedCard]) -> Result<(), Re
 
 /// A new card's number stays readable for as long as its generation is kept.
 /// Errors: that was forgotten while the card was on its way.
-pub(super) fn check_sealed(state: &ShardState, sealed: &SealedPan) -> Result<(), Rejection> {
-    if state.pan_generations.admits(sealed.generation()) {
+pub(super) fn check_sealed(state: &dyn PartitionView, sealed: &SealedPan) -> Result<(), Rejection> {
+    if state.pan_generations().admits(sealed.generation()) {
         Ok(())
     } else {
         Err(Rejection::PanKeyOutdated)

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::card::{NewCard, find_card, issue_card};
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
@@ -25,7 +26,6 @@ use crate::domain::ids::{
 use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
-use crate::shard::{ShardState, StateChange};
 
 /// How far a requisition has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -335,7 +335,7 @@ fn review_requisition(
 }
 
 /// The card for one purchase by the member who asks; of the one drawn it keeps number and ids.
-fn card_for(state: &ShardState, requisition: &Requisition, drawn: &NewCard) -> NewCard {
+fn card_for(state: &dyn PartitionView, requisition: &Requisition, drawn: &NewCard) -> NewCard {
     NewCard {
         terms: AllowanceTerms {
             ends_at: requisition.end_time.unwrap_or(Timestamp::MAX),
@@ -352,7 +352,7 @@ fn card_for(state: &ShardState, requisition: &Requisition, drawn: &NewCard) -> N
 }
 
 fn find_open_card(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: CardId,
 ) -> Result<CardSlot, Rejection> {
@@ -363,7 +363,7 @@ fn find_open_card(
 
 /// Who may approve and deny: administrators and reviewers.
 fn find_reviewer(
-    state: &ShardState,
+    state: &dyn PartitionView,
     requisition: &Requisition,
     id: MemberId,
 ) -> Result<MemberSlot, Rejection> {
@@ -376,7 +376,7 @@ fn find_reviewer(
 }
 
 fn find_requisition(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: RequisitionId,
 ) -> Result<&Requisition, Rejection> {

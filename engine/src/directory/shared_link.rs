@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::card::find_card;
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
@@ -20,7 +21,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{ShardState, StateChange};
 
 /// Who was sent a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -263,7 +263,7 @@ pub(crate) fn gone(link: &SharedLink) -> SharedLink {
 }
 
 fn find_link(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: SharedLinkId,
 ) -> Result<&SharedLink, Rejection> {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::user::{User, find_user};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
@@ -27,7 +28,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{ShardState, StateChange};
 
 /// How long a used code is remembered after its end, so that a replay still takes back what it
 /// gave. Units: microseconds. Source: RFC 6749, 4.1.2.
@@ -326,7 +326,7 @@ pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), 
 
 /// What an app is given. Errors: no such app or company, or a member of somebody else.
 fn code_for(
-    state: &ShardState,
+    state: &dyn PartitionView,
     user: &User,
     new: &NewAuthorizationCode,
 ) -> Result<AuthorizationCode, Rejection> {
@@ -428,7 +428,7 @@ fn revoke_code(change: &mut StateChange<'_>, digest: &[u8; 32]) -> Result<(), Re
     if ticket.is_open(change.moment.at) {
         end(change, ticket);
     }
-    if let Some(token) = code.token.and_then(|digest| change.state.tokens().get(&digest)) {
+    if let Some(token) = code.token.and_then(|digest| change.state.identity().tokens.get(&digest)) {
         revoke(change, token);
     }
     Ok(())

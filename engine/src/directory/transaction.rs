@@ -1,5 +1,6 @@
 //! What is set by hand on a transaction; what is set stands in `domain/transaction_tags.rs`.
 
+use super::change::StateChange;
 use super::company::find_company;
 use super::dimension::check_dimensions;
 use crate::command::audited::Audited;
@@ -7,7 +8,6 @@ use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, TransactionId};
 use crate::domain::transaction_tags::TagChanges;
-use crate::shard::StateChange;
 
 /// What is asked about what stands beside transactions.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl TransactionCommand {
         let Self::Tag(company, id, changes) = self;
         let company = find_company(change.state, *company)?;
         let seq = change.moment.ids.open_transaction_id(*id);
-        let seq = seq.filter(|seq| *seq <= change.state.last_transaction);
+        let seq = seq.filter(|seq| *seq <= change.state.last_transaction());
         let seq = seq.ok_or(Rejection::TransactionNotFound)?;
         check_dimensions(change.state, company, &changes.dimensions.map(Option::flatten))?;
         if *changes != TagChanges::default() {

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::revoke;
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
+use crate::command::Moment;
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
@@ -23,7 +25,6 @@ use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, TicketId, Timestamp, UserId, UserSlot};
 use crate::domain::text::LineText;
-use crate::shard::{Moment, ShardState, StateChange};
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -356,14 +357,17 @@ pub(crate) fn invite(
 }
 
 /// Errors: no such company.
-fn developer_of(state: &ShardState, ids: &[CompanyId]) -> Result<Vec<CompanySlot>, Rejection> {
+fn developer_of(
+    state: &dyn PartitionView,
+    ids: &[CompanyId],
+) -> Result<Vec<CompanySlot>, Rejection> {
     let found: Result<BTreeSet<_>, _> = ids.iter().map(|id| find_company(state, *id)).collect();
     Ok(found?.into_iter().collect())
 }
 
 /// Errors: `TicketSpent` where it is no open session of the user.
 fn check_session(
-    state: &ShardState,
+    state: &dyn PartitionView,
     moment: &Moment<'_>,
     user: UserSlot,
     digest: &[u8; 32],
@@ -464,7 +468,7 @@ fn end_ways_in(
     let identity = change.state.identity();
     let members = memberships(change.state, &user.email);
     for digest in members.flat_map(|member| identity.tokens_of_member(member.slot)) {
-        let token = &change.state.tokens()[&digest];
+        let token = &change.state.identity().tokens[&digest];
         if token.is_of_password() {
             revoke(change, token);
         }
@@ -483,25 +487,31 @@ fn end_open(
 }
 
 /// Errors: `PasswordChanged` since it was proven.
-pub(crate) fn check_password(state: &ShardState, proven: &ProvenPassword) -> Result<(), Rejection> {
+pub(crate) fn check_password(
+    state: &dyn PartitionView,
+    proven: &ProvenPassword,
+) -> Result<(), Rejection> {
     if ProvenPassword::of(find_user(state, proven.user)?) == *proven {
         return Ok(());
     }
     Err(Rejection::PasswordChanged)
 }
 
-pub(crate) fn find_user(state: &ShardState, id: UserId) -> Result<&User, Rejection> {
+pub(crate) fn find_user(state: &dyn PartitionView, id: UserId) -> Result<&User, Rejection> {
     state.directory().users.find(id.0).ok_or(Rejection::UserNotFound)
 }
 
 /// The user with an e-mail address, in any case.
-pub(crate) fn find_user_by_email<'a>(state: &'a ShardState, email: &str) -> Option<&'a User> {
+pub(crate) fn find_user_by_email<'a>(
+    state: &'a dyn PartitionView,
+    email: &str,
+) -> Option<&'a User> {
     state.directory().users.first(&User::BY_EMAIL, &email_key(email))
 }
 
 /// The members of any company with an e-mail address, in any case, without deleted ones.
 pub(crate) fn memberships<'a>(
-    state: &'a ShardState,
+    state: &'a dyn PartitionView,
     email: &str,
 ) -> impl Iterator<Item = &'a Member> + use<'a> {
     state.directory().members.under(&Member::OF_PERSON, &email_key(email))

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
@@ -20,7 +21,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::{ShardState, StateChange};
 
 /// Who or what put an end to deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -296,7 +296,7 @@ fn gone(known: &WebhookEndpoint) -> WebhookEndpoint {
 }
 
 fn find_endpoint(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<&WebhookEndpoint, Rejection> {

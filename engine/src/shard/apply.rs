@@ -105,14 +105,7 @@ impl ShardState {
                 self.accounts[slot.index()].balances = *balances;
             }
             Effect::Row(row) => self.directory.apply(row),
-            Effect::AccessToken(token) => {
-                self.identity.apply_token(token);
-                if token.is_revoked {
-                    self.tokens.remove(&token.digest);
-                } else {
-                    self.tokens.insert(token.digest, (**token).clone());
-                }
-            }
+            Effect::AccessToken(token) => self.identity.apply_token(token),
             Effect::NetworkKey(digest) => self.network_key = Some(*digest),
             Effect::CardIssued(card) => self.apply_card_issued(card),
             Effect::CardProfile(profile) => self.cards.set_profile(profile),

@@ -3,9 +3,9 @@
 //! Every step moves the allowance, the day's room, the account and the books together, so that
 //! they cannot part; `close` reports the after-images.
 
-use super::execute::Moment;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::state_change::StateChange;
+use crate::command::Moment;
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::account::AccountBalances;
@@ -33,7 +33,7 @@ pub(super) struct CardMoney<'a> {
 impl<'a> CardMoney<'a> {
     /// Opens the purse for changes on behalf of one transaction, as it stands at this moment.
     pub(super) fn open(
-        change: &StateChange<'a>,
+        change: &ShardChange<'a>,
         slot: CardSlot,
         transaction: TransactionSeq,
     ) -> Self {
@@ -85,7 +85,7 @@ impl<'a> CardMoney<'a> {
     /// row; what is added to one is posted.
     pub(super) fn hold(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
@@ -100,7 +100,7 @@ impl<'a> CardMoney<'a> {
     /// Gives back the newest part of a hold.
     pub(super) fn release(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
@@ -116,7 +116,7 @@ impl<'a> CardMoney<'a> {
     /// Settles an amount: from the open hold first, what is beyond it from today's budget.
     pub(super) fn clear(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
@@ -138,7 +138,7 @@ impl<'a> CardMoney<'a> {
     /// Takes back a settled amount: the compensating side of `clear`.
     pub(super) fn compensate(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
@@ -148,13 +148,13 @@ impl<'a> CardMoney<'a> {
     }
 
     /// Brings money from the network into the account.
-    pub(super) fn credit(&mut self, change: &mut StateChange<'_>, amount: Minor) {
+    pub(super) fn credit(&mut self, change: &mut ShardChange<'_>, amount: Minor) {
         self.balances.ledger += amount;
         self.post(change, Book::NetworkSettlement, Book::Funds, amount);
     }
 
     /// Takes money that the network gave out of the account again.
-    pub(super) fn debit(&mut self, change: &mut StateChange<'_>, amount: Minor) {
+    pub(super) fn debit(&mut self, change: &mut ShardChange<'_>, amount: Minor) {
         self.balances.ledger -= amount;
         self.post(change, Book::Funds, Book::NetworkSettlement, amount);
     }
@@ -183,7 +183,7 @@ impl<'a> CardMoney<'a> {
     /// transaction's `member`: the card may have passed to another since.
     pub(super) fn write_line(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         merchant_name: &str,
         member: Option<MemberSlot>,
@@ -228,7 +228,7 @@ impl<'a> CardMoney<'a> {
         }
     }
 
-    fn post(&self, change: &mut StateChange<'_>, from: Book, to: Book, amount: Minor) {
+    fn post(&self, change: &mut ShardChange<'_>, from: Book, to: Book, amount: Minor) {
         if amount.is_positive() {
             let (account, transaction) = (self.account, self.transaction);
             change.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
@@ -238,7 +238,7 @@ impl<'a> CardMoney<'a> {
     /// Reports a transaction that was made, with what the purse looks like now, where it changed.
     pub(super) fn make(
         self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         record: TransactionRecord,
         progress: TransactionProgress,
     ) {
@@ -248,7 +248,7 @@ impl<'a> CardMoney<'a> {
     }
 
     /// Reports what the purse looks like now, where it changed.
-    pub(super) fn close(self, change: &mut StateChange<'_>) {
+    pub(super) fn close(self, change: &mut ShardChange<'_>) {
         let (usage, balances) = self.changes();
         change.effects.extend(usage.map(|usage| Effect::CardUsage(self.slot, usage)));
         change

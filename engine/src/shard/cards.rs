@@ -90,12 +90,12 @@ impl<T> Chunks<T> {
 /// What a purchase needs to know of a card beside its record, and where the rest is.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct CardHead {
+pub(super) struct CardHead {
     id: CardId,
     allowance_id: AllowanceId,
     texts: TextRef,
     created_at: Timestamp,
-    pub(crate) company: CompanySlot,
+    pub(super) company: CompanySlot,
     /// A slot, or `NOBODY`.
     assigned_to: u32,
     last_four: [u8; 4],
@@ -314,7 +314,7 @@ impl Cards {
     }
 
     #[inline]
-    pub(crate) fn head(&self, slot: CardSlot) -> &CardHead {
+    pub(super) fn head(&self, slot: CardSlot) -> &CardHead {
         self.heads.at(slot)
     }
 
@@ -387,7 +387,7 @@ impl Cards {
     }
 
     /// What people know of a card. Cost: unpacks its texts.
-    pub(crate) fn profile(&self, slot: CardSlot) -> CardProfile {
+    pub(super) fn profile(&self, slot: CardSlot) -> CardProfile {
         let head = self.heads.at(slot);
         let packed = PackedProfile {
             slot,
@@ -419,7 +419,7 @@ impl Cards {
     }
 
     /// The cards of a member that are not terminated, the oldest first.
-    pub(crate) fn held_by(&self, member: MemberSlot) -> impl Iterator<Item = CardSlot> {
+    pub(super) fn held_by(&self, member: MemberSlot) -> impl Iterator<Item = CardSlot> {
         self.held.of(member)
     }
 

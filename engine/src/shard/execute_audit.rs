@@ -4,8 +4,8 @@
 
 use uuid::Uuid;
 
+use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::state_change::StateChange;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::{AuditedObject, AuditedPlace};
@@ -15,7 +15,7 @@ use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
 
 /// Appends the events of a command whose effects are chosen.
-pub(super) fn audit(change: &mut StateChange<'_>, note: &AuditNote, command: &AdminCommand) {
+pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &AdminCommand) {
     let is_news = matches!(
         command,
         AdminCommand::Card(CardCommand::NoteNumberShown(..))

@@ -1,13 +1,13 @@
 //! Authorizations, advices and balance inquiries: the messages that a card's rules judge.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
 use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::state_change::StateChange;
 use super::transactions::OpenTransaction;
+use crate::command::Moment;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PartialApproval,
@@ -42,7 +42,7 @@ pub(super) struct Purchase<'a> {
     pub(super) refund_of: Option<TransactionSeq>,
 }
 
-pub(super) fn execute_authorize(change: &mut StateChange<'_>, command: &Authorize) -> NetworkReply {
+pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authorize) -> NetworkReply {
     let facts = &command.facts;
     let Some(slot) = change.state.find_card(facts.card) else {
         let kind = NetworkMessageKind::Authorization;
@@ -111,7 +111,7 @@ fn approved_part(
 
 /// Holds or settles what was approved, records the transaction and answers.
 fn conclude(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     purchase: Purchase<'_>,
     flags: TransactionFlags,
     mut money: CardMoney<'_>,
@@ -140,7 +140,7 @@ fn conclude(
 
 /// Takes an approved purchase's money: held now and settled later, or settled in the same step.
 fn take_purchase(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     purchase: &Purchase<'_>,
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
@@ -228,7 +228,7 @@ pub(super) fn declined_without_transaction(sub_reason: SubReason) -> Authorizati
     }
 }
 
-pub(super) fn execute_advise(change: &mut StateChange<'_>, command: &Advise) -> NetworkReply {
+pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> NetworkReply {
     let facts = &command.facts;
     let Some(slot) = change.state.find_card(facts.card) else {
         log_unknown_card(change, NetworkMessageKind::Advice, facts.card, Some(facts));
@@ -253,7 +253,7 @@ pub(super) fn execute_advise(change: &mut StateChange<'_>, command: &Advise) -> 
 /// A purchase decided by the network: the rules are evaluated and kept, but do not decide. No
 /// credential is compared: what an advice carries of them, the network has judged.
 fn advised_purchase<'a>(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &'a Advise,
     money: &mut CardMoney<'_>,
     (amount, foreign): (Minor, Option<CurrencyAmount>),
@@ -298,7 +298,7 @@ fn advised_purchase<'a>(
 /// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
 /// completion.
 fn complete_hold(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
     amount: Minor,
 ) -> NetworkReply {
@@ -331,7 +331,7 @@ fn complete_hold(
 }
 
 pub(super) fn execute_inquire_balance(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &InquireBalance,
 ) -> NetworkReply {
     let Some(slot) = change.state.find_card(command.card) else {
@@ -363,7 +363,7 @@ pub(super) fn execute_inquire_balance(
 
 /// The rules about the card and its credentials alone.
 fn judge_standing(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     money: &mut CardMoney<'_>,
     credentials: &PresentedCredentials,
 ) -> RuleSet {

@@ -4,9 +4,9 @@
 //! the rules.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::state_change::StateChange;
+use crate::command::Moment;
 use crate::command::effect::Effect;
 use crate::decision::{
     AttemptWindow, DecisionFacts, Facts, Question, Rule, RuleSet, VelocityFacts, VelocityFinding,
@@ -43,7 +43,7 @@ pub(super) struct Judgement {
 
 /// Evaluates every rule for an attempt, and counts the credentials that were compared for it.
 pub(super) fn judge(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     money: &mut CardMoney<'_>,
     attempt: &Attempt<'_>,
 ) -> Judgement {
@@ -125,7 +125,7 @@ pub(super) fn velocity_facts(
 }
 
 /// Counts an attempt where the company limits velocity, and finds the limits it is over.
-pub(super) fn count_attempt(change: &mut StateChange<'_>, slot: CardSlot) -> VelocityFinding {
+pub(super) fn count_attempt(change: &mut ShardChange<'_>, slot: CardSlot) -> VelocityFinding {
     let limits = change.state.company(change.state.cards.head(slot).company).velocity;
     if !limits.is_set() {
         return VelocityFinding::default();
@@ -159,7 +159,7 @@ fn attempts_after(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -
 
 /// Counts wrong credentials, and wrong PINs in a row; a right PIN ends the row.
 fn count_credentials(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     money: &mut CardMoney<'_>,
     Verdict { failed, compared }: Verdict,
 ) {

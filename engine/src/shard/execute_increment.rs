@@ -5,12 +5,12 @@
 //! of the purchase.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
 use super::execute_authorization::{declined_without_transaction, execute_authorize};
 use super::execute_card::{Attempt, Judgement, count_attempt, judge, velocity_facts};
 use super::execute_network::amount_for_account;
-use super::state_change::StateChange;
+use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
+use crate::command::Moment;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{CardRef, Increment};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
@@ -23,7 +23,7 @@ use crate::domain::money::Minor;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionFlags, TransactionState};
 
-pub(super) fn execute_increment(change: &mut StateChange<'_>, command: &Increment) -> NetworkReply {
+pub(super) fn execute_increment(change: &mut ShardChange<'_>, command: &Increment) -> NetworkReply {
     let slot = command.card.map(|card| change.state.find_card(card));
     let named = match slot {
         // A card that is named but not known has no purchase, whatever else the message names.
@@ -47,7 +47,7 @@ pub(super) fn execute_increment(change: &mut StateChange<'_>, command: &Incremen
 }
 
 fn add_to_purchase(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &Increment,
     (seq, open, card): (TransactionSeq, &OpenTransaction, CardSlot),
 ) -> NetworkReply {
@@ -119,7 +119,7 @@ fn answer(
 }
 
 /// Notes an increment that added nothing; its purchase stands as it stood.
-fn log_declined(change: &mut StateChange<'_>, command: &Increment, reason: SubReason) {
+fn log_declined(change: &mut ShardChange<'_>, command: &Increment, reason: SubReason) {
     let masked_pan = match command.card {
         Some(CardRef::Pan(_, masked)) => masked,
         _ => MaskedPan::default(),

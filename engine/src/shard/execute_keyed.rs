@@ -6,8 +6,8 @@
 use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::keyed_answers::KeyUse;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::state_change::StateChange;
 use crate::command::effect::Effect;
 use crate::command::keyed::{KeyClaim, KeyedCommand};
 use crate::command::reply::Rejection;
@@ -16,7 +16,7 @@ use crate::domain::keyed_answer::{KeyedAnswer, LIFETIME, owner_of};
 use crate::limits;
 
 pub(super) fn execute_keyed(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &KeyedCommand,
 ) -> Result<(), Rejection> {
     let (state, at) = (change.state, change.moment.at);

@@ -6,7 +6,7 @@ use super::execute_increment::execute_increment;
 use super::execute_presentment::{execute_present, execute_refund};
 use super::execute_reversal::execute_reverse;
 use super::execute_transfer::{execute_conclude_transfer, execute_transfer};
-use super::state_change::StateChange;
+use super::shard_change::ShardChange;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind, RememberedAnswer};
 use crate::command::network::{
     CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
@@ -18,7 +18,7 @@ use crate::domain::response_code::SubReason;
 use crate::packed::RowAnswer;
 
 pub(super) fn execute_network(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     request: &NetworkRequest,
 ) -> NetworkReply {
     if let Some(fingerprint) = &request.fingerprint {
@@ -48,7 +48,7 @@ pub(super) fn execute_network(
 }
 
 /// Keeps an answer for repeats: with the transaction that was made, where it follows from its row.
-fn remember(change: &mut StateChange<'_>, answer: RememberedAnswer) {
+fn remember(change: &mut ShardChange<'_>, answer: RememberedAnswer) {
     if let Some(Effect::Transaction(made)) = change.effects.last_mut() {
         made.answer = RowAnswer::of(&made.record, &answer);
         if made.answer.is_some() {
@@ -76,7 +76,7 @@ pub(super) fn amount_for_account(
 
 /// Notes a message that makes no transaction because its card is unknown.
 pub(super) fn log_unknown_card(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     kind: NetworkMessageKind,
     card: CardRef,
     facts: Option<&PurchaseFacts>,

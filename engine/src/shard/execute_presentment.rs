@@ -3,7 +3,7 @@
 use super::card_money::CardMoney;
 use super::execute_authorization::{Purchase, record_of};
 use super::execute_network::{amount_for_account, log_unknown_card};
-use super::state_change::StateChange;
+use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{MessageAmounts, Present, PresentmentNumber, PurchaseFacts, Refund};
@@ -16,7 +16,7 @@ use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
 
-pub(super) fn execute_present(change: &mut StateChange<'_>, command: &Present) -> NetworkReply {
+pub(super) fn execute_present(change: &mut ShardChange<'_>, command: &Present) -> NetworkReply {
     let card = command.facts.as_ref().map(|facts| facts.card);
     let slot = card.and_then(|card| change.state.find_card(card));
     if let (Some(card), None) = (card, slot) {
@@ -38,7 +38,7 @@ pub(super) fn execute_present(change: &mut StateChange<'_>, command: &Present) -
 
 /// Settles a known authorization.
 fn present_original(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &Present,
     (seq, open): (TransactionSeq, &OpenTransaction),
 ) -> NetworkReply {
@@ -86,7 +86,7 @@ fn presented_amount(
 /// Posts an amount: against the open hold if there is one, else by force. The final presentment
 /// releases what is left of the hold.
 fn settle(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     number: PresentmentNumber,
     amount: Minor,
     money: &mut CardMoney<'_>,
@@ -115,7 +115,7 @@ fn settle(
 
 /// Posts what was never authorized here, as a new transaction.
 fn force_post(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     facts: &PurchaseFacts,
     (slot, number): (CardSlot, PresentmentNumber),
 ) -> NetworkReply {
@@ -140,7 +140,7 @@ fn force_post(
 }
 
 /// Gives money back to a card, as a transaction of its own.
-pub(super) fn execute_refund(change: &mut StateChange<'_>, command: &Refund) -> NetworkReply {
+pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> NetworkReply {
     let facts = &command.facts;
     let Some(slot) = change.state.find_card(facts.card) else {
         log_unknown_card(change, NetworkMessageKind::Refund, facts.card, Some(facts));
@@ -184,7 +184,7 @@ pub(super) fn execute_refund(change: &mut StateChange<'_>, command: &Refund) -> 
 
 /// Gives room back for a refunded purchase, as far as it is not refunded yet.
 fn refund_purchase(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
     amount: Minor,
     money: &mut CardMoney<'_>,

@@ -1,7 +1,7 @@
 //! Reversals: what is still held goes back; what was settled at once is compensated by a line.
 
 use super::card_money::CardMoney;
-use super::state_change::StateChange;
+use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{CardRef, ReversalAmount, Reverse};
@@ -17,7 +17,7 @@ use crate::domain::transaction::{
 /// How long a reversal that came before its purchase is remembered. Units: microseconds.
 const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
 
-pub(super) fn execute_reverse(change: &mut StateChange<'_>, command: &Reverse) -> NetworkReply {
+pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -> NetworkReply {
     let card = command.card.map(|card| change.state.find_card(card));
     // A card that is named but not known has no purchase, whatever else the message names.
     let found = match card {
@@ -58,7 +58,7 @@ pub(super) fn execute_reverse(change: &mut StateChange<'_>, command: &Reverse) -
 
 /// Notes a reversal that reverses nothing.
 fn log_refused(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &Reverse,
     open: Option<&OpenTransaction>,
     reason: SubReason,
@@ -80,7 +80,7 @@ fn log_refused(
 
 /// Gives back what the reversal says and returns how much that was.
 fn reverse(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     amount: ReversalAmount,
     money: &mut CardMoney<'_>,
@@ -116,7 +116,7 @@ fn reverse(
 /// Takes back what a refund gave, by a line against it. The room that its purchase got is taken
 /// again, from the current period and day.
 fn reverse_refund(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     amount: ReversalAmount,
     (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
@@ -200,7 +200,7 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
 }
 
 /// Remembers a reversal whose purchase has not been seen, so that it is declined when it comes.
-fn remember_early(change: &mut StateChange<'_>, command: &Reverse) -> ReversalReply {
+fn remember_early(change: &mut ShardChange<'_>, command: &Reverse) -> ReversalReply {
     let (original_key, retrieval_key) =
         (command.original.original_key, command.original.retrieval_key);
     if original_key.is_some() || retrieval_key.is_some() {

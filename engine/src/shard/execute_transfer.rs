@@ -9,10 +9,10 @@
 //! | back out of transit | the first step undone | |
 //! | back after settling | between funds and bank, the other way | ledger, a compensating line |
 
-use super::execute::Moment;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::state_change::StateChange;
 use super::transactions::OpenTransaction;
+use crate::command::Moment;
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::command::network::{ConcludeTransfer, Transfer, TransferConclusion, TransferTiming};
@@ -29,7 +29,7 @@ use crate::domain::transaction::{
     TransferDirection,
 };
 
-pub(super) fn execute_transfer(change: &mut StateChange<'_>, command: &Transfer) -> NetworkReply {
+pub(super) fn execute_transfer(change: &mut ShardChange<'_>, command: &Transfer) -> NetworkReply {
     let Some(&account) = change.state.account_by_id.get(&command.account) else {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::NotFound));
     };
@@ -72,7 +72,7 @@ fn judge(command: &Transfer, money: &AccountMoney<'_>) -> RuleSet {
 }
 
 pub(super) fn execute_conclude_transfer(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &ConcludeTransfer,
 ) -> NetworkReply {
     let seq = change.moment.ids.open_transaction_id(command.transaction);
@@ -106,7 +106,7 @@ pub(super) fn execute_conclude_transfer(
 
 /// What is in transit arrives; what has arrived stays as it is.
 fn settle(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     direction: TransferDirection,
     money: &mut AccountMoney<'_>,
@@ -125,7 +125,7 @@ fn settle(
 
 /// What is in transit comes back as if it had not gone; what had arrived, by a line against it.
 fn bring_back(
-    change: &mut StateChange<'_>,
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     direction: TransferDirection,
     money: &mut AccountMoney<'_>,
@@ -206,7 +206,7 @@ struct AccountMoney<'a> {
 }
 
 impl<'a> AccountMoney<'a> {
-    fn open(change: &StateChange<'a>, account: AccountSlot, transaction: TransactionSeq) -> Self {
+    fn open(change: &ShardChange<'a>, account: AccountSlot, transaction: TransactionSeq) -> Self {
         let (state, moment) = (change.state, change.moment);
         let balances = state.account(account).balances;
         Self { state, moment, account, transaction, balances }
@@ -224,7 +224,7 @@ impl<'a> AccountMoney<'a> {
     }
 
     /// Puts money into transit.
-    fn send(&mut self, change: &mut StateChange<'_>, direction: TransferDirection, amount: Minor) {
+    fn send(&mut self, change: &mut ShardChange<'_>, direction: TransferDirection, amount: Minor) {
         match direction {
             TransferDirection::Deposit => {
                 self.balances.credits_in_transit += amount;
@@ -240,7 +240,7 @@ impl<'a> AccountMoney<'a> {
     /// Takes money out of transit to where it came from.
     fn recall(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         direction: TransferDirection,
         amount: Minor,
     ) {
@@ -260,7 +260,7 @@ impl<'a> AccountMoney<'a> {
     /// Takes money out of transit to where it goes.
     fn settle(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         direction: TransferDirection,
         amount: Minor,
         progress: &mut TransactionProgress,
@@ -286,7 +286,7 @@ impl<'a> AccountMoney<'a> {
     /// Moves settled money the other way.
     fn compensate(
         &mut self,
-        change: &mut StateChange<'_>,
+        change: &mut ShardChange<'_>,
         direction: TransferDirection,
         amount: Minor,
         progress: &mut TransactionProgress,
@@ -305,7 +305,7 @@ impl<'a> AccountMoney<'a> {
     }
 
     /// Writes the statement line of what was just settled or came back.
-    fn write_line(&mut self, change: &mut StateChange<'_>, amount: Minor, description: &str) {
+    fn write_line(&mut self, change: &mut ShardChange<'_>, amount: Minor, description: &str) {
         self.balances.line_count += 1;
         let seq: LineSeq = self.state.last_line.next();
         let company = self.state.account(self.account).company;
@@ -324,7 +324,7 @@ impl<'a> AccountMoney<'a> {
         })));
     }
 
-    fn post(&self, change: &mut StateChange<'_>, from: Book, to: Book, amount: Minor) {
+    fn post(&self, change: &mut ShardChange<'_>, from: Book, to: Book, amount: Minor) {
         let (account, transaction) = (self.account, self.transaction);
         change.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
     }

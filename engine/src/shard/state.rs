@@ -7,14 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
 use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
-use super::identity::Identity;
 use super::keyed_answers::KeyedAnswers;
 use super::recall::Caching;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
 use crate::directory::Directory;
-use crate::directory::access_token::AccessToken;
+use crate::directory::identity::Identity;
 use crate::directory::member::MemberState;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::authorization_id::{AUTHORIZATION_ID_COUNT, sequence_residue_of};
@@ -33,26 +32,26 @@ use crate::domain::public_id::IdMint;
 
 /// A company and its current local day.
 #[derive(Clone, Debug)]
-pub(crate) struct CompanyEntry {
+pub(super) struct CompanyEntry {
     /// The local day of the last record; a cache, derived from it.
     pub(super) day: DayWindow,
     /// What decisions ask of the company; copies of its own.
     pub(super) velocity: VelocityLimits,
     /// Whether it does no business: closed, or not approved yet.
     pub(super) is_closed: bool,
-    pub(crate) company: Box<Company>,
+    pub(super) company: Box<Company>,
 }
 
 /// An account and its balances: what a purchase needs is one cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct AccountEntry {
+pub(super) struct AccountEntry {
     pub(super) balances: AccountBalances,
     /// Copies of the account's own.
     pub(super) credit_limit: Minor,
     pub(super) currency: CurrencyCode,
     pub(super) company: CompanySlot,
-    pub(crate) account: Box<Account>,
+    pub(super) account: Box<Account>,
 }
 
 const _: () = assert!(size_of::<AccountEntry>() == 64);
@@ -62,25 +61,24 @@ const _: () = assert!(size_of::<AccountEntry>() == 64);
 pub struct ShardState {
     pub(super) last_seq: RecordSeq,
     pub(super) last_at: Timestamp,
-    pub(crate) last_transaction: TransactionSeq,
-    pub(crate) last_line: LineSeq,
-    pub(crate) companies: Vec<CompanyEntry>,
-    pub(crate) accounts: Vec<AccountEntry>,
-    pub(crate) directory: Directory,
+    pub(super) last_transaction: TransactionSeq,
+    pub(super) last_line: LineSeq,
+    pub(super) companies: Vec<CompanyEntry>,
+    pub(super) accounts: Vec<AccountEntry>,
+    pub(super) directory: Directory,
     /// The first instant at which the day of any company is over.
     pub(super) days_end_at: Timestamp,
-    pub(crate) cards: Cards,
-    pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
+    pub(super) cards: Cards,
     pub(super) network_key: Option<[u8; 32]>,
-    pub(crate) pan_generations: PanGenerations,
-    pub(crate) company_by_id: HashMap<CompanyId, CompanySlot>,
-    pub(crate) account_by_id: HashMap<AccountId, AccountSlot>,
+    pub(super) pan_generations: PanGenerations,
+    pub(super) company_by_id: HashMap<CompanyId, CompanySlot>,
+    pub(super) account_by_id: HashMap<AccountId, AccountSlot>,
     pub(super) attempts: BTreeMap<CardSlot, Vec<Timestamp>>,
     pub(super) failures: BTreeMap<CardSlot, CredentialFailures>,
     pub(super) transactions: Transactions,
     pub(super) messages: Messages,
     pub(super) early_reversals: EarlyReversals,
-    pub(crate) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
+    pub(super) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: KeyedAnswers,
     pub(super) identity: Identity,
     pub(super) timers: Timers,
@@ -119,16 +117,6 @@ impl ShardState {
         &self.directory
     }
 
-    /// Tickets, and whose access tokens are whose.
-    pub(crate) const fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    /// Access tokens that are not revoked, by the digests of their texts.
-    pub(crate) const fn tokens(&self) -> &BTreeMap<[u8; 32], AccessToken> {
-        &self.tokens
-    }
-
     /// The cards.
     #[must_use]
     pub const fn cards(&self) -> &Cards {
@@ -154,16 +142,16 @@ impl ShardState {
         self.cards.record(slot)
     }
 
-    pub(crate) fn account(&self, slot: AccountSlot) -> &AccountEntry {
+    pub(super) fn account(&self, slot: AccountSlot) -> &AccountEntry {
         &self.accounts[slot.index()]
     }
 
-    pub(crate) fn company(&self, slot: CompanySlot) -> &CompanyEntry {
+    pub(super) fn company(&self, slot: CompanySlot) -> &CompanyEntry {
         &self.companies[slot.index()]
     }
 
     /// The local day of a company at the instant `at`.
-    pub(crate) fn day_at(&self, company: CompanySlot, at: Timestamp) -> DayWindow {
+    pub(super) fn day_at(&self, company: CompanySlot, at: Timestamp) -> DayWindow {
         let entry = self.company(company);
         if entry.day.contains(at) {
             entry.day
