@@ -14,7 +14,7 @@ use crate::command::reply::Rejection;
 use crate::decision::RuleSet;
 use crate::domain::account::{Account, AccountBalances, FundingSource};
 use crate::domain::business_date::DayWindow;
-use crate::domain::changes::{Change, changes, replace};
+use crate::domain::changes::{NamedChange, changes, replace};
 use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::ids::{
     AccountId, AccountSlot, CompanyId, CompanySlot, LineSeq, Slot as _, TransactionSeq,
@@ -126,7 +126,7 @@ impl VelocityChanges {
     }
 }
 
-impl Change for VelocityChanges {
+impl NamedChange for VelocityChanges {
     fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
         (!self.is_empty()).note(name, names);
     }

@@ -4,19 +4,19 @@
 use super::ids::DimensionId;
 
 /// A part of a change, which an audit names where it is made.
-pub(crate) trait Change {
+pub(crate) trait NamedChange {
     /// Adds the names of what is changed; the part itself is called `name`.
     fn note(&self, name: &'static str, names: &mut Vec<&'static str>);
 }
 
-impl<T> Change for Option<T> {
+impl<T> NamedChange for Option<T> {
     fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
         self.is_some().note(name, names);
     }
 }
 
 /// Two parts may be one thing to whoever reads of it: it is named once.
-impl Change for bool {
+impl NamedChange for bool {
     fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
         if *self && !names.contains(&name) {
             names.push(name);
@@ -24,7 +24,7 @@ impl Change for bool {
     }
 }
 
-impl Change for [Option<Option<DimensionId>>; 4] {
+impl NamedChange for [Option<Option<DimensionId>>; 4] {
     fn note(&self, _: &'static str, names: &mut Vec<&'static str>) {
         let kinds = ["category", "department", "label", "location"];
         for (name, change) in kinds.into_iter().zip(self) {
@@ -62,7 +62,7 @@ macro_rules! changes {
                 let mut names = Vec::new();
                 $(
                     let name = [$($called,)? stringify!($field)][0];
-                    $crate::domain::changes::Change::note(&self.$field, name, &mut names);
+                    $crate::domain::changes::NamedChange::note(&self.$field, name, &mut names);
                 )*
                 names
             }

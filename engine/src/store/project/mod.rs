@@ -48,7 +48,7 @@ use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::packed::append_line;
-use cards::CardChanges;
+use cards::CardImages;
 use events::{EventChanges, Touched};
 use identity::IdentityChanges;
 use organization::OrganizationChanges;
@@ -65,7 +65,7 @@ pub struct Projection {
     audit_events: Vec<AuditEvent>,
     network_key: Option<[u8; 32]>,
     pan_generations: Option<PanGenerations>,
-    cards: BTreeMap<u32, CardChanges>,
+    cards: BTreeMap<u32, CardImages>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
     credential_failures: BTreeMap<u32, CredentialFailures>,
     usages: Vec<(u32, CardUsage)>,
@@ -309,7 +309,7 @@ impl Projection {
         self.account_lines.push(Entry::new(u64::from(line.account.0), line.seq.0));
     }
 
-    fn card(&mut self, slot: u32) -> &mut CardChanges {
+    fn card(&mut self, slot: u32) -> &mut CardImages {
         self.cards.entry(slot).or_default()
     }
 
