@@ -7,13 +7,14 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     PartialApproval, PurchaseFacts,
 };
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::company::{CompanyCommand, NewCompany};
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::credential::PresentedCredentials;
@@ -52,8 +53,12 @@ impl Bench {
         // A Wednesday, noon in Los Angeles.
         let clock = Clock::manual(parse_time("2026-03-04T20:00:00Z").unwrap());
         let commands = vec![
-            AdminCommand::CreateCompany(spending(COMPANY, ACCOUNT, USD)),
-            AdminCommand::CreateCompany(spending(OTHER_COMPANY, Uuid::from_u128(12), JPY)),
+            AdminCommand::Company(CompanyCommand::Create(spending(COMPANY, ACCOUNT, USD))),
+            AdminCommand::Company(CompanyCommand::Create(spending(
+                OTHER_COMPANY,
+                Uuid::from_u128(12),
+                JPY,
+            ))),
             ada(MEMBER, COMPANY),
             ada(OTHER_MEMBER, OTHER_COMPANY),
             token("admin", COMPANY, true),

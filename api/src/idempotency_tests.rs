@@ -15,10 +15,12 @@ use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CardId, CompanyId, MemberId, Timestamp,
@@ -113,7 +115,12 @@ impl Bench {
         let account = AccountId(Uuid::from_u128(2));
         let other = |number| AccessTokenId(Uuid::from_u128(number));
         let commands = vec![
-            AdminCommand::CreateCompany(company(COMPANY, account, CurrencyCode(840), 100_000)),
+            AdminCommand::Company(CompanyCommand::Create(company(
+                COMPANY,
+                account,
+                CurrencyCode(840),
+                100_000,
+            ))),
             token("admin", ADMIN, true),
             token("second", other(4), true),
             token("read", other(5), false),
@@ -334,7 +341,7 @@ async fn a_change_that_was_never_answered_is_answered_with_what_it_made() {
     let changes =
         CardChanges { description: Some("Dinner".parse().unwrap()), ..CardChanges::default() };
     let card_id = CardId(id.parse().unwrap());
-    let command = AdminCommand::UpdateCard(COMPANY, card_id, changes);
+    let command = AdminCommand::Card(CardCommand::Update(COMPANY, card_id, changes));
     change_without_answer(&bench, put("one"), command.clone()).await.unwrap();
     let taken = change_without_answer(&bench, put("one"), command).await;
     assert_eq!(taken, Err(WriteError::Rejected(Rejection::KeyTaken)));
@@ -347,7 +354,7 @@ async fn a_change_that_was_never_answered_is_answered_with_what_it_made() {
     assert_eq!(again, first, "once it was shown, it stays");
 
     let delete = || request("admin", "DELETE", &path, "two", &Value::Null);
-    let command = AdminCommand::TerminateCard(COMPANY, card_id);
+    let command = AdminCommand::Card(CardCommand::Terminate(COMPANY, card_id));
     change_without_answer(&bench, delete(), command).await.unwrap();
     let deleted = told(&bench.routes, delete()).await;
     assert_eq!((deleted.status, deleted.is_replayed, deleted.body.as_str()), (204, true, ""));

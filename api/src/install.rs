@@ -10,13 +10,15 @@ use std::sync::Arc;
 use argon2::password_hash::PasswordHasher;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::account::FundingSource;
@@ -334,7 +336,8 @@ impl Installer<'_> {
 
     async fn create_company(&mut self, order: CompanyOrder) -> Result<NewCompany, InstallError> {
         let company = new_company(order, &self.order.network, self.at, self.random)?;
-        self.carry_out(vec![AdminCommand::CreateCompany(company.clone())]).await?;
+        self.carry_out(vec![AdminCommand::Company(CompanyCommand::Create(company.clone()))])
+            .await?;
         Ok(company)
     }
 
@@ -412,9 +415,9 @@ impl Installer<'_> {
     async fn issue(&mut self, batch: &mut [TestCard]) -> Result<(), InstallError> {
         let mut waiting: Vec<usize> = (0..batch.len()).collect();
         for _ in 0..DRAWS_MAX {
-            let commands = waiting
-                .iter()
-                .map(|place| AdminCommand::IssueCard(batch[*place].drawn.card.clone()));
+            let commands = waiting.iter().map(|place| {
+                AdminCommand::Card(CardCommand::Issue(batch[*place].drawn.card.clone()))
+            });
             let replies = self.ask(commands.collect()).await?;
             let mut again = Vec::new();
             for (place, reply) in waiting.iter().copied().zip(replies) {

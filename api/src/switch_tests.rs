@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanyId, TransactionSeq};
 use cardswitch_engine::domain::transaction_tags::TagChanges;
@@ -27,7 +28,7 @@ async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {
     let opening = |snapshot: &Snapshot| snapshot.transaction(TransactionSeq(1));
     let id = state.switch.read(opening).await.unwrap().unwrap().record.id;
     let note = TagChanges { note: Some("ours".parse().unwrap()), ..TagChanges::default() };
-    let tagged = AdminCommand::TagTransaction(CompanyId(COMPANY), id, note);
+    let tagged = AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(COMPANY), id, note));
     state.carry_out(tagged).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), Some(known.next()));
 }

@@ -9,6 +9,7 @@ use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AppId, CompanyId, CompanySlot, TransactionSeq,
@@ -64,7 +65,8 @@ async fn touch(bench: &Bench, company: Uuid, note: &str) {
     let opening = bench.state.switch.read(|snapshot: &Snapshot| snapshot.transaction(slot));
     let id = opening.await.unwrap().unwrap().record.id;
     let changes = TagChanges { note: Some(note.parse().unwrap()), ..TagChanges::default() };
-    let tagged = AdminCommand::TagTransaction(CompanyId(company), id, changes);
+    let tagged =
+        AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(company), id, changes));
     bench.state.carry_out(tagged).await.unwrap();
 }
 

@@ -12,6 +12,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
@@ -113,7 +114,7 @@ pub fn secrets() -> Arc<Secrets> {
 /// A switch opens its first card to see that it has the right key; no bench opens another.
 fn seal_first_card(mut command: Command, secrets: &Secrets) -> Command {
     if let Command::Admin(admin) = &mut command
-        && let AdminCommand::IssueCard(card) = admin.as_mut()
+        && let AdminCommand::Card(CardCommand::Issue(card)) = admin.as_mut()
         && card.id == card_id(0)
     {
         card.sealed_pan = secrets.seal_pan(&card_number(0), card.id).must("seal a number");

@@ -4,7 +4,7 @@
 //! portfolios that are to be the same again. Drawing is not checking: the shard refuses a number
 //! that is in use, and the caller draws again.
 
-use cardswitch_engine::command::admin::NewCard;
+use cardswitch_engine::directory::card::NewCard;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::card::{CardState, Dimensions};

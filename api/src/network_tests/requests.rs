@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_secrets::pan::Pan;
@@ -62,7 +63,7 @@ async fn credentials_are_compared_whichever_way_the_card_is_named() {
     let pan = Pan::parse(card.number.as_bytes()).unwrap();
     let verifier: PinVerifier = bench.state.secrets.pin_verifier(&pan, b"4321");
     let card_id = CardId(card.id.parse().unwrap());
-    let set_pin = AdminCommand::SetPin(COMPANY, card_id, verifier);
+    let set_pin = AdminCommand::Card(CardCommand::SetPin(COMPANY, card_id, verifier));
     bench.state.carry_out(set_pin).await.unwrap();
     let wrong_cvv = if card.cvv == "123" { "124" } else { "123" };
     let rows = [

@@ -7,6 +7,7 @@ use axum::http::{Request, header};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_identity::state::AppState;
@@ -48,7 +49,12 @@ impl Bench {
     pub(super) async fn with_clock(clock: Clock) -> Self {
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let commands = vec![
-            AdminCommand::CreateCompany(company(COMPANY, ACCOUNT, CurrencyCode(840), 1_000_000)),
+            AdminCommand::Company(CompanyCommand::Create(company(
+                COMPANY,
+                ACCOUNT,
+                CurrencyCode(840),
+                1_000_000,
+            ))),
             access_token(AccessTokenId(Uuid::from_u128(3)), "token", COMPANY, scope),
             AdminCommand::SetNetworkKey(token_digest("key")),
         ];

@@ -1,8 +1,9 @@
 //! What people see of themselves and their companies: sessions, memberships, developers, invitations.
 
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::company::CompanyState;
@@ -112,7 +113,11 @@ async fn only_an_active_company_lets_its_own_apps_in() {
         (CompanyState::Active, 200, "Access token"),
     ] {
         let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
-        bench.state.carry_out(AdminCommand::SetCompany(company.id, changes)).await.unwrap();
+        bench
+            .state
+            .carry_out(AdminCommand::Company(CompanyCommand::Update(company.id, changes)))
+            .await
+            .unwrap();
         visitor.get(&path).await.expect(200);
         let page = visitor.post(&format!("{path}/token"), &[]).await.expect(status);
         assert!(page.body.contains(text), "{text}: {}", page.body);

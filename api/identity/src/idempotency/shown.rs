@@ -11,6 +11,7 @@
 
 use axum::http::{Method, StatusCode};
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
 use uuid::Uuid;
 
 const RESULTS: &str = "results:";
@@ -57,8 +58,8 @@ pub(super) fn shown_at(
         return (StatusCode::OK, endpoint.to_owned());
     }
     let shown = match command {
-        AdminCommand::SetPin(_, card, _) => format!("/v1/cards/{}", card.0),
-        AdminCommand::IssueCards(cards) => {
+        AdminCommand::Card(CardCommand::SetPin(_, card, _)) => format!("/v1/cards/{}", card.0),
+        AdminCommand::Card(CardCommand::IssueTogether(cards)) => {
             let paths: Vec<_> = cards.iter().map(|new| format!("/v1/cards/{}", new.id.0)).collect();
             format!("{RESULTS}{}", paths.join(","))
         }
@@ -71,9 +72,9 @@ pub(super) fn shown_at(
 /// The id of what a command makes in the collection that it is posted to.
 fn made_by(command: &AdminCommand) -> Option<Uuid> {
     match command {
-        AdminCommand::CreateCompany(new) => Some(new.id.0),
+        AdminCommand::Company(command) => command.made_id(),
         AdminCommand::Member(command) => command.made_id(),
-        AdminCommand::IssueCard(new) => Some(new.id.0),
+        AdminCommand::Card(command) => command.made_id(),
         AdminCommand::SharedLink(command) => command.made_id(),
         AdminCommand::Requisition(command) => command.made_id(),
         AdminCommand::Dimension(command) => command.made_id(),
@@ -82,26 +83,19 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         AdminCommand::User(command) => command.made_id(),
         AdminCommand::App(command) => command.made_id(),
         // Named one by one, so that whoever adds a command says what it makes.
-        AdminCommand::SetCompany(..)
-        | AdminCommand::SetNetworkKey(_)
-        | AdminCommand::IssueCards(_)
-        | AdminCommand::UpdateCard(..)
-        | AdminCommand::TerminateCard(..)
-        | AdminCommand::SetPin(..)
-        | AdminCommand::UpdateAllowance(..)
-        | AdminCommand::TagTransaction(..)
+        AdminCommand::SetNetworkKey(_)
+        | AdminCommand::Allowance(_)
+        | AdminCommand::Transaction(_)
         | AdminCommand::Ticket(_)
         | AdminCommand::WithPassword(..)
-        | AdminCommand::NoteCardShown(..)
-        | AdminCommand::RotatePanKey(_)
-        | AdminCommand::ResealCards(_)
-        | AdminCommand::ForgetPanKeys(_) => None,
+        | AdminCommand::PanKey(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_engine::command::admin::CardChanges;
+    use cardswitch_engine::directory::card::CardChanges;
+
     use cardswitch_engine::domain::credential::PinVerifier;
     use cardswitch_engine::domain::ids::{CardId, CompanyId};
 
@@ -112,8 +106,8 @@ mod tests {
 
     #[test]
     fn answers_are_found_by_method_path_and_command() {
-        let update = AdminCommand::UpdateCard(COMPANY, CARD, CardChanges::default());
-        let set_pin = AdminCommand::SetPin(COMPANY, CARD, PinVerifier(1));
+        let update = AdminCommand::Card(CardCommand::Update(COMPANY, CARD, CardChanges::default()));
+        let set_pin = AdminCommand::Card(CardCommand::SetPin(COMPANY, CARD, PinVerifier(1)));
         let card = format!("/v1/cards/{}", CARD.0);
         let rows = [
             (Method::PUT, card.as_str(), &update, 200, card.as_str()),

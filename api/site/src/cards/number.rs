@@ -11,6 +11,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::state::AppState;
@@ -103,7 +104,8 @@ pub(super) async fn show(
     if let Some(refusal) = refusal_where_changed(&acting.session, &state) {
         return Ok(refusal);
     }
-    let noted = AdminCommand::NoteCardShown(acting.company.id, card.profile.id);
+    let noted =
+        AdminCommand::Card(CardCommand::NoteNumberShown(acting.company.id, card.profile.id));
     state.carry_out(noted).await?;
     let content = NumberContent {
         face: Face::new(&card, &acting.company, state.now()),

@@ -8,6 +8,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards::change_card;
@@ -117,7 +118,7 @@ pub(super) async fn close(
         let page = close_page(&state, &acting, CardId(id), alert).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
-    let command = AdminCommand::TerminateCard(acting.company.id, card.profile.id);
+    let command = AdminCommand::Card(CardCommand::Terminate(acting.company.id, card.profile.id));
     state.carry_out(command).await?;
     Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_CLOSED))
 }

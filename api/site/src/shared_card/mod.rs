@@ -28,6 +28,7 @@ use cardswitch_edge::bounded::TooMany;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_identity::auth::link_guesses::Tried;
@@ -162,8 +163,10 @@ impl Viewing<'_> {
             Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
         }
         let secret = CardSecret::open(state, &self.opened.card, &self.opened.company)?;
-        let noted =
-            AdminCommand::NoteCardShown(self.opened.company.id, self.opened.card.profile.id);
+        let noted = AdminCommand::Card(CardCommand::NoteNumberShown(
+            self.opened.company.id,
+            self.opened.card.profile.id,
+        ));
         state.carry_out(noted).await?;
         tracing::info!(link = %link.id.0, "a card number was shown by a shared link");
         Ok(card_page(self, "", Some(secret)))

@@ -3,7 +3,8 @@
 use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
-use cardswitch_engine::command::admin::{AdminCommand, AllowanceChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{Interval, date_at, start_of_date};
 use cardswitch_engine::domain::company::Company;
@@ -290,7 +291,9 @@ pub async fn change_allowance(
 ) -> Result<(), ApiError> {
     let changes = parse_allowance_changes(&mut fields, company.currency);
     fields.finish()?;
-    Ok(state.carry_out(AdminCommand::UpdateAllowance(company.id, id, changes)).await?)
+    Ok(state
+        .carry_out(AdminCommand::Allowance(AllowanceCommand::Update(company.id, id, changes)))
+        .await?)
 }
 
 async fn read_allowance(

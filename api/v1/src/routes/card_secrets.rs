@@ -7,6 +7,7 @@ use axum::Json;
 use cardswitch_edge::error::{ApiError, ErrorBody};
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::auth::{Call, Caller};
@@ -90,7 +91,9 @@ pub async fn set_pin(
     let pin = parse_pin(&mut fields);
     fields.finish()?;
     let verifier = state.secrets.pin_verifier(&open_number(&state, &card)?, pin.as_bytes());
-    state.carry_out(AdminCommand::SetPin(caller.company.id, id, verifier)).await?;
+    state
+        .carry_out(AdminCommand::Card(CardCommand::SetPin(caller.company.id, id, verifier)))
+        .await?;
     tracing::info!(card = %id.0, token = %caller.token.0, "a PIN was set");
     read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
 }

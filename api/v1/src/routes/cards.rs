@@ -5,8 +5,9 @@ use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges, SettableCardState};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company};
@@ -362,7 +363,7 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
         let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
         let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
         let id = card.id;
-        match state.carry_out(AdminCommand::IssueCard(card)).await {
+        match state.carry_out(AdminCommand::Card(CardCommand::Issue(card))).await {
             Ok(()) => return Ok(id),
             Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
             Err(error) => return Err(refused(error, order.dimensions.map(|id| id.is_some()))),
@@ -411,14 +412,14 @@ pub async fn change_card(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let is_set = dimensions.map(|id| id.is_some());
-    let command = AdminCommand::UpdateCard(reader.company.id, id, changes);
+    let command = AdminCommand::Card(CardCommand::Update(reader.company.id, id, changes));
     state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }
 
 /// Closes a card for ever.
 #[utoipa::path(delete, path = "/v1/cards/{card_id}", responses((status = 204)))]
 pub async fn delete_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
-    let command = AdminCommand::TerminateCard(caller.company.id, CardId(id));
+    let command = AdminCommand::Card(CardCommand::Terminate(caller.company.id, CardId(id)));
     state.carry_out_unshown(command).await?;
     Ok(StatusCode::NO_CONTENT)
 }

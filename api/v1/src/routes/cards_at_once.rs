@@ -5,8 +5,9 @@ use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody};
 use cardswitch_edge::write_error::WriteError;
-use cardswitch_engine::command::admin::{AdminCommand, NewCard};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
@@ -97,7 +98,7 @@ async fn issue_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<CardI
     for _ in 0..DRAWS_MAX {
         let cards = draw_cards(state, orders)?;
         let ids = cards.iter().map(|card| card.id).collect();
-        match state.carry_out(AdminCommand::IssueCards(cards)).await {
+        match state.carry_out(AdminCommand::Card(CardCommand::IssueTogether(cards))).await {
             Ok(()) => return Ok(ids),
             Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
             Err(error) => return Err(refused(error, any_dimensions(orders))),

@@ -3,7 +3,8 @@
 use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody};
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, VelocityChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, VelocityChanges};
 use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
@@ -152,7 +153,9 @@ pub async fn update_company(
     let velocity = risk.map_or_else(VelocityChanges::default, |risk| risk.unwrap_or(off));
     if sso.is_some() || !velocity.is_empty() {
         let changes = CompanyChanges { sso, velocity, ..CompanyChanges::default() };
-        state.carry_out(AdminCommand::SetCompany(caller.company.id, changes)).await?;
+        state
+            .carry_out(AdminCommand::Company(CompanyCommand::Update(caller.company.id, changes)))
+            .await?;
     }
     read_company(&state, &caller).await
 }

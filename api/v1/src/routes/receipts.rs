@@ -18,6 +18,7 @@ use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_edge::request_body::read_upload;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
@@ -232,7 +233,13 @@ pub async fn set_receipt(
     receipt: Option<Receipt>,
 ) -> Result<(), WriteError> {
     let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
-    state.carry_out(AdminCommand::TagTransaction(reader.company.id, id, changes)).await
+    state
+        .carry_out(AdminCommand::Transaction(TransactionCommand::Tag(
+            reader.company.id,
+            id,
+            changes,
+        )))
+        .await
 }
 
 /// Fetches the file of a receipt, as it was handed in.

@@ -5,6 +5,7 @@ use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_identity::auth::Call;
@@ -71,6 +72,7 @@ pub async fn tag(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let is_set = dimensions.map(|id| id.is_some());
-    let command = AdminCommand::TagTransaction(reader.company.id, id, changes);
+    let command =
+        AdminCommand::Transaction(TransactionCommand::Tag(reader.company.id, id, changes));
     state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::directory::access_token::AccessToken;
-use crate::directory::ticket::{Ticket, TicketKind, TicketState};
+use super::access_token::AccessToken;
+use super::ticket::{Ticket, TicketKind, TicketState};
 use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, MemberSlot, Timestamp, UserSlot};
 
 /// A token of some owner, in the order in which they were made.
@@ -16,6 +16,8 @@ type Live<T> = BTreeSet<(T, Timestamp, [u8; 32])>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity {
     pub(crate) tickets: Tickets,
+    /// Access tokens that are not revoked, by the digests of their texts.
+    pub(crate) tokens: BTreeMap<[u8; 32], AccessToken>,
     pub(crate) token_by_id: HashMap<AccessTokenId, [u8; 32]>,
     live_of_member: Live<MemberSlot>,
     live_of_app: Live<AppSlot>,
@@ -36,8 +38,10 @@ impl Identity {
     pub(crate) fn apply_token(&mut self, token: &AccessToken) {
         if token.is_revoked {
             self.token_by_id.remove(&token.id);
+            self.tokens.remove(&token.digest);
         } else {
             self.token_by_id.insert(token.id, token.digest);
+            self.tokens.insert(token.digest, token.clone());
         }
         set(&mut self.live_of_member, token.member(), token);
         set(&mut self.live_of_app, token.app(), token);
