@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cardswitch_api::switch::Submit;
 use cardswitch_benches::Must;
 use cardswitch_benches::installation::{
     ACCESS_TOKEN, CardHashes, install, secrets, temporary_directory,
@@ -26,6 +25,7 @@ use cardswitch_benches::wire::{
     runtime,
 };
 use cardswitch_benches::yardstick::{DiskYardstick, start_echo};
+use cardswitch_edge::switch::Submit;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply, Reply};

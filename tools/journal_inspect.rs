@@ -12,12 +12,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use cardswitch_engine::command::NewTransaction;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::command::reply::NetworkReply;
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::domain::account::AccountBalances;
+use cardswitch_engine::domain::allowance::CardUsage;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::transaction::{TransactionProgress, TransactionRecord};
+use cardswitch_engine::domain::transaction::TransactionProgress;
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::journal::redb::{ReadOnlyJournal, open_read_only};
 use cardswitch_engine::journal::{
@@ -200,10 +203,7 @@ fn describe(effect: &Effect) -> String {
         Effect::Account(row) => {
             format!("{} {} credit limit {}", row.slot.0, row.id.0, row.credit_limit.0)
         }
-        Effect::AccountBalances(slot, row) => format!(
-            "{} ledger {} held {} lines {}",
-            slot.0, row.ledger.0, row.held.0, row.line_count
-        ),
+        Effect::AccountBalances(slot, row) => format!("{} {}", slot.0, describe_balances(row)),
         Effect::Row(row) => format!("{} {}", row.slot(), row.id()),
         Effect::AccessToken(row) => {
             let origin = row.grant.as_ref().map(|grant| grant.origin);
@@ -221,10 +221,7 @@ fn describe(effect: &Effect) -> String {
         Effect::AllowanceTerms(slot, row) => {
             format!("{} amount {} {:?}", slot.0, row.amount.0, row.interval)
         }
-        Effect::CardUsage(slot, row) => format!(
-            "{} spent {} day {} period {} {:?}",
-            slot.0, row.spent.0, row.day_spent.0, row.period, row.state
-        ),
+        Effect::CardUsage(slot, row) => format!("{} {}", slot.0, describe_usage(row)),
         Effect::CardAttempts(slot, row) => format!("{} {} kept", slot.0, row.len()),
         Effect::CredentialFailures(slot, row) => {
             format!("{} {} since {}", slot.0, row.count, time(row.since))
@@ -250,7 +247,7 @@ fn describe(effect: &Effect) -> String {
 /// What an effect says of a purchase or its message.
 fn describe_movement(effect: &Effect) -> String {
     match effect {
-        Effect::Transaction(row, progress) => describe_transaction(row, progress),
+        Effect::Transaction(made) => describe_transaction(made),
         Effect::TransactionProgress(seq, row) => format!("{} {}", seq.0, describe_progress(row)),
         Effect::TransactionTags(seq, _) => format!("{} (not shown)", seq.0),
         Effect::Increment(row) => format!(
@@ -276,10 +273,15 @@ fn describe_movement(effect: &Effect) -> String {
     }
 }
 
-fn describe_transaction(row: &TransactionRecord, progress: &TransactionProgress) -> String {
+/// A transaction as it was made, with what it left of its card and its account.
+fn describe_transaction(made: &NewTransaction) -> String {
+    let NewTransaction { record: row, progress, usage, balances, .. } = made;
     let card = row.card.map_or_else(String::new, |card| format!(" card {}", card.0));
+    let usage = usage.map_or_else(String::new, |usage| format!(", {}", describe_usage(&usage)));
+    let balances =
+        balances.map_or_else(String::new, |after| format!(", {}", describe_balances(&after)));
     format!(
-        "{} {} {:?}{card} account {} requested {} code {} {}",
+        "{} {} {:?}{card} account {} requested {} code {} {}{usage}{balances}",
         row.seq.0,
         row.id.0,
         row.kind,
@@ -288,6 +290,15 @@ fn describe_transaction(row: &TransactionRecord, progress: &TransactionProgress)
         row.response_code.number(),
         describe_progress(progress),
     )
+}
+
+fn describe_usage(row: &CardUsage) -> String {
+    let (spent, today) = (row.spent.0, row.day_spent.0);
+    format!("spent {spent} day {today} period {} {:?}", row.period, row.state)
+}
+
+fn describe_balances(row: &AccountBalances) -> String {
+    format!("ledger {} held {} lines {}", row.ledger.0, row.held.0, row.line_count)
 }
 
 fn describe_progress(row: &TransactionProgress) -> String {
@@ -321,15 +332,15 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_engine::command::record::append_record;
-    use cardswitch_engine::domain::allowance::CardUsage;
     use cardswitch_engine::domain::card::CardState;
     use cardswitch_engine::domain::credential::PinVerifier;
     use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
     use cardswitch_engine::journal::chain::BatchBuilder;
     use cardswitch_engine::journal::redb::{Expectation, RedbJournal};
     use cardswitch_engine::journal::{BatchNumber, ChainPosition, Journal};
+
+    use super::*;
 
     const ID: [u8; 16] = [0xab; 16];
 

@@ -10,16 +10,16 @@ use std::path::Path;
 
 use cardswitch_engine::backup::{Copied, CopyError, CopyStage};
 use cardswitch_engine::engine::Engine;
+use cardswitch_identity::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
+use cardswitch_secrets::master_key::data_key::check_file;
+use cardswitch_secrets::plain_file::{copy_described, open_plain};
+use cardswitch_secrets::private_file::{self, copy_private, create_private};
+use cardswitch_secrets::{PanKeys, Secrets};
+use cardswitch_wire::time::render_time;
 use serde::{Deserialize, Serialize};
 
 use crate::config::CONFIG_FILE;
 use crate::manifest::write_manifest;
-use crate::master_key::data_key::check_file;
-use crate::plain_file::{copy_described, open_plain};
-use crate::private_file::{self, copy_private, create_private};
-use crate::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
-use crate::secrets::{PanKeys, Secrets};
-use crate::wire::time::render_time;
 
 /// What a finished copy is, in words that programs read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,10 +147,10 @@ fn copy_receipt(from: &Path, to: &Path, digest: &[u8; 32]) -> io::Result<bool> {
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+    use cardswitch_secrets::hex::to_hex;
     use sha2::{Digest as _, Sha256};
 
     use super::*;
-    use crate::hex::to_hex;
 
     fn name_of(content: &[u8]) -> String {
         format!("{RECEIPTS_DIRECTORY}/{}", to_hex(&Sha256::digest(content)))

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::mail::settings::MailSettings;
+use cardswitch_notify::mail::settings::{MailSettings, SettingError};
 
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
@@ -257,6 +257,12 @@ impl std::fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+impl From<SettingError> for ConfigError {
+    fn from(SettingError(name, value): SettingError) -> Self {
+        Self::Value(name, value)
+    }
+}
 
 /// Reads the configuration file: the one named, which must exist, or the one in the data
 /// directory, which may.

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::engine::Engine;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -19,9 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
-use crate::master_key::rotation::{MasterKeyReport, MasterKeys};
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
-use crate::secrets::Secrets;
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";

@@ -16,26 +16,25 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::MatchedPath;
 use axum::response::Response;
+use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::descriptors::ConnectionBound;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::http_connection::serve_connection;
+use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::request_id::refusal;
+use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::clock::Stopwatch;
+use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use hyper::Request;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
-use crate::address_counts::{AddressCounts, AddressPlace};
-use crate::auth::client_address::ClientAddress;
-use crate::descriptors::ConnectionBound;
-use crate::error::ApiError;
-use crate::http_connection::serve_connection;
-use crate::network::http::{answer_directly, is_direct};
-use crate::network::peers::PeerNetwork;
-use crate::request_id::refusal;
-use crate::router;
-use crate::state::AppState;
+use crate::router::{self, Served};
 use crate::telemetry::api_meter::NO_ROUTE;
 use crate::telemetry::listener::health_answer;
 use crate::telemetry::{LevelGuard, Telemetry};
-use crate::unread_body::RequestBody;
 
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
 /// count: the engine's queue bounds them.
@@ -61,7 +60,8 @@ pub struct HttpSide {
 }
 
 struct Whole {
-    state: AppState,
+    served: Served,
+    door: DoorState,
     router: Router,
 }
 
@@ -90,10 +90,11 @@ impl HttpSide {
     }
 
     /// From now on everything is answered.
-    pub fn open(&self, state: AppState) {
-        let router = router::whole(state.clone());
+    pub fn open(&self, served: Served) {
+        let router = router::whole(served.clone());
+        let door = served.state.network_door();
         // Whoever starts a switch opens it once.
-        drop(self.whole.set(Whole { state, router }));
+        drop(self.whole.set(Whole { served, door, router }));
     }
 
     async fn answer(self: Arc<Self>, peer: IpAddr, request: Request<RequestBody>) -> Response {
@@ -117,12 +118,12 @@ impl HttpSide {
         mut request: Request<RequestBody>,
         is_direct: bool,
     ) -> Response {
-        let Some(Whole { state, router }) = self.whole.get() else {
+        let Some(Whole { door, router, .. }) = self.whole.get() else {
             let recovering = ApiError::recovering();
             return refusal(request.method(), request.uri().path(), recovering).await;
         };
         if is_direct {
-            return answer_directly(state, request).await;
+            return answer_directly(door, request).await;
         }
         let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
         let max = self.max_of(address.0, REQUESTS_PER_ADDRESS_MAX);
@@ -166,7 +167,7 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     drop(listener);
     // Streams would have no end of their own.
     if let Some(whole) = side.whole.get() {
-        whole.state.overviews.close();
+        whole.served.overviews.close();
     }
     closing.send_replace(true);
     drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);
@@ -225,6 +226,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_world;
 
     const BOUND: ConnectionBound = ConnectionBound { max: 400, per_address_max: 200 };
 
@@ -287,9 +289,9 @@ mod tests {
             assert!(answer.contains("\r\nretry-after: 1\r\n"), "{path}: {answer}");
             assert!(answer.contains("recovering"), "{path}: {answer}");
         }
-        let bench = crate::routes::world::Bench::new().await;
+        let bench = crate::bench::Bench::new().await;
         telemetry.set_working(bench.state.switch.engine(), Arc::default());
-        side.open(bench.state.clone());
+        side.open(test_world::served(bench.state.clone()));
         assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
         let answer = ask(address, "/v1/company").await;
         assert!(answer.starts_with("http/1.1 401"), "{answer}");
@@ -304,8 +306,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let side = Arc::new(side(Vec::new()));
-        let bench = crate::routes::world::Bench::new().await;
-        side.open(bench.state.clone());
+        let bench = crate::bench::Bench::new().await;
+        side.open(test_world::served(bench.state.clone()));
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
         let at_work = side.requests.try_acquire_many(u32::try_from(REQUESTS_MAX).unwrap()).unwrap();
@@ -326,8 +328,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let proxies = vec!["127.0.0.1".parse().unwrap()];
         let side = Arc::new(side(proxies));
-        let bench = crate::routes::world::Bench::new().await;
-        side.open(bench.state.clone());
+        let bench = crate::bench::Bench::new().await;
+        side.open(test_world::served(bench.state.clone()));
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
         let send = async |client: &str, head: &str| {

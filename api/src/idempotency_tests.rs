@@ -1,28 +1,45 @@
 //! Requests with keys against a real engine on a manual clock: once, whatever the handler does.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use axum::http::header::CONTENT_TYPE;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::middleware;
 use axum::routing::{get, post};
+use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
+use cardswitch_edge::token_rate::TokenRate;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
-use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CardId, CompanyId, MemberId, Timestamp,
 };
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_identity::auth::check_access;
+use cardswitch_identity::idempotency::claim::{CLAIM, Fate};
+use cardswitch_identity::idempotency::kept::IDEMPOTENT_REPLAYED;
+use cardswitch_identity::idempotency::{Claim, once_per_key};
+use cardswitch_identity::state::AppState;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
+use tower::ServiceExt;
 use uuid::Uuid;
 
-use super::*;
-use crate::auth::check_access;
 use crate::router;
 use crate::test_world::{TestSwitch, access_token, company, new_member};
-use crate::token_rate::TokenRate;
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));
@@ -98,12 +115,17 @@ impl Bench {
         let account = AccountId(Uuid::from_u128(2));
         let other = |number| AccessTokenId(Uuid::from_u128(number));
         let commands = vec![
-            AdminCommand::CreateCompany(company(COMPANY, account, CurrencyCode(840), 100_000)),
+            AdminCommand::Company(CompanyCommand::Create(company(
+                COMPANY,
+                account,
+                CurrencyCode(840),
+                100_000,
+            ))),
             token("admin", ADMIN, true),
             token("second", other(4), true),
             token("read", other(5), false),
         ];
-        let TestSwitch { state, routes, directory } =
+        let TestSwitch { state, routes, directory, .. } =
             TestSwitch::start(Clock::manual(START), commands).await;
         Self { state, routes, _directory: directory }
     }
@@ -244,7 +266,7 @@ async fn claim_of(bench: &Bench, request: Request) -> (Arc<Claim>, Request) {
     let key = parts.headers[IDEMPOTENCY_KEY].as_bytes();
     let name = bench.state.secrets.idempotency().name(COMPANY, ADMIN, key);
     let keys = bench.state.secrets.idempotency();
-    let hash = keys.request_hash(&parts.method, &parts.uri, &body);
+    let hash = keys.request_hash(parts.method.as_str(), &parts.uri.to_string(), &body);
     let request = Request::from_parts(parts, Body::from(body));
     (Arc::new(Claim::new(name, hash, &request)), request)
 }
@@ -319,7 +341,7 @@ async fn a_change_that_was_never_answered_is_answered_with_what_it_made() {
     let changes =
         CardChanges { description: Some("Dinner".parse().unwrap()), ..CardChanges::default() };
     let card_id = CardId(id.parse().unwrap());
-    let command = AdminCommand::UpdateCard(COMPANY, card_id, changes);
+    let command = AdminCommand::Card(CardCommand::Update(COMPANY, card_id, changes));
     change_without_answer(&bench, put("one"), command.clone()).await.unwrap();
     let taken = change_without_answer(&bench, put("one"), command).await;
     assert_eq!(taken, Err(WriteError::Rejected(Rejection::KeyTaken)));
@@ -332,7 +354,7 @@ async fn a_change_that_was_never_answered_is_answered_with_what_it_made() {
     assert_eq!(again, first, "once it was shown, it stays");
 
     let delete = || request("admin", "DELETE", &path, "two", &Value::Null);
-    let command = AdminCommand::TerminateCard(COMPANY, card_id);
+    let command = AdminCommand::Card(CardCommand::Terminate(COMPANY, card_id));
     change_without_answer(&bench, delete(), command).await.unwrap();
     let deleted = told(&bench.routes, delete()).await;
     assert_eq!((deleted.status, deleted.is_replayed, deleted.body.as_str()), (204, true, ""));
@@ -371,7 +393,7 @@ async fn several_that_were_made_are_shown_in_one_list() {
     let keys = bench.state.secrets.idempotency();
     let claim = KeyClaim {
         key: keys.name(COMPANY, ADMIN, b"one"),
-        request: keys.request_hash(&Method::POST, ask().uri(), body.to_string().as_bytes()),
+        request: keys.request_hash("POST", &ask().uri().to_string(), body.to_string().as_bytes()),
         status: 201,
         content: KeyedContent::Object { path: format!("results:{}", paths.join(",")) },
     };

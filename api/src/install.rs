@@ -8,14 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argon2::password_hash::PasswordHasher;
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::account::FundingSource;
@@ -31,21 +34,20 @@ use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
+use cardswitch_feed::Profile;
+use cardswitch_secrets::issuing::{
+    CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
+};
+use cardswitch_secrets::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
+use cardswitch_secrets::master_key::source::MasterKeySource;
+use cardswitch_secrets::master_key::{MasterKey, MasterKeyError};
+use cardswitch_secrets::private_file::create_private;
+use cardswitch_secrets::{Secrets, token_digest};
+use cardswitch_wire::time::render_date;
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
-use crate::feed::Profile;
-use crate::issuing::{
-    CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
-};
-use crate::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
-use crate::master_key::source::MasterKeySource;
-use crate::master_key::{MasterKey, MasterKeyError};
-use crate::portfolio::{NO_FUNDS_BALANCE, VELOCITY};
-use crate::private_file::create_private;
-use crate::secrets::{Secrets, token_digest};
-use crate::switch::Switch;
-use crate::wire::time::render_date;
+use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 
 /// How many cards are made at a time.
 const CARDS_PER_BATCH: usize = 256;
@@ -334,7 +336,8 @@ impl Installer<'_> {
 
     async fn create_company(&mut self, order: CompanyOrder) -> Result<NewCompany, InstallError> {
         let company = new_company(order, &self.order.network, self.at, self.random)?;
-        self.carry_out(vec![AdminCommand::CreateCompany(company.clone())]).await?;
+        self.carry_out(vec![AdminCommand::Company(CompanyCommand::Create(company.clone()))])
+            .await?;
         Ok(company)
     }
 
@@ -365,7 +368,7 @@ impl Installer<'_> {
             let end = (start + CARDS_PER_BATCH).min(self.order.cards);
             let mut batch = Vec::with_capacity(end - start);
             for place in start..end {
-                let profile = Profile::of_card(place);
+                let profile = portfolio::profile_at(place);
                 batch.push(self.draw_card(place, profile, company_of(profile))?);
             }
             self.issue(&mut batch).await?;
@@ -388,8 +391,8 @@ impl Installer<'_> {
         let order = CardOrder {
             company,
             zone,
-            terms: profile.terms(self.at),
-            is_virtual: profile.state() != CardState::Unactivated,
+            terms: portfolio::terms_of(profile, self.at),
+            is_virtual: portfolio::state_of(profile) != CardState::Unactivated,
             description: LineText::spaced(&format!("Test card {}, {profile:?}", place + 1)),
             billing_name: LineText::spaced(&format!("Test card {}", place + 1)),
             billing_address: None,
@@ -401,8 +404,8 @@ impl Installer<'_> {
         };
         let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
         let mut drawn = issuer.draw_card(&order, self.at, &mut *self.random)?;
-        drawn.card.state = profile.state();
-        if let Some(expires_on) = profile.expires_on(zone, self.at) {
+        drawn.card.state = portfolio::state_of(profile);
+        if let Some(expires_on) = portfolio::expires_on(profile, zone, self.at) {
             drawn.card.expires_on = expires_on;
         }
         Ok(TestCard { profile, pin, order, drawn })
@@ -412,9 +415,9 @@ impl Installer<'_> {
     async fn issue(&mut self, batch: &mut [TestCard]) -> Result<(), InstallError> {
         let mut waiting: Vec<usize> = (0..batch.len()).collect();
         for _ in 0..DRAWS_MAX {
-            let commands = waiting
-                .iter()
-                .map(|place| AdminCommand::IssueCard(batch[*place].drawn.card.clone()));
+            let commands = waiting.iter().map(|place| {
+                AdminCommand::Card(CardCommand::Issue(batch[*place].drawn.card.clone()))
+            });
             let replies = self.ask(commands.collect()).await?;
             let mut again = Vec::new();
             for (place, reply) in waiting.iter().copied().zip(replies) {

@@ -1,83 +1,67 @@
-//! The edges of cardswitch: everything that knows of sockets, JSON, decimals and secrets in clear.
+//! The program: the command line, a switch at work, and what is put together of all rooms.
+//!
+//! | crate | what lives there |
+//! |---|---|
+//! | `iso8583` | the codec of ISO 8583 messages |
+//! | `wire` | bodies, queries, amounts, times and words as they travel |
+//! | `secrets` | keys and what they protect |
+//! | `edge` | the way into the engine; HTTP connections, requests and failures |
+//! | `network` | the card network's doors: ISO 8583 and JSON |
+//! | `statements` | statement files |
+//! | `notify` | webhooks and mail |
+//! | `identity` | callers, users, OAuth, idempotency; the state of handlers |
+//! | `v1` | the resources of `/v1`, SCIM |
+//! | `site` | pages |
+//! | `feed` | the simulated card network, which knows nothing of the switch |
+//!
+//! Each crate knows those above it in the table only; this one knows all.
 //!
 //! | room | what |
 //! |---|---|
-//! | `commands`, `config` | the command line |
+//! | `commands`, `config` | the command line, settings |
 //! | `server`, `opening`, `install` | a switch at work; a directory made ready |
-//! | `http_server`, `http_connection`, `http_stream` | HTTP connections and their bounds |
-//! | `request_head`, `request_body`, `unread_body` | what is taken of a request |
-//! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
-//! | `scim` | SCIM 2.0 |
-//! | `oauth` | how apps come by access tokens |
+//! | `http_server`, `router` | HTTP connections; all routes together |
 //! | `openapi` | the published documents and the reference made from them |
-//! | `receipts` | the files of receipts |
-//! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
-//! | `webhooks` | events on their way to companies and apps |
-//! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
-//! | `descriptors`, `address_counts` | how connections share what the system grants; what one address has |
-//! | `network` | the ISO 8583 door and the HTTP network door |
-//! | `feed` | the simulated card network |
-//! | `secrets`, `link_secrets`, `pan`, `pan_rotation`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
-//! | `manifest`, `staging`, `plain_file` | what a backup holds, the copy that a restore reads, files that follow no link |
-//! | `private_file`, `process` | files of their owner, a process that shows its memory to nobody |
-//! | `compat` | habits of older clients |
+//! | `telemetry` | figures, health and log for operators |
+//! | `backup`, `manifest`, `staging`, `control` | backups and restores; the socket of a running switch |
+//! | `pan_rotation`, `portfolio` | replacement of the key of card numbers; test cards |
 
-mod address_counts;
-pub mod auth;
 pub mod backup;
-mod bounded;
+#[cfg(test)]
+mod bench;
 pub mod commands;
-pub mod compat;
 pub mod config;
 pub mod control;
-pub mod descriptors;
-pub mod error;
-pub mod feed;
-#[cfg(fuzzing)]
-pub mod fuzzing;
-mod hex;
-mod http_connection;
 pub mod http_server;
-mod http_stream;
-pub mod idempotency;
+#[cfg(test)]
+mod idempotency_tests;
 pub mod install;
-pub mod invitation;
-pub mod issuing;
-mod known;
-mod lingering;
-pub mod link_secrets;
-pub mod mail;
+#[cfg(test)]
+mod lasting_access_tests;
+#[cfg(test)]
+mod lasting_body_tests;
 pub mod manifest;
-pub mod master_key;
-pub mod network;
-pub mod oauth;
+#[cfg(test)]
+mod network_tests;
+#[cfg(test)]
+mod oauth_tests;
 pub mod openapi;
 pub mod opening;
-pub mod operations;
-pub mod pan;
 pub mod pan_rotation;
-pub mod plain_file;
 pub mod portfolio;
-pub mod private_file;
-pub mod process;
-pub mod receipts;
-pub mod request_body;
-mod request_head;
-pub mod request_id;
 pub mod router;
-pub mod routes;
-pub mod scim;
-pub mod secrets;
+#[cfg(test)]
+mod routes_tests;
 pub mod server;
-pub mod site;
+#[cfg(test)]
+mod site_tests;
 pub mod staging;
-pub mod state;
-pub mod statements;
-pub mod switch;
+#[cfg(test)]
+mod statement_access_tests;
+#[cfg(test)]
+mod switch_tests;
 pub mod telemetry;
 #[cfg(test)]
 mod test_world;
-pub mod token_rate;
-mod unread_body;
-pub mod webhooks;
-pub mod wire;
+#[cfg(test)]
+mod webhooks_tests;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use cardswitch_api::commands::{self, Cli};
-use cardswitch_api::process::{WipingAllocator, keep_memory_private};
+use cardswitch_secrets::process::{WipingAllocator, keep_memory_private};
 use clap::Parser;
 
 #[global_allocator]

@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::{CopyError, check_room};
 
-use crate::hex::{array_from_hex, to_hex};
-use crate::master_key::MasterKey;
-use crate::master_key::data_key::{DataKeyError, WrappedKey};
-use crate::plain_file::{Described, OpenFolder, copy_described, open_plain};
-use crate::private_file::{self, create_private};
-use crate::receipts::receipt_digest;
-use crate::secrets::Secrets;
-use crate::secrets::summed_text::{Flaw, SummedText, render_summed};
+use cardswitch_identity::receipts::receipt_digest;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::hex::{array_from_hex, to_hex};
+use cardswitch_secrets::master_key::MasterKey;
+use cardswitch_secrets::master_key::data_key::{DataKeyError, WrappedKey};
+use cardswitch_secrets::plain_file::{Described, OpenFolder, copy_described, open_plain};
+use cardswitch_secrets::private_file::{self, create_private};
+use cardswitch_secrets::summed_text::{Flaw, SummedText, render_summed};
 
 /// The name of the file.
 pub const MANIFEST_FILE: &str = "manifest";

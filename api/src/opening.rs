@@ -9,13 +9,13 @@ use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Pacing, Snapshot, StoreError};
+use cardswitch_secrets::master_key::data_key::{DataKeyError, OpenedKeys, open_keys};
+use cardswitch_secrets::master_key::rotation::settle;
+use cardswitch_secrets::master_key::source::MasterKeySource;
+use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 
 use crate::config::{ClockSetting, RetentionSetting};
 use crate::manifest::is_backup;
-use crate::master_key::data_key::{DataKeyError, OpenedKeys, open_keys};
-use crate::master_key::rotation::settle;
-use crate::master_key::source::MasterKeySource;
-use crate::secrets::{PanKeys, PanKeysError, Secrets};
 
 /// Why a data directory cannot be opened.
 #[derive(Debug)]

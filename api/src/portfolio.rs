@@ -9,10 +9,9 @@ use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_feed::Profile;
 use chrono::{Datelike, Days};
 use chrono_tz::Tz;
-
-use crate::feed::Profile;
 
 /// The profiles that take turns among the cards that are not ordinary.
 const SPECIAL: [Profile; 13] = [
@@ -40,54 +39,52 @@ pub const VELOCITY: VelocityLimits = VelocityLimits { per_minute: 3, per_hour: 3
 /// What the company without funds starts with. Units: hundredths.
 pub const NO_FUNDS_BALANCE: Minor = Minor(500);
 
-impl Profile {
-    /// The profile of the card at this place of a portfolio.
-    #[must_use]
-    pub const fn of_card(place: usize) -> Self {
-        if place % SPECIAL_EVERY == SPECIAL_EVERY - 1 {
-            SPECIAL[place / SPECIAL_EVERY % SPECIAL.len()]
-        } else {
-            Self::Ordinary
-        }
+/// The profile of the card at this place of a portfolio.
+#[must_use]
+pub const fn profile_at(place: usize) -> Profile {
+    if place % SPECIAL_EVERY == SPECIAL_EVERY - 1 {
+        SPECIAL[place / SPECIAL_EVERY % SPECIAL.len()]
+    } else {
+        Profile::Ordinary
     }
+}
 
-    /// The state such a card is made in.
-    #[must_use]
-    pub const fn state(self) -> CardState {
-        match self {
-            Self::Suspended => CardState::Suspended,
-            Self::Unactivated => CardState::Unactivated,
-            Self::Terminated => CardState::Terminated,
-            _ => CardState::Active,
-        }
+/// The state such a card is made in.
+#[must_use]
+pub const fn state_of(profile: Profile) -> CardState {
+    match profile {
+        Profile::Suspended => CardState::Suspended,
+        Profile::Unactivated => CardState::Unactivated,
+        Profile::Terminated => CardState::Terminated,
+        _ => CardState::Active,
     }
+}
 
-    /// The allowance of such a card, made at the instant `at`. Units: hundredths.
-    #[must_use]
-    pub fn terms(self, at: Timestamp) -> AllowanceTerms {
-        let mut terms = AllowanceTerms::budget(Minor(25_000_000));
-        match self {
-            Self::Scoped => terms.scope = Scope::new(&SCOPE).unwrap_or_default(),
-            Self::WindowedFuture => terms.starts_at = at.plus(3_650 * Timestamp::DAY),
-            Self::WindowedPast => terms.ends_at = at.plus(-Timestamp::DAY),
-            Self::TinyTransactionLimit => terms.transaction_limit = Minor(100),
-            Self::TinyAllowance => terms.amount = Minor(100),
-            Self::DailyLimited => terms.daily_limit = Minor(10_000),
-            Self::SingleUse => terms.single_use = true,
-            _ => {}
-        }
-        terms
+/// The allowance of such a card, made at the instant `at`. Units: hundredths.
+#[must_use]
+pub fn terms_of(profile: Profile, at: Timestamp) -> AllowanceTerms {
+    let mut terms = AllowanceTerms::budget(Minor(25_000_000));
+    match profile {
+        Profile::Scoped => terms.scope = Scope::new(&SCOPE).unwrap_or_default(),
+        Profile::WindowedFuture => terms.starts_at = at.plus(3_650 * Timestamp::DAY),
+        Profile::WindowedPast => terms.ends_at = at.plus(-Timestamp::DAY),
+        Profile::TinyTransactionLimit => terms.transaction_limit = Minor(100),
+        Profile::TinyAllowance => terms.amount = Minor(100),
+        Profile::DailyLimited => terms.daily_limit = Minor(10_000),
+        Profile::SingleUse => terms.single_use = true,
+        _ => {}
     }
+    terms
+}
 
-    /// The expiration of such a card, where it is not the usual one.
-    #[must_use]
-    pub fn expires_on(self, zone: Tz, at: Timestamp) -> Option<BusinessDate> {
-        (self == Self::Expired).then(|| {
-            let today = date_at(zone, at).to_naive();
-            let first_of_month = today.with_day(1).unwrap_or(today);
-            BusinessDate::from_naive(first_of_month - Days::new(1))
-        })
-    }
+/// The expiration of such a card, where it is not the usual one.
+#[must_use]
+pub fn expires_on(profile: Profile, zone: Tz, at: Timestamp) -> Option<BusinessDate> {
+    (profile == Profile::Expired).then(|| {
+        let today = date_at(zone, at).to_naive();
+        let first_of_month = today.with_day(1).unwrap_or(today);
+        BusinessDate::from_naive(first_of_month - Days::new(1))
+    })
 }
 
 #[cfg(test)]
@@ -96,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_small_portfolio_has_every_profile() {
-        let profiles: Vec<_> = (0..SPECIAL_EVERY * SPECIAL.len()).map(Profile::of_card).collect();
+        let profiles: Vec<_> = (0..SPECIAL_EVERY * SPECIAL.len()).map(profile_at).collect();
         for profile in SPECIAL {
             assert_eq!(profiles.iter().filter(|found| **found == profile).count(), 1);
         }

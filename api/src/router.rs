@@ -1,46 +1,68 @@
 //! All routes together, and what is true of all of them: bounded bodies, the error body for unknown
 //! paths and methods, an id on every answer.
 
-use axum::Router;
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state, map_response};
 use axum::response::Response;
+use axum::{Extension, Router};
+use cardswitch_edge::actor::from_somewhere;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::operation::routes_of;
+use cardswitch_edge::request_id::with_request_id;
+use cardswitch_identity::auth::check_access;
+use cardswitch_identity::idempotency::once_per_key;
+use cardswitch_identity::oauth::oauth_routes;
+use cardswitch_identity::state::AppState;
+use cardswitch_network::http::network_routes;
+use cardswitch_site::error_page::unknown_path;
+use cardswitch_site::overview::LiveOverviews;
+use cardswitch_site::{headers, site_routes};
+use cardswitch_v1::compat;
+use cardswitch_v1::operations::{guarded, open};
+use cardswitch_v1::scim::scim_routes;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
-use crate::auth::actor::from_somewhere;
-use crate::auth::check_access;
-use crate::compat;
-use crate::error::ApiError;
-use crate::idempotency::once_per_key;
-use crate::network::http::network_routes;
-use crate::oauth::oauth_routes;
+use crate::config::Compat;
 use crate::openapi::document_routes;
-use crate::operations::{guarded, routes_of};
-use crate::request_id::with_request_id;
-use crate::scim::scim_routes;
-use crate::site::error_page::unknown_path;
-use crate::site::{headers, site_routes};
-use crate::state::AppState;
+
+/// What is served over HTTP; cheap to clone.
+#[derive(Clone)]
+pub struct Served {
+    /// What handlers work with.
+    pub state: AppState,
+    /// Overviews that follow what happens.
+    pub overviews: Arc<LiveOverviews>,
+    /// Whose habits are followed besides.
+    pub compat: Option<Compat>,
+}
 
 /// Everything that is served over HTTP.
-pub fn whole(state: AppState) -> Router {
+pub fn whole(served: Served) -> Router {
+    let Served { state, overviews, compat } = served;
     let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
     // Around the check, so that a repeat gets the same refusal; within what only some clients see.
     let v1 = once_per_key(v1, state.clone());
-    let v1 = match state.config.compat {
-        Some(compat) => compat::follow(compat, v1, state.clone()),
+    let v1 = match compat {
+        Some(Compat::LegacyClient) => compat::follow(v1, state.clone()),
         None => v1,
     };
     let documents = document_routes(state.urls());
     let documents = documents.layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
-    let v1 = v1.merge(oauth_routes().layer(middleware::from_fn(from_somewhere)));
-    let others = network_routes().merge(documents).merge(scim_routes(&state));
+    let v1 = v1
+        .merge(oauth_routes().merge(routes_of(open())).layer(middleware::from_fn(from_somewhere)));
+    let others = network_routes()
+        .with_state(state.network_door())
+        .merge(documents)
+        .merge(scim_routes(&state));
     // Who asks for a page is found out by the page; from where, is known before.
-    let site = site_routes(&state).layer(middleware::from_fn(from_somewhere));
+    let site =
+        site_routes(&state).layer(Extension(overviews)).layer(middleware::from_fn(from_somewhere));
     finish(v1.merge(others).merge(site).with_state(state))
 }
 
@@ -86,10 +108,10 @@ mod tests {
     use axum::body::Body;
     use axum::http::{StatusCode, header};
     use axum::routing::{get, post};
+    use cardswitch_edge::input::{BODY_BYTES_MAX, JsonBody};
     use tower::ServiceExt;
 
     use super::*;
-    use crate::routes::input::{BODY_BYTES_MAX, JsonBody};
 
     fn small_router() -> Router {
         let take = |body: JsonBody| async move { body.fields().map(|_| "taken") };

@@ -9,8 +9,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
+use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::switch::Switch;
+use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
+use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
+use cardswitch_identity::state::{ApiConfig, AppState};
+use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
+use cardswitch_network::listener::{Listener, ListenerOptions};
+use cardswitch_notify::mail::{self, MailError, Outbox};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::deliveries::DeliveriesError;
+use cardswitch_notify::webhooks::{Equipment, Webhooks};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::issuing::CardNumbers;
+use cardswitch_secrets::master_key::rotation::MasterKeys;
+use cardswitch_site::overview::LiveOverviews;
+use cardswitch_v1::operations::ACCESS;
+use cardswitch_wire::urls::Urls;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -18,30 +36,13 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::{Control, Desk};
-use crate::descriptors::{self, DescriptorShares};
 use crate::http_server::{self, HttpSide};
-use crate::issuing::CardNumbers;
-use crate::mail::{self, MailError, Outbox};
-use crate::master_key::rotation::MasterKeys;
-use crate::network::listener::{Listener, ListenerOptions};
-use crate::network::peers::PeerNetwork;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
-use crate::receipts::{ReceiptFiles, named_receipts};
-use crate::secrets::Secrets;
-use crate::site::overview::LiveOverviews;
-use crate::state::{ApiConfig, AppState};
-use crate::switch::Switch;
+use crate::router::Served;
 use crate::telemetry::gauges::Kind;
 use crate::telemetry::watchers::Watchers;
 use crate::telemetry::{Telemetry, listener};
-use crate::token_rate::TokenRate;
-use crate::webhooks::addresses::Reach;
-use crate::webhooks::deliveries::DeliveriesError;
-use crate::webhooks::{Equipment, Webhooks};
-use crate::wire::urls::Urls;
-
-use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
 
 /// How often the engine's health is looked at.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
@@ -148,7 +149,11 @@ impl Server {
         let place = place.into();
         let data = place.data;
         let settings = settings.clone().checked().map_err(StartError::Config)?;
-        let shares = DescriptorShares::of(descriptors::raise_limit(), &settings);
+        let per_address = PerAddress {
+            http: settings.http_connections_per_address,
+            iso8583: settings.iso8583_connections_per_peer,
+        };
+        let shares = DescriptorShares::of(descriptors::raise_limit(), per_address);
         let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
@@ -177,10 +182,11 @@ impl Server {
         let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         remove_orphans(&state);
+        let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
         telemetry.set_working(&engine, listener.counters());
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
-        let mut tasks = mail::start(&state, &stopped);
+        let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);
         show_pan_keys(&telemetry, (&state, &pan_keys));
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
@@ -193,7 +199,7 @@ impl Server {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
         }
-        side.open(state);
+        side.open(Served { state, overviews, compat: settings.compat });
         threads.run(listener, stopped, &mut doors);
         let stop_delay = Duration::from_secs(settings.stop_delay_s);
         Ok(Self {
@@ -491,13 +497,14 @@ async fn state_of(
     })
     .map_err(StartError::Deliveries)?;
     let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
+    let token_rate = TokenRate::per_second(settings.token_requests_per_s);
     let state = AppState {
         switch,
         secrets,
+        access: &ACCESS,
         config: Arc::new(ApiConfig {
             urls: Urls::with_app(&settings.base_url_for(http), &app_url),
             card_numbers,
-            compat: settings.compat,
             requisition_network: settings.requisition_network().to_owned(),
             trusted_proxies: parts.trusted_proxies,
         }),
@@ -505,10 +512,8 @@ async fn state_of(
         throttle: Arc::default(),
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
-        overviews: Arc::new(LiveOverviews::new(parts.shares.streams_max)),
         webhooks,
-        telemetry: parts.telemetry,
-        token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
+        token_rate: Arc::new(token_rate.counting(Arc::clone(&parts.telemetry.token_refused))),
     };
     Ok((state, deliveries))
 }

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::data_directory::DirectoryError;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::private_file::create_private;
 
 use crate::manifest::{Manifest, ManifestError};
-use crate::private_file::create_private;
-use crate::secrets::Secrets;
 
 const LOCK_FILE: &str = "lock";
 

@@ -1,13 +1,17 @@
 //! The switch that tests of handlers ask: a real engine on a manual clock, all routes, a data
 //! directory of its own.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
+use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberRole, NewMember};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
@@ -15,20 +19,21 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
+use cardswitch_identity::receipts::ReceiptFiles;
+use cardswitch_identity::state::{ApiConfig, AppState};
+use cardswitch_notify::mail::Outbox;
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::{Equipment, Webhooks};
+use cardswitch_secrets::issuing::CardNumbers;
+use cardswitch_secrets::{Secrets, token_digest};
+use cardswitch_site::overview::LiveOverviews;
+use cardswitch_v1::operations::ACCESS;
+use cardswitch_wire::urls::Urls;
 use tempfile::TempDir;
+use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::descriptors::STREAMS_MAX;
-use crate::issuing::CardNumbers;
-use crate::mail::Outbox;
-use crate::receipts::ReceiptFiles;
-use crate::router;
-use crate::secrets::{Secrets, token_digest};
-use crate::site::overview::LiveOverviews;
-use crate::state::{ApiConfig, AppState};
-use crate::switch::Switch;
-use crate::webhooks::Webhooks;
-use crate::wire::urls::Urls;
+use crate::router::{self, Served};
 
 /// Where its objects have their addresses.
 pub(crate) const BASE: &str = "https://cards.example.com";
@@ -36,6 +41,7 @@ pub(crate) const BASE: &str = "https://cards.example.com";
 /// A switch nobody uses yet.
 pub(crate) struct TestSwitch {
     pub(crate) state: AppState,
+    pub(crate) overviews: Arc<LiveOverviews>,
     pub(crate) routes: Router,
     pub(crate) directory: TempDir,
 }
@@ -54,14 +60,14 @@ impl TestSwitch {
             caches: CacheLimits::default(),
         });
         let switch = Switch::new(Arc::new(engine.unwrap()));
-        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
+        let webhooks = deliveries(&switch, &secrets, directory.path());
         let state = AppState {
             switch,
             secrets,
+            access: &ACCESS,
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
-                compat: None,
                 requisition_network: "visa".to_owned(),
                 trusted_proxies: Vec::new(),
             }),
@@ -70,15 +76,35 @@ impl TestSwitch {
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
             webhooks,
-            telemetry: Arc::default(),
             token_rate: Arc::default(),
-            overviews: Arc::new(LiveOverviews::new(STREAMS_MAX)),
         };
         for command in commands {
             state.carry_out(command).await.unwrap();
         }
-        Self { routes: router::whole(state.clone()), state, directory }
+        let served = served(state.clone());
+        let overviews = Arc::clone(&served.overviews);
+        Self { routes: router::whole(served), state, overviews, directory }
     }
+}
+
+/// A switch as it is served.
+pub(crate) fn served(state: AppState) -> Served {
+    Served { state, overviews: Arc::new(LiveOverviews::new(STREAMS_MAX)), compat: None }
+}
+
+/// Deliveries to this machine, too, and without streams that would never end.
+fn deliveries(switch: &Switch, secrets: &Arc<Secrets>, data: &Path) -> Arc<Webhooks> {
+    let (running, stop) = watch::channel(false);
+    let (_, streams_stop) = watch::channel(true);
+    let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
+    let shares = DescriptorShares::default();
+    let equipment = Equipment { switch, secrets, data, reach, shares, stop, streams_stop };
+    let (webhooks, task) = Webhooks::start(equipment).unwrap();
+    tokio::spawn(async move {
+        drop(task.await);
+        drop(running);
+    });
+    webhooks
 }
 
 /// A company in Los Angeles whose account holds `opening` minor units and has no credit.

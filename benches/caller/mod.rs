@@ -10,12 +10,11 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
+pub use monitor::{Monitor, Observed};
+pub use readers::{ReadLatencies, Readers};
 
 use crate::must::Must;
 use crate::program::{Purchases, is_approved};
-
-pub use monitor::{Monitor, Observed};
-pub use readers::{ReadLatencies, Readers};
 
 /// A closed loop: a request goes when an answer has come.
 #[derive(Debug)]

@@ -6,28 +6,28 @@ mod stored;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cardswitch_api::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
-use cardswitch_api::master_key::{MASTER_KEY_FILE, MasterKey};
-use cardswitch_api::pan::Pan;
-use cardswitch_api::secrets::{Secrets, token_digest};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
+use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
+use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
+use cardswitch_secrets::pan::Pan;
+use cardswitch_secrets::{Secrets, token_digest};
+pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::caller::{Caller, wait_for_tables};
 use crate::must::Must;
 use crate::program::{Program, card_id, company_id, founding, pan_hash};
-
-pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
 
 /// The access token of `/v1`.
 pub const ACCESS_TOKEN: &str = "bench-access-token";
@@ -114,7 +114,7 @@ pub fn secrets() -> Arc<Secrets> {
 /// A switch opens its first card to see that it has the right key; no bench opens another.
 fn seal_first_card(mut command: Command, secrets: &Secrets) -> Command {
     if let Command::Admin(admin) = &mut command
-        && let AdminCommand::IssueCard(card) = admin.as_mut()
+        && let AdminCommand::Card(CardCommand::Issue(card)) = admin.as_mut()
         && card.id == card_id(0)
     {
         card.sealed_pan = secrets.seal_pan(&card_number(0), card.id).must("seal a number");

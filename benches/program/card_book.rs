@@ -25,7 +25,7 @@ impl CardBook {
         for card in 0..program.cards {
             let company = u32::try_from(card / program.cards_per_company).must("count companies");
             let record = CardRecord { account: AccountSlot(company), ..card_record(card) };
-            cards.push(&profile(card, CompanySlot(company), &record).view(), record);
+            cards.issue(&profile(card, CompanySlot(company), &record), record);
         }
         Self { cards, accounts: vec![ample_balances(); accounts] }
     }

@@ -1,7 +1,9 @@
 //! The commands that make the program.
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::domain::card::{CardState, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
@@ -46,11 +48,11 @@ pub fn founding(
     program: Program,
     pan_hash: impl Fn(u64) -> PanHash,
 ) -> impl Iterator<Item = Command> {
-    let companies =
-        (0..program.companies()).map(|company| AdminCommand::CreateCompany(new_company(company)));
+    let companies = (0..program.companies())
+        .map(|company| AdminCommand::Company(CompanyCommand::Create(new_company(company))));
     let cards = (0..program.cards).map(move |card| {
         let company = company_id(card / program.cards_per_company);
-        AdminCommand::IssueCard(new_card(card, company, pan_hash(card)))
+        AdminCommand::Card(CardCommand::Issue(new_card(card, company, pan_hash(card))))
     });
     companies.chain(cards).map(|command| Command::Admin(Box::new(command)))
 }

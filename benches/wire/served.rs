@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cardswitch_api::config::Settings;
-use cardswitch_api::network::listener::{Listener, ListenerOptions};
-use cardswitch_api::secrets::Secrets;
 use cardswitch_api::server::Server;
-use cardswitch_api::switch::Submit;
+use cardswitch_edge::switch::Submit;
+use cardswitch_network::listener::{Listener, ListenerOptions};
+use cardswitch_secrets::Secrets;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

@@ -383,7 +383,7 @@ fn kept_until(batch: &ProvenBatch, until: Option<Timestamp>) -> Result<Kept, Cop
     let mut kept = Kept { records: 0, bytes: 0, last_at: None };
     while let Some(view) = views.next() {
         let seq = batch.header.first_seq + u64::from(kept.records);
-        let at = view.map_err(|error| CopyError::Record(seq, error))?.at();
+        let at = view.map_err(|error| CopyError::Record(seq, error))?.at;
         if until.is_some_and(|until| at > until) {
             break;
         }

@@ -76,11 +76,19 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
 
 /// Reads a value that fills `bytes` entirely.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    let (value, read) = bincode::serde::decode_from_slice(bytes, configuration())
-        .map_err(|error| CodecError::Malformed { what: error.to_string() })?;
-    if read == bytes.len() {
+    let mut rest = bytes;
+    let value = take(&mut rest)?;
+    if rest.is_empty() {
         Ok(value)
     } else {
-        Err(CodecError::Malformed { what: format!("{} bytes are left over", bytes.len() - read) })
+        Err(CodecError::Malformed { what: format!("{} bytes are left over", rest.len()) })
     }
+}
+
+/// Reads a value from the front of `rest`.
+pub fn take<T: DeserializeOwned>(rest: &mut &[u8]) -> Result<T, CodecError> {
+    let (value, read) = bincode::serde::decode_from_slice(rest, configuration())
+        .map_err(|error| CodecError::Malformed { what: error.to_string() })?;
+    *rest = &rest[read..];
+    Ok(value)
 }

@@ -1,6 +1,6 @@
-"""Makes api/data/merchants.csv: the invented merchants of the simulated card network.
+"""Makes api/feed/data/merchants.csv: the invented merchants of the simulated card network.
 
-    python3 tools/data/merchants.py > api/data/merchants.csv
+    python3 tools/data/merchants.py > api/feed/data/merchants.csv
 
 No name is meant to be a real merchant's. Names fit DE43 (22 characters, cities 13). The same
 script gives the same file: the choice is drawn from a fixed seed.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cardswitch_api::feed::{Card, Portfolio};
+use cardswitch_feed::{Card, Portfolio};
 
 use crate::failure::Failure;
 

@@ -1,6 +1,6 @@
 use std::net::{TcpListener, TcpStream};
 
-use cardswitch_api::feed::{Card, Portfolio};
+use cardswitch_feed::{Card, Portfolio};
 use cardswitch_iso8583::{
     Answer as IsoAnswer, Dialect, Echo, Frame, decode, next_frame, write_frame,
 };

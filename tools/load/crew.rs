@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
-use cardswitch_api::feed::Card;
+use cardswitch_feed::Card;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Door;

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use cardswitch_api::feed::Card;
+use cardswitch_feed::Card;
 use memchr::memmem;
 
 use crate::cards::{Draws, patch_digits};
@@ -203,7 +203,7 @@ fn leading_number(digits: &[u8]) -> Option<usize> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use cardswitch_api::feed::Portfolio;
+    use cardswitch_feed::Portfolio;
 
     use super::*;
 

@@ -7,7 +7,7 @@
 
 use std::iter::once;
 
-use cardswitch_api::feed::Card;
+use cardswitch_feed::Card;
 use cardswitch_iso8583::number::parse_number;
 use cardswitch_iso8583::{
     Dialect, EncodeError, Frame, Length, MerchantLocation, MessageBuilder, Mti, PrivateUseWriter,

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{fs, thread};
 
-use cardswitch_api::feed::Card;
+use cardswitch_feed::Card;
 use clap::Parser;
 use serde_json::json;
 

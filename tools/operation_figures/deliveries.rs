@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use cardswitch_api::webhooks::addresses::Reach;
-use cardswitch_api::webhooks::deliveries::AttemptResult;
-use cardswitch_api::webhooks::sender::{Delivery, Sender};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::deliveries::AttemptResult;
+use cardswitch_notify::webhooks::sender::{Delivery, Sender};
 use tokio::runtime::Runtime;
 
 use crate::ground::{Ground, Plan};

@@ -6,8 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cardswitch_api::issuing::SystemRandom;
-use cardswitch_api::webhooks::signature::WebhookSecret;
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, wait_for_tables};
 use cardswitch_benches::installation::{CardHashes, card_number, install, open, secrets};
@@ -23,6 +21,8 @@ use cardswitch_engine::domain::card::{MaskedPan, PanHash};
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::engine::{Engine, Retention};
+use cardswitch_secrets::issuing::SystemRandom;
+use cardswitch_secrets::webhook_signature::WebhookSecret;
 use tempfile::TempDir;
 use uuid::Uuid;
 

@@ -5,6 +5,7 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{AuthorizationKind, CardRef, NetworkCommand};
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{self, BusinessDate};
 use cardswitch_engine::domain::card::{self, MaskedPan, PanHash};
@@ -108,7 +109,7 @@ impl Shard {
 
     fn issue(&mut self, mut command: Command, card: &Card) {
         let Command::Admin(admin) = &mut command else { unreachable!() };
-        let AdminCommand::IssueCard(new) = &mut **admin else { unreachable!() };
+        let AdminCommand::Card(CardCommand::Issue(new)) = &mut **admin else { unreachable!() };
         new.pan_hash = PanHash(card.pan_hash);
         new.pin = PinVerifier(card.pin.unwrap_or(0));
         new.zip = card.zip.map(PackedZip::pack).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! The rows in the tables of cardswitch, and its answers: in process, as handlers ask them.
 
+use cardswitch_engine::command::NewTransaction;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::record::Record;
+use cardswitch_engine::command::record::{append_record, record_views};
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::domain::card::DimensionKind;
@@ -46,11 +47,12 @@ impl Stored {
     pub(crate) fn fill(history: &History) -> Outcome<Self> {
         let directory = tempfile::tempdir()?;
         let store = Store::create(&directory.path().join("store.redb"), [3; 16])?;
-        let mut filling = Filling { store: &store, seq: 0, commits: 0, late: Vec::new() };
+        let (late, payload) = (Vec::new(), Vec::new());
+        let mut filling = Filling { store: &store, seq: 0, commits: 0, late, payload };
         let mut projection = Projection::default();
         for (slot, (company, kind, number)) in (0..).zip(all_dimensions()) {
             let effect = Effect::row(new_dimension(slot, company, kind, number)?);
-            filling.project(&mut projection, history.time_of(0), effect);
+            filling.project(&mut projection, history.time_of(0), effect)?;
         }
         for (place, row) in history.rows().enumerate() {
             filling.take(&mut projection, &row)?;
@@ -109,24 +111,35 @@ struct Filling<'a> {
     commits: u64,
     /// Transactions that are completed with the next commit.
     late: Vec<u64>,
+    /// The record at hand.
+    payload: Vec<u8>,
 }
 
 impl Filling<'_> {
-    fn project(&mut self, projection: &mut Projection, at: Timestamp, effect: Effect) {
+    fn project(
+        &mut self,
+        projection: &mut Projection,
+        at: Timestamp,
+        effect: Effect,
+    ) -> Outcome<()> {
         self.seq += 1;
-        projection.project(Record { seq: RecordSeq(self.seq), at, effects: vec![effect] });
+        self.payload.clear();
+        append_record(&mut self.payload, RecordSeq(self.seq), at, &[effect])?;
+        for record in record_views(&self.payload) {
+            projection.project(record?)?;
+        }
+        Ok(())
     }
 
     fn take(&mut self, projection: &mut Projection, row: &Row) -> Outcome<()> {
         let state = if row.is_late { TransactionState::Pending } else { row.state };
-        let made =
-            Effect::Transaction(Box::new(record_of(row)?), Box::new(progress_of(row, state)));
-        self.project(projection, row.at, made);
+        let made = NewTransaction::of(record_of(row)?, progress_of(row, state));
+        self.project(projection, row.at, Effect::Transaction(Box::new(made)))?;
         if row.dimensions != row.made_with {
             let mut tags = TagChanges::default();
             tags.dimensions[0] = Some(row.dimensions[0].map(dimension_id));
             let tags = Effect::TransactionTags(TransactionSeq(row.seq), Box::new(tags));
-            self.project(projection, row.at, tags);
+            self.project(projection, row.at, tags)?;
         }
         if row.is_late {
             self.late.push(row.seq);
@@ -141,7 +154,7 @@ impl Filling<'_> {
         for seq in std::mem::take(&mut self.late) {
             let progress = TransactionProgress::empty(TransactionState::Completed);
             let change = Effect::TransactionProgress(TransactionSeq(seq), Box::new(progress));
-            self.project(&mut changes, at, change);
+            self.project(&mut changes, at, change)?;
         }
         self.commits += 1;
         let is_due = self.commits.is_multiple_of(CHECKPOINT_COMMITS);

@@ -1,8 +1,8 @@
-//! A form with a receipt in it. What is checked: `cardswitch_api::fuzzing::check_multipart`.
+//! A form with a receipt in it.
 
 #![no_main]
 
-use cardswitch_api::fuzzing::check_multipart;
+use cardswitch_v1::routes::receipts::properties::check;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| check_multipart(input));
+fuzz_target!(|input: &[u8]| check(input));

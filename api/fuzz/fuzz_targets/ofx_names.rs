@@ -1,8 +1,8 @@
-//! The name of a merchant in an OFX statement. What is checked: `cardswitch_api::fuzzing::check_ofx_name`.
+//! The name of a merchant in an OFX statement.
 
 #![no_main]
 
-use cardswitch_api::fuzzing::check_ofx_name;
+use cardswitch_statements::ofx::properties::check;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| check_ofx_name(input));
+fuzz_target!(|input: &[u8]| check(&String::from_utf8_lossy(input)));

@@ -1,8 +1,8 @@
-//! A filter of SCIM users. What is checked: `cardswitch_api::fuzzing::check_scim_filter`.
+//! A filter of SCIM users.
 
 #![no_main]
 
-use cardswitch_api::fuzzing::check_scim_filter;
+use cardswitch_v1::scim::filter::properties::check;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| check_scim_filter(input));
+fuzz_target!(|input: &[u8]| check(&String::from_utf8_lossy(input)));

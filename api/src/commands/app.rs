@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
@@ -11,17 +12,16 @@ use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{Order, Page};
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
+use cardswitch_identity::oauth::scope;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::Failure;
 use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, parse_id};
 use super::token::{Scope, access_scope};
-use crate::auth::drawn_secret::DrawnSecret;
-use crate::issuing::{RandomSource, SystemRandom};
-use crate::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
-use crate::oauth::scope;
-use crate::switch::Switch;
 
 /// The most characters of an app's name and web site.
 const TEXT_CHARS_MAX: usize = 200;

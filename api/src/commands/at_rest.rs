@@ -4,18 +4,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::CompanyId;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use uuid::Uuid;
 
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::install::by_operator;
-use crate::master_key::source::MasterKeyArgs;
 use crate::opening::{KeyedDirectory, open_engine};
-use crate::switch::Switch;
 
 /// A data directory, and how the answer is printed.
 #[derive(Debug, clap::Args)]

@@ -9,19 +9,19 @@ use cardswitch_engine::backup::{
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::inspection::Inspection;
+use cardswitch_secrets::master_key::data_key::{
+    DataKey, WrappedKey, check_file, open_keys, read_wrapped, write_wrapped,
+};
+use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
+use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
+use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
+use cardswitch_wire::time::parse_time;
 
 use super::Failure;
 use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
 use crate::control::{self, Answer, Request};
 use crate::manifest::{Manifest, ManifestError, is_backup};
-use crate::master_key::data_key::{
-    DataKey, WrappedKey, check_file, open_keys, read_wrapped, write_wrapped,
-};
-use crate::master_key::source::{MasterKeyArgs, MasterKeySource};
-use crate::master_key::{MASTER_KEY_FILE, MasterKey};
-use crate::secrets::{PanKeys, PanKeysError, Secrets};
 use crate::staging::Staging;
-use crate::wire::time::parse_time;
 
 /// What `backup` takes.
 #[derive(Debug, clap::Args)]

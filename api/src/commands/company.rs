@@ -1,15 +1,22 @@
 //! `cardswitch company add` and `cardswitch company set`: on a data directory at rest.
 
-use cardswitch_engine::command::admin::{
-    AdminCommand, CardChanges, CompanyChanges, VelocityChanges,
-};
+use cardswitch_edge::switch::Switch;
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::company::{self, CompanyChanges, VelocityChanges};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
+use cardswitch_wire::address::read_address;
+use cardswitch_wire::amount::parse_amount;
+use cardswitch_wire::fault::Fault;
+use cardswitch_wire::fields::Fields;
 use serde_json::json;
 
 use super::Failure;
@@ -17,13 +24,6 @@ use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, done};
 use super::init::CompanyArgs;
 use crate::config::read_settings;
 use crate::install::{by_operator, new_company};
-use crate::issuing::{RandomSource, SystemRandom};
-use crate::secrets::token_digest;
-use crate::switch::Switch;
-use crate::wire::address::read_address;
-use crate::wire::amount::parse_amount;
-use crate::wire::fault::Fault;
-use crate::wire::fields::Fields;
 
 /// How many cards are looked at at a time.
 const CARDS_AT_A_TIME: usize = 1_000;
@@ -112,7 +112,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
         scope: AccessScope { admin: true, ..AccessScope::default() },
     };
     let (company_id, account_id) = (company.id.0, company.account.id.0);
-    carry_out(&switch, AdminCommand::CreateCompany(company)).await?;
+    carry_out(&switch, AdminCommand::Company(company::CompanyCommand::Create(company))).await?;
     carry_out(&switch, AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
     switch.engine().shut_down();
     if args.at.json {
@@ -154,7 +154,7 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
         funding_source: funding_source(&switch, &company, &args).await?,
         ..CompanyChanges::default()
     };
-    carry_out(&switch, AdminCommand::SetCompany(id, changes)).await?;
+    carry_out(&switch, AdminCommand::Company(company::CompanyCommand::Update(id, changes))).await?;
     if is_billed_elsewhere {
         follow_billing_address(&switch, &company).await?;
     }
@@ -217,7 +217,7 @@ async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<()
         };
         let commands = cards.iter().filter(follows).map(|card| {
             let changes = CardChanges { billing_address: Some(None), ..CardChanges::default() };
-            AdminCommand::UpdateCard(company.id, card.profile.id, changes)
+            AdminCommand::Card(CardCommand::Update(company.id, card.profile.id, changes))
         });
         let commands = commands.map(by_operator);
         let replies = switch.ask_many(commands.collect()).await.map_err(Failure::new)?;

@@ -7,6 +7,11 @@ use std::sync::Arc;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::verify;
+use cardswitch_feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
+use cardswitch_secrets::issuing::CardNumbers;
+use cardswitch_secrets::master_key::data_key::DATA_KEY_FILE;
+use cardswitch_secrets::master_key::source::MasterKeySource;
+use cardswitch_secrets::private_file::create_private;
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -14,12 +19,7 @@ use super::feed::{PaceArgs, default_start, judge, run_until_stopped};
 use super::init::{demo_company, random_source};
 use super::live_screen::LiveScreen;
 use crate::config::{ClockSetting, Settings};
-use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
 use crate::install::{Credentials, Installation, install};
-use crate::issuing::CardNumbers;
-use crate::master_key::data_key::DATA_KEY_FILE;
-use crate::master_key::source::MasterKeySource;
-use crate::private_file::create_private;
 use crate::server::Server;
 
 const CARDS_FILE: &str = "cards.jsonl";

@@ -14,15 +14,15 @@ use cardswitch_engine::domain::transaction::TransactionRecord;
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::inspection::Inspection;
 use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_secrets::master_key::data_key::open_keys;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
+use cardswitch_v1::routes::decision::{DecisionBody, INCREMENTS_MAX};
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::explanation::Words;
+use cardswitch_wire::urls::Urls;
 
 use super::Failure;
 use crate::config::read_settings;
-use crate::master_key::data_key::open_keys;
-use crate::master_key::source::MasterKeyArgs;
-use crate::routes::decision::{DecisionBody, INCREMENTS_MAX};
-use crate::wire::currency::render_currency;
-use crate::wire::explanation::Words;
-use crate::wire::urls::Urls;
 
 const COLUMNS: [&str; 6] = ["rule", "verdict", "input", "threshold", "used before", "used after"];
 

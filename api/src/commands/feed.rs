@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_feed::{
+    Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio, Progress,
+    Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
+};
+use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
 
 use super::{Failure, StopSignal, parse_address, parse_duration};
-use crate::feed::{
-    self, Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio,
-    Progress, Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
-};
-use crate::wire::time::parse_time;
 
 /// What `feed` takes.
 #[derive(Debug, clap::Args)]
@@ -102,7 +102,7 @@ impl std::str::FromStr for Speed {
 
 /// A rate that `feed` will take, so that `demo` makes nothing for one that it will not.
 fn parse_rate(text: &str) -> Result<f64, String> {
-    let is_rate = |rate: &f64| *rate > 0.0 && *rate <= feed::RATE_MAX;
+    let is_rate = |rate: &f64| *rate > 0.0 && *rate <= cardswitch_feed::RATE_MAX;
     text.parse()
         .ok()
         .filter(is_rate)
@@ -178,7 +178,7 @@ pub async fn run_until_stopped(
         stop.received().await;
         watched.stop();
     });
-    let run = tokio::task::spawn_blocking(move || feed::run(&options, &progress));
+    let run = tokio::task::spawn_blocking(move || cardswitch_feed::run(&options, &progress));
     let outcome = run.await;
     stopper.abort();
     outcome.map_err(Failure::new)?.map_err(Failure::new)

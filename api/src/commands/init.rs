@@ -7,6 +7,12 @@ use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_secrets::issuing::{CardNumbers, RandomSource, SystemRandom};
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
+use cardswitch_secrets::private_file;
+use cardswitch_wire::amount::parse_amount;
+use cardswitch_wire::currency::{exponent, parse_currency, render_currency};
+use cardswitch_wire::time::parse_time;
 use chrono_tz::Tz;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::ChaCha20Rng;
@@ -15,12 +21,6 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::Failure;
 use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
 use crate::install::{CompanyOrder, Credentials, Installation, install};
-use crate::issuing::{CardNumbers, RandomSource, SystemRandom};
-use crate::master_key::source::MasterKeyArgs;
-use crate::private_file;
-use crate::wire::amount::parse_amount;
-use crate::wire::currency::{exponent, parse_currency, render_currency};
-use crate::wire::time::parse_time;
 
 /// What `init` takes.
 #[derive(Debug, clap::Args)]

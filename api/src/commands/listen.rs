@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardswitch_engine::clock::{Clock, Stopwatch};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::deliveries::AttemptResult;
+use cardswitch_notify::webhooks::sender::{Delivery, Sender, connect_securely};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -19,11 +24,6 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{Failure, StopSignal};
-use crate::issuing::{RandomSource, SystemRandom};
-use crate::webhooks::addresses::Reach;
-use crate::webhooks::deliveries::AttemptResult;
-use crate::webhooks::sender::{Delivery, Sender, connect_securely};
-use crate::webhooks::signature::{SignedMessage, WebhookSecret, message_text};
 
 /// How long to wait before a stream that broke is asked for again.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::feed::{Progress, ProgressSnapshot};
+use cardswitch_feed::{Progress, ProgressSnapshot};
 
 const SCREEN_INTERVAL: Duration = Duration::from_millis(250);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
+use cardswitch_secrets::master_key::rotation::{MasterKeyReport, rotate_master_key};
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 use super::Failure;
 use crate::control::{self, Answer, Request};
 use crate::manifest::is_backup;
-use crate::master_key::rotation::{MasterKeyReport, rotate_master_key};
-use crate::master_key::source::MasterKeyArgs;
 
 /// The arguments of `rotate-master-key`.
 #[derive(Debug, clap::Args)]

@@ -26,7 +26,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::process::keep_files_private;
+use cardswitch_secrets::process::keep_files_private;
 
 /// An authorization switch for expense cards: ISO 8583 and HTTP network doors, a /v1 admin API,
 /// and a simulated card network to try it with.

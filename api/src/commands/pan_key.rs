@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::data_directory::DirectoryError;
+use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use tokio::sync::watch;
 
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::control::{self, Answer, Request};
-use crate::master_key::source::{MasterKeyArgs, MasterKeySource};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
-use crate::switch::Switch;
 
 /// How often a running switch is asked how far it has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);

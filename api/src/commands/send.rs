@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use cardswitch_feed::{SendRequest, send};
 use cardswitch_iso8583::Dialect;
 
 use super::{Failure, parse_address, parse_duration};
-use crate::feed::{SendRequest, send};
 
 /// What `send` takes.
 #[derive(Debug, clap::Args)]

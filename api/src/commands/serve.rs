@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use cardswitch_notify::mail::settings::SmtpUrl;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
+
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{
     ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
-use crate::mail::settings::SmtpUrl;
-use crate::master_key::source::MasterKeyArgs;
 use crate::opening::KeyedDirectory;
 use crate::server::Server;
 use crate::telemetry::log::start_log;

@@ -4,14 +4,14 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::query::{Order, Page};
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::oauth::scope;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_wire::time::render_time;
 use serde_json::json;
 
 use super::Failure;
 use super::at_rest::{CompanyDataArgs, carry_out, parse_id};
-use crate::auth::drawn_secret::DrawnSecret;
-use crate::issuing::{RandomSource, SystemRandom};
-use crate::oauth::scope;
-use crate::wire::time::render_time;
 
 /// What can be done with access tokens.
 #[derive(Debug, clap::Subcommand)]

@@ -5,6 +5,7 @@
 
 use std::io::Read;
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
@@ -13,20 +14,19 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::Snapshot;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_v1::routes::members::NAME_CHARS_MAX;
+use cardswitch_wire::email::is_email;
+use cardswitch_wire::urls::Urls;
 use serde_json::json;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::Failure;
 use super::at_rest::{DataArgs, carry_out, find_company, parse_id};
-use crate::auth::drawn_secret::DrawnSecret;
-use crate::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use crate::config::read_settings;
-use crate::issuing::{RandomSource, SystemRandom};
-use crate::routes::members::NAME_CHARS_MAX;
-use crate::switch::Switch;
-use crate::wire::email::is_email;
-use crate::wire::urls::Urls;
 
 /// How long a link to set a password opens something. Units: microseconds.
 const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::verify::{Figure, Verification, verify};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::data_key::open_keys;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use serde_json::json;
 
 use super::Failure;
 use crate::manifest::{Manifest, is_backup};
-use crate::master_key::data_key::open_keys;
-use crate::master_key::source::MasterKeyArgs;
-use crate::secrets::Secrets;
 
 /// What `verify` takes.
 #[derive(Debug, clap::Args)]

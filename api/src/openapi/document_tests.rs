@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use cardswitch_v1::operations::guarded;
 use serde_json::Value;
 
 use super::world::{Side, World};
-use crate::operations::guarded;
 
 /// A path with an id in each of its places.
 fn with_ids(path: &str) -> String {

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeSet;
 
+use cardswitch_edge::error::ErrorBody;
+use cardswitch_edge::needed::Needed;
+use cardswitch_identity::scope_words::SCOPES;
+use cardswitch_v1::operations::{ACCESS, is_open, path_of_dimension};
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::urls::Urls;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::example;
-use crate::auth::scopes::Needed;
-use crate::error::ErrorBody;
-use crate::operations::{find_needed, is_open, path_of_dimension};
-use crate::site::scope_words::SCOPES;
-use crate::wire::reference::DIMENSION_FIELDS;
-use crate::wire::urls::Urls;
 
 /// Which of the two APIs a document is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -476,7 +476,7 @@ fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str
     if door == Door::Company && is_open(&method.to_uppercase(), path) {
         return finish_open(operation, path, method);
     }
-    let needed = find_needed(&method.to_uppercase(), path).unwrap_or(Needed::Read);
+    let needed = ACCESS.needed(&method.to_uppercase(), path).unwrap_or(Needed::Read);
     let scopes = if door == Door::Company { needed.scopes() } else { &[] };
     operation.insert("security".into(), security(door, scopes));
     let names: Vec<_> = scopes.iter().map(|name| format!("`{name}`")).collect();

@@ -1,10 +1,11 @@
 //! Every operation of the document, asked with every scope about objects of the caller's company, of
 //! another company and of none: the table decides, and what is another's is as what is not there.
 
-use super::world::{Answer, Ids, Operation, SCOPES, Side, World};
-use crate::auth::scopes::Needed;
-use crate::operations::find_needed;
+use cardswitch_edge::needed::Needed;
+use cardswitch_v1::operations::ACCESS;
 use serde_json::json;
+
+use super::world::{Answer, Ids, Operation, SCOPES, Side, World};
 
 const UNKNOWN: [&str; 3] =
     ["0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "00000000-0000-0000-0000-000000000000", "not-an-id"];
@@ -49,7 +50,7 @@ async fn the_table_decides_and_what_is_anothers_is_not_there() {
         let own = world.make_objects(Side::Own).await;
         for operation in world.operations() {
             let name = format!("{scope}: {} {}", operation.method, operation.path);
-            let needed = find_needed(&operation.method, &operation.path).unwrap();
+            let needed = ACCESS.needed(&operation.method, &operation.path).unwrap();
             let allowed = is_enough(needed, scope);
             for unknown in UNKNOWN {
                 for (of_another, of_none) in mixtures(&operation, &own, &foreign, unknown) {

@@ -9,13 +9,11 @@
 //! |---|---|
 //! | `finish` | rights, errors, headers, ids in paths, formats, names |
 //! | `example` | an example for every body, made from its schema |
-//! | `words` | the words a field may hold, from the code that renders them |
 //! | `reference` | the document as pages to read |
 
 mod example;
 mod finish;
 mod reference;
-pub mod words;
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,14 +22,14 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use cardswitch_edge::operation::document_of;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::operations::{About, OPERATIONS};
+use cardswitch_wire::urls::Urls;
 use serde_json::Value;
 use utoipa::OpenApi;
 
 pub use self::finish::Door;
-use crate::network;
-use crate::operations::{About, OPERATIONS, document_of};
-use crate::state::AppState;
-use crate::wire::urls::Urls;
 
 /// Pages load their style and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
@@ -42,7 +40,7 @@ const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'
 pub fn document(door: Door, urls: &Urls) -> Value {
     let plain = match door {
         Door::Company => document_of(About::openapi(), &OPERATIONS),
-        Door::Network => network::http::document(),
+        Door::Network => cardswitch_network::http::document(),
     };
     finish::finish(plain, door, urls)
 }

@@ -11,15 +11,15 @@ use axum::http::{Request, header};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
+use cardswitch_secrets::token_digest;
+use cardswitch_v1::operations::is_open;
+use cardswitch_wire::urls::Urls;
 use serde_json::{Map, Value, json};
 use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{Door, document};
-use crate::operations::is_open;
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
-use crate::secrets::token_digest;
-use crate::wire::urls::Urls;
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 
 /// The scopes of a token that may change everything of a company.
 pub(super) const ADMIN_AND_IAM: &str = "admin,iam";

@@ -3,7 +3,7 @@
 //! | step | what is durable then | after a crash |
 //! |---|---|---|
 //! | 1. a new generation is written to the file of keys | its key | it is told of at the next start, and so the rotation goes on |
-//! | 2. the engine is told of it (`RotatePanKey`) | that it is in use: a directory without its key is refused | cards are re-sealed from the next start on |
+//! | 2. the engine is told of it (`PanKeyCommand::Rotate`) | that it is in use: a directory without its key is refused | cards are re-sealed from the next start on |
 //! | 3. new cards are sealed under it, all others re-sealed (`resealing`) | each card's number says its generation | what is left is found by looking at the cards |
 //! | 4. an operator has the older ones forgotten: the engine first, then the file | no card is made under them any more; then their keys are gone | the file knows more than is needed |
 //!
@@ -17,21 +17,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::pan_key::PanKeyCommand;
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
+use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
+use cardswitch_wire::time::render_time;
 use parking_lot::Mutex;
+pub use resealing::Pace;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::install::by_operator;
-use crate::secrets::{PanKeys, PanKeysError, Secrets};
-use crate::switch::Switch;
-use crate::wire::time::render_time;
-
-pub use resealing::Pace;
 
 /// How long to wait where the engine takes nothing for the moment, and how often.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
@@ -186,7 +186,7 @@ impl PanRotation {
     /// Errors: the engine knows a newer one: the file of keys is an old one.
     pub async fn resume(&self) -> Result<(), PanRotationError> {
         let newest = self.keys.lock().newest();
-        self.tell(AdminCommand::RotatePanKey(newest)).await?;
+        self.tell(AdminCommand::PanKey(PanKeyCommand::Rotate(newest))).await?;
         if self.has_older() {
             self.look_through();
         }
@@ -205,7 +205,7 @@ impl PanRotation {
         // From here on a start finds it, so it is known here, too, whatever the engine answers.
         *self.keys.lock() = keys.clone();
         let newest = keys.newest();
-        self.tell(AdminCommand::RotatePanKey(newest)).await?;
+        self.tell(AdminCommand::PanKey(PanKeyCommand::Rotate(newest))).await?;
         self.secrets.take_pan_keys(&keys);
         tracing::info!(generation = newest.0, "another key seals card numbers from now on");
         let cards = self.count().await?;
@@ -250,7 +250,7 @@ impl PanRotation {
         }
         self.refuse_in_use(&keys).await?;
         // From here on no card is made under an older one; what was on its way is seen by counting again.
-        self.tell(AdminCommand::ForgetPanKeys(keys.newest())).await?;
+        self.tell(AdminCommand::PanKey(PanKeyCommand::Forget(keys.newest()))).await?;
         self.refuse_in_use(&keys).await?;
         let kept = keys.with_newest_alone();
         self.write(&kept).await?;

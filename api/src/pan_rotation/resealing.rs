@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, ResealedCard};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::pan_key::{PanKeyCommand, ResealedCard};
 use cardswitch_engine::domain::ids::CardSlot;
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::limits;
 use cardswitch_engine::submission::SubmitError;
+use cardswitch_secrets::{PanKeysError, Secrets};
 use tokio::sync::watch;
 
 use super::{BUSY_PAUSE, PanRotation, PanRotationError, before};
-use crate::secrets::{PanKeysError, Secrets};
 
 /// How many cards are read in one view of the tables.
 const READ_LEN_MAX: usize = 1_000;
@@ -139,7 +140,7 @@ impl PanRotation {
     /// again.
     /// Errors: it takes nothing any more.
     async fn hand_in(&self, cards: Vec<ResealedCard>) -> Result<bool, PanRotationError> {
-        let command = Command::Admin(Box::new(AdminCommand::ResealCards(cards)));
+        let command = Command::Admin(Box::new(AdminCommand::PanKey(PanKeyCommand::Reseal(cards))));
         match self.switch.ask(command.into()).await {
             Ok(Reply::Done(_)) => return Ok(true),
             // Too much else is to be done, or there is another generation just now.

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::meters::{HistogramNow, Meters};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
+use cardswitch_network::counters::Counters;
 
 use super::exposition::{Exposition, Kind, seconds};
 use super::{Telemetry, process};
-use crate::network::counters::Counters;
 
 /// The stages of an authorization over ISO 8583; each is counted once for a command.
 const STAGE: &str = "cardswitch_stage_seconds";

@@ -14,6 +14,7 @@ use axum::body::Body;
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::http_connection::serve_connection;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -21,7 +22,6 @@ use super::Telemetry;
 use super::exposition::CONTENT_TYPE as EXPOSITION;
 use super::health::Health;
 use super::watchers::Watchers;
-use crate::http_connection::serve_connection;
 
 /// How long a connection lives: a watcher comes again.
 const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(600);
@@ -125,7 +125,7 @@ mod tests {
     use parking_lot::{Condvar, Mutex};
 
     use super::*;
-    use crate::routes::world::Bench;
+    use crate::bench::Bench;
 
     async fn text_of(response: Response) -> String {
         let bytes = axum::body::to_bytes(response.into_body(), 1_000_000).await.unwrap();

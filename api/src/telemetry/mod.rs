@@ -28,11 +28,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::recovery_progress::RecoveryProgress;
+use cardswitch_network::counters::Counters;
 
 use self::api_meter::ApiMeter;
 use self::gauges::Gauges;
 use self::health::{Health, HealthNotes, Phase};
-use crate::network::counters::Counters;
 
 /// What is counted and known of one switch.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub struct Telemetry {
     /// Connections of HTTP that were closed at once, of one address that has too many.
     pub http_refused: AtomicU64,
     /// Requests that were refused because their token had too many.
-    pub token_refused: AtomicU64,
+    pub token_refused: Arc<AtomicU64>,
     /// Requests that were refused because too many were being answered.
     pub busy_refused: AtomicU64,
     phase: health::PhaseCell,

@@ -2,7 +2,7 @@
 //! several, gives the same state.
 //!
 //! Only this file grows when a new kind of change appears. The order of the variants is part of
-//! the record format: new ones go to the end.
+//! the record format: new ones go before the last.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,14 +23,16 @@ use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Posting, StatementLine};
 use crate::domain::response_code::SubReason;
-use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::domain::transaction::TransactionProgress;
 use crate::domain::transaction_tags::TagChanges;
 
+use super::new_transaction::NewTransaction;
 use super::reply::NetworkReply;
 
-/// One change.
+/// One change. A new transaction is told as `T`: as the shard decides it, as it is looked at in its
+/// record, or as the shard keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Effect {
+pub enum Effect<T = Box<NewTransaction>> {
     /// A company is so.
     Company(Box<Company>),
     /// An account is so.
@@ -59,8 +61,6 @@ pub enum Effect {
     CardAttempts(CardSlot, Vec<Timestamp>),
     /// Wrong credentials on a card.
     CredentialFailures(CardSlot, CredentialFailures),
-    /// A transaction was made.
-    Transaction(Box<TransactionRecord>, Box<TransactionProgress>),
     /// A transaction stands so.
     TransactionProgress(TransactionSeq, Box<TransactionProgress>),
     /// Money moved between an account's books.
@@ -89,6 +89,9 @@ pub enum Effect {
     PanGenerations(PanGenerations),
     /// A card's number is sealed so.
     CardNumber(CardSlot, SealedPan),
+    /// A transaction was made, with what it moved. `record` writes it packed, not as the others.
+    #[serde(skip)]
+    Transaction(T),
 }
 
 impl Effect {

@@ -2,15 +2,17 @@
 
 pub mod admin;
 pub(crate) mod audited;
-mod authorization_record;
 pub mod effect;
 pub mod keyed;
+mod moment;
 pub mod network;
+mod new_transaction;
 pub mod record;
 pub mod reply;
 
 pub use audited::{Audited, AuditedObject, AuditedPlace};
-pub use authorization_record::AuthorizationView;
+pub use moment::Moment;
+pub use new_transaction::{NewTransaction, NewTransactionView};
 
 use crate::domain::audit::AuditNote;
 use crate::domain::ids::Timestamp;

@@ -1,45 +1,36 @@
-//! A journal record: the outcome of one command.
+//! A journal record: the outcome of one command, a list of effects.
 //!
 //! | offset | bytes | content |
 //! |---|---|---|
 //! | 0 | 4 | length of what follows, little endian |
 //! | 4 | 1 | format version |
-//! | 5 | 1 | kind: 1 = outcome, 2 = authorization |
+//! | 5 | 8 | sequence number |
+//! | 13 | 8 | when it was accepted, microseconds |
+//! | 21 | | effects, one after the other |
 //!
-//! An outcome goes on with `Record` in bincode's legacy encoding; an authorization, which is what
-//! nearly every record is, with the packed row of its transaction:
+//! An effect begins with a byte. 1: a new transaction follows, packed (`new_transaction`), which is
+//! all that nearly every record has. 0: any other effect follows in bincode's legacy encoding.
 //!
-//! | offset | bytes | content |
-//! |---|---|---|
-//! | 6 | 8 | sequence number |
-//! | 14 | 8 | when it was accepted, microseconds |
-//! | 22 | 1 | which effects stand beside the transaction: 1 posting, 2 usage, 4 balances |
-//! | 23 | 4 | length of the row |
-//! | 27 | n | the row, layout in `packed` |
-//! | | 0 or 32 | the card's usage |
-//! | | 0 or 40 | the account's balances |
-//!
-//! INVARIANT: the kind is only a way to write: a record reads back to the very effects it was made
-//! of. A record holds effects with their results, never only the request, so a replay decides
+//! INVARIANT: a record holds effects with their results, never only the request, so a replay decides
 //! nothing.
 
-use serde::{Deserialize, Serialize};
-
-use super::authorization_record::Authorization;
-pub use super::authorization_record::AuthorizationView;
 use super::effect::Effect;
+use super::new_transaction::NewTransactionView;
 use crate::codec::{self, CodecError};
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::limits;
 
 /// The version of the layout above and of every type in it.
 pub const RECORD_FORMAT: u8 = 1;
-const KIND_OUTCOME: u8 = 1;
-const KIND_AUTHORIZATION: u8 = 2;
-const HEADER_BYTES: usize = 6;
+
+const EFFECT: u8 = 0;
+const TRANSACTION: u8 = 1;
+const HEADER_BYTES: usize = 21;
+/// The length itself, which it does not count.
+const LENGTH_BYTES: usize = 4;
 
 /// The outcome of one command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Its place in the journal.
     pub seq: RecordSeq,
@@ -47,14 +38,6 @@ pub struct Record {
     pub at: Timestamp,
     /// What changed, in order.
     pub effects: Vec<Effect>,
-}
-
-/// The same outcome, borrowed for writing; encodes to the same bytes as `Record`.
-#[derive(Serialize)]
-struct BorrowedRecord<'a> {
-    seq: RecordSeq,
-    at: Timestamp,
-    effects: &'a [Effect],
 }
 
 /// Appends a record to a batch's payload.
@@ -66,66 +49,79 @@ pub fn append_record(
     effects: &[Effect],
 ) -> Result<(), CodecError> {
     let start = payload.len();
-    if let Some(authorization) = Authorization::of(effects) {
-        payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, KIND_AUTHORIZATION]);
-        authorization.append(seq, at, payload);
-    } else {
-        payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, KIND_OUTCOME]);
-        codec::encode_into(&BorrowedRecord { seq, at, effects }, payload)?;
+    let mut header = [0; HEADER_BYTES];
+    header[4] = RECORD_FORMAT;
+    header[5..13].copy_from_slice(&seq.0.to_le_bytes());
+    header[13..].copy_from_slice(&at.0.to_le_bytes());
+    payload.extend_from_slice(&header);
+    for effect in effects {
+        append_effect(payload, effect)?;
     }
-    let body_bytes = payload.len() - start - 4;
-    if body_bytes > limits::RECORD_BYTES_MAX {
-        return Err(CodecError::TooLong { bytes: body_bytes });
-    }
-    let length =
-        u32::try_from(body_bytes).map_err(|_| CodecError::TooLong { bytes: body_bytes })?;
-    payload[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    let bytes = payload.len() - start - LENGTH_BYTES;
+    let length = u32::try_from(bytes).ok().filter(|_| bytes <= limits::RECORD_BYTES_MAX);
+    let length = length.ok_or(CodecError::TooLong { bytes })?;
+    payload[start..start + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
 
-/// A record as it is read: decoded, or looked at in place.
-#[derive(Clone, Debug)]
-pub enum RecordView<'a> {
-    /// Any outcome.
-    Outcome(Record),
-    /// A transaction that was made, with what it moved.
-    Authorization(AuthorizationView<'a>),
+fn append_effect(payload: &mut Vec<u8>, effect: &Effect) -> Result<(), CodecError> {
+    if let Effect::Transaction(made) = effect {
+        payload.push(TRANSACTION);
+        made.append(payload);
+        Ok(())
+    } else {
+        payload.push(EFFECT);
+        codec::encode_into(effect, payload)
+    }
 }
 
-impl RecordView<'_> {
+/// A record, looked at in place.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'a> {
     /// Its place in the journal.
-    #[must_use]
-    pub const fn seq(&self) -> RecordSeq {
-        match self {
-            Self::Outcome(record) => record.seq,
-            Self::Authorization(view) => view.seq(),
-        }
-    }
-
+    pub seq: RecordSeq,
     /// When the command was accepted.
-    #[must_use]
-    pub const fn at(&self) -> Timestamp {
-        match self {
-            Self::Outcome(record) => record.at,
-            Self::Authorization(view) => view.at(),
-        }
+    pub at: Timestamp,
+    effects: &'a [u8],
+}
+
+impl<'a> RecordView<'a> {
+    /// What changed, in order; new transactions as `read` gives them.
+    /// Errors: bytes that `append_record` did not write.
+    pub fn effects<T>(
+        &self,
+        read: impl Fn(NewTransactionView<'a>) -> Result<T, CodecError>,
+    ) -> impl Iterator<Item = Result<Effect<T>, CodecError>> {
+        let mut rest = self.effects;
+        std::iter::from_fn(move || (!rest.is_empty()).then(|| take_effect(&mut rest, &read)))
     }
 
-    /// The record with its effects. Errors: a damaged row.
-    pub fn into_record(self) -> Result<Record, CodecError> {
-        match self {
-            Self::Outcome(record) => Ok(record),
-            Self::Authorization(view) => {
-                let (seq, at) = (view.seq(), view.at());
-                Ok(Record { seq, at, effects: view.to_effects()? })
-            }
-        }
+    /// The record with its effects. Errors: bytes that `append_record` did not write.
+    pub fn to_record(&self) -> Result<Record, CodecError> {
+        let effects = self.effects(|made| made.to_transaction().map(Box::new));
+        Ok(Record { seq: self.seq, at: self.at, effects: effects.collect::<Result<_, _>>()? })
     }
+}
+
+/// Leaves nothing of bytes that are no effect.
+fn take_effect<'a, T>(
+    rest: &mut &'a [u8],
+    read: impl Fn(NewTransactionView<'a>) -> Result<T, CodecError>,
+) -> Result<Effect<T>, CodecError> {
+    let Some((kind, mut behind)) = rest.split_first() else { return Err(CodecError::Cut) };
+    *rest = &[];
+    let effect = match *kind {
+        TRANSACTION => Effect::Transaction(read(NewTransactionView::take(&mut behind)?)?),
+        EFFECT => codec::take(&mut behind)?,
+        kind => return Err(CodecError::UnknownKind { kind }),
+    };
+    *rest = behind;
+    Ok(effect)
 }
 
 /// Reads the records of a batch's payload, one after the other.
 pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record, CodecError>> + '_ {
-    record_views(payload).map(|view| view?.into_record())
+    record_views(payload).map(|view| view?.to_record())
 }
 
 /// Looks at the records of a batch's payload, one after the other.
@@ -164,9 +160,8 @@ impl<'a> Iterator for RecordViews<'a> {
 }
 
 fn take_record<'a>(rest: &mut &'a [u8]) -> Result<RecordView<'a>, CodecError> {
-    let header: [u8; HEADER_BYTES] =
-        rest.get(..HEADER_BYTES).and_then(|bytes| bytes.try_into().ok()).ok_or(CodecError::Cut)?;
-    let [a, b, c, d, version, kind] = header;
+    let Some(header) = rest.first_chunk::<HEADER_BYTES>() else { return Err(CodecError::Cut) };
+    let [a, b, c, d, version, numbers @ ..] = *header;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > limits::RECORD_BYTES_MAX {
         return Err(CodecError::TooLong { bytes: length });
@@ -174,14 +169,15 @@ fn take_record<'a>(rest: &mut &'a [u8]) -> Result<RecordView<'a>, CodecError> {
     if version != RECORD_FORMAT {
         return Err(CodecError::UnknownVersion { version });
     }
-    let body = rest.get(HEADER_BYTES..4 + length).ok_or(CodecError::Cut)?;
-    let view = match kind {
-        KIND_OUTCOME => RecordView::Outcome(codec::decode(body)?),
-        KIND_AUTHORIZATION => RecordView::Authorization(AuthorizationView::parse(body)?),
-        _ => return Err(CodecError::UnknownKind { kind }),
+    let effects = rest.get(HEADER_BYTES..LENGTH_BYTES + length).ok_or(CodecError::Cut)?;
+    *rest = &rest[LENGTH_BYTES + length..];
+    let number = |at: usize| {
+        let mut number = [0; 8];
+        number.copy_from_slice(&numbers[at..at + 8]);
+        u64::from_le_bytes(number)
     };
-    *rest = &rest[4 + length..];
-    Ok(view)
+    let (seq, at) = (RecordSeq(number(0)), Timestamp(number(8).cast_signed()));
+    Ok(RecordView { seq, at, effects })
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::app::find_any_app;
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::member::find_active_member;
+use crate::command::Moment;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
@@ -16,8 +19,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::find_company;
-use crate::shard::{AdminChange, Moment, ShardState};
 
 /// What an access token may do. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,7 +193,7 @@ impl AccessTokenCommand {
 
     /// Says what it changes.
     /// Errors: no such company, app, member or token, the id or text is in use, too many tokens.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Grant(new) => grant(change, new),
@@ -207,26 +208,21 @@ impl NewAccessToken {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewAccessToken) -> Result<(), Rejection> {
-    change.effects.push(Effect::AccessToken(Box::new(make(
-        change.state,
-        change.moment,
-        new,
-        new.scope,
-    )?)));
+fn create(change: &mut StateChange<'_>, new: &NewAccessToken) -> Result<(), Rejection> {
+    change.push(Effect::AccessToken(Box::new(make(change.state, change.moment, new, new.scope)?)));
     Ok(())
 }
 
 /// A token, made now. Errors: no such company, or the id or text is in use.
 pub(crate) fn make(
-    state: &ShardState,
+    state: &dyn PartitionView,
     moment: &Moment<'_>,
     new: &NewAccessToken,
     scope: AccessScope,
 ) -> Result<AccessToken, Rejection> {
     let company = find_company(state, new.company)?;
     if state.identity().token_by_id.contains_key(&new.id)
-        || state.tokens().contains_key(&new.digest)
+        || state.identity().tokens.contains_key(&new.digest)
     {
         return Err(Rejection::IdTaken);
     }
@@ -241,7 +237,7 @@ pub(crate) fn make(
     })
 }
 
-fn grant(change: &mut AdminChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
+fn grant(change: &mut StateChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
     let token = make(change.state, change.moment, &new.token, new.token.scope)?;
     let app = new.app.map(|id| find_any_app(change.state, id)).transpose()?.map(|app| app.slot);
     let member =
@@ -253,12 +249,12 @@ fn grant(change: &mut AdminChange<'_>, new: &NewTokenGrant) -> Result<(), Reject
 
 /// Revokes a token of a company. Errors: no such token, or it is revoked.
 fn revoke_by_id(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AccessTokenId),
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
     let digest = change.state.identity().token_by_id.get(&id).ok_or(Rejection::TokenNotFound)?;
-    let token = &change.state.tokens()[digest];
+    let token = &change.state.identity().tokens[digest];
     if token.company != company {
         return Err(Rejection::TokenNotFound);
     }
@@ -267,20 +263,20 @@ fn revoke_by_id(
 }
 
 /// Revokes a token.
-pub(crate) fn revoke(change: &mut AdminChange<'_>, token: &AccessToken) {
+pub(crate) fn revoke(change: &mut StateChange<'_>, token: &AccessToken) {
     assert!(!token.is_revoked, "a token is revoked once");
     let token = AccessToken { is_revoked: true, ..token.clone() };
-    change.effects.push(Effect::AccessToken(Box::new(token)));
+    change.push(Effect::AccessToken(Box::new(token)));
 }
 
 /// Adds a token with what it is given for. Errors: `TooManyTokens`.
 pub(crate) fn push_granted(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     token: AccessToken,
     grant: TokenGrant,
 ) -> Result<(), Rejection> {
     make_room(change, &grant)?;
-    change.effects.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
+    change.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
     Ok(())
 }
 
@@ -289,7 +285,7 @@ pub(crate) fn push_granted(
 /// nobody who may only sign in takes any from other people.
 /// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
 fn make_room(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     &TokenGrant { app, member, origin, .. }: &TokenGrant,
 ) -> Result<(), Rejection> {
     let identity = change.state.identity();
@@ -300,8 +296,9 @@ fn make_room(
     }
     let is_of_same = |token: &&AccessToken| token.app() == app && token.is_of_password();
     let tokens = member.into_iter().flat_map(|member| identity.tokens_of_member(member));
-    let oldest =
-        tokens.map(|digest| &change.state.tokens()[&digest]).find(|token| is_of_same(token));
+    let oldest = tokens
+        .map(|digest| &change.state.identity().tokens[&digest])
+        .find(|token| is_of_same(token));
     let oldest = oldest.filter(|_| origin == TokenOrigin::Password);
     revoke(change, oldest.ok_or(Rejection::TooManyTokens)?);
     Ok(())

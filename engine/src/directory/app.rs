@@ -11,17 +11,18 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::revoke;
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
-use crate::command::audited::{Audited, changes};
+use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::directory::access_token::AccessScope;
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
 use crate::domain::text::LineText;
-use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{AdminChange, ShardState};
 
 /// An app. Source: RFC 6749, 2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +198,7 @@ impl AppCommand {
 
     /// Says what it changes.
     /// Errors: no such company or app, the app is another than was approved, too many codes.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -208,7 +209,7 @@ impl AppCommand {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewApp) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewApp) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let apps = &change.state.directory().apps;
     if apps.find(new.id.0).is_some() {
@@ -233,7 +234,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewApp) -> Result<(), Rejection> {
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
     changes: &AppChanges,
 ) -> Result<(), Rejection> {
@@ -261,7 +262,7 @@ fn update(
 /// Approves what an app asks for, with the profile that waits.
 /// Errors: `AppChanged` where it is another than the operator has seen.
 fn approve(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
     approval: &AppApproval,
 ) -> Result<(), Rejection> {
@@ -280,7 +281,7 @@ fn approve(
 
 /// Takes an app away, with its tokens and webhook endpoints.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
 ) -> Result<(), Rejection> {
     let known = find_app(change.state, company, id)?;
@@ -294,7 +295,7 @@ fn delete(
 /// Takes back what opens a company's data to an app, whoever registered that.
 /// Errors: so many codes are on their way that they do not fit one record.
 fn revoke_tokens_of_company(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (id, company): (AppId, CompanyId),
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
@@ -307,12 +308,12 @@ fn revoke_tokens_of_company(
 
 /// Revokes an app's tokens for the companies that are meant.
 fn revoke_tokens(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     app: AppSlot,
     is_meant: impl Fn(CompanySlot) -> bool,
 ) {
     for digest in change.state.identity().tokens_of_app(app) {
-        let token = &change.state.tokens()[&digest];
+        let token = &change.state.identity().tokens[&digest];
         if is_meant(token.company) {
             revoke(change, token);
         }
@@ -321,7 +322,7 @@ fn revoke_tokens(
 
 /// A company's own app.
 pub(crate) fn find_app(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: AppId,
 ) -> Result<&App, Rejection> {
@@ -331,7 +332,7 @@ pub(crate) fn find_app(
 }
 
 /// An app, whoever registered it.
-pub(crate) fn find_any_app(state: &ShardState, id: AppId) -> Result<&App, Rejection> {
+pub(crate) fn find_any_app(state: &dyn PartitionView, id: AppId) -> Result<&App, Rejection> {
     let app = state.directory().apps.find(id.0).filter(|app| !app.is_deleted);
     app.ok_or(Rejection::AppNotFound)
 }

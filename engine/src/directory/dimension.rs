@@ -12,16 +12,17 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::audited::{Audited, named};
+use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::domain::card::{DimensionKind, Dimensions};
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits::{DIMENSION_CHILDREN_MAX, DIMENSION_LEVELS_MAX};
-use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{AdminChange, ShardState};
 
 /// An accounting dimension. Source: spec "Category, department, label, location".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,15 +112,17 @@ pub struct NamedDimension {
     pub id: DimensionId,
 }
 
-/// What to change about a category, department, label or location; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct DimensionChanges {
-    /// Its name.
-    pub name: Option<LineText>,
-    /// Its number in accounting: digits only.
-    pub code: Option<Option<String>>,
-    /// What it stands below.
-    pub parent: Option<Option<DimensionId>>,
+changes! {
+    /// What to change about a category, department, label or location; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct DimensionChanges {
+        /// Its name.
+        name: Option<LineText>,
+        /// Its number in accounting: digits only.
+        code: Option<Option<String>>,
+        /// What it stands below.
+        parent: Option<Option<DimensionId>>,
+    }
 }
 
 impl DimensionCommand {
@@ -144,19 +147,12 @@ impl DimensionCommand {
     }
 
     /// Says what it changes.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(named, changes) => update(change, named, changes),
             Self::Delete(named) => delete(change, named),
         }
-    }
-}
-
-impl DimensionChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { name, code, parent } = self;
-        named([("name", name.is_some()), ("code", code.is_some()), ("parent", parent.is_some())])
     }
 }
 
@@ -184,7 +180,7 @@ fn of_dimension(
 /// What is to become of each dimension of an object: it stays, is cleared, or is set.
 pub(crate) type DimensionTags = [Option<Option<DimensionId>>; 4];
 
-fn create(change: &mut AdminChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     if change.state.directory().dimensions.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
@@ -210,7 +206,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewDimension) -> Result<(), Reject
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     named: &NamedDimension,
     changes: &DimensionChanges,
 ) -> Result<(), Rejection> {
@@ -235,7 +231,7 @@ fn update(
 }
 
 /// Leaves a tombstone, and lifts the children to the grandparent in the same record.
-fn delete(change: &mut AdminChange<'_>, named: &NamedDimension) -> Result<(), Rejection> {
+fn delete(change: &mut StateChange<'_>, named: &NamedDimension) -> Result<(), Rejection> {
     let dimension = find_named(change.state, named)?;
     let count = children_of(change.state, dimension.slot).count();
     if let Some(grandparent) = dimension.parent {
@@ -258,7 +254,7 @@ fn delete(change: &mut AdminChange<'_>, named: &NamedDimension) -> Result<(), Re
 /// Changes the dimensions of a card or member. Those that are gone are let go of on the occasion.
 /// Errors: `DimensionNotFound`.
 pub(crate) fn change_dimensions(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     current: &mut Dimensions,
     wanted: &DimensionTags,
@@ -275,7 +271,7 @@ pub(crate) fn change_dimensions(
 
 /// Errors: `DimensionNotFound` where one is not a live one of the company and its kind.
 pub(crate) fn check_dimensions(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     dimensions: &Dimensions,
 ) -> Result<(), Rejection> {
@@ -286,12 +282,12 @@ pub(crate) fn check_dimensions(
     if set.all(is_theirs) { Ok(()) } else { Err(Rejection::DimensionNotFound) }
 }
 
-fn find_live(state: &ShardState, id: DimensionId) -> Option<&Dimension> {
+fn find_live(state: &dyn PartitionView, id: DimensionId) -> Option<&Dimension> {
     state.directory().dimensions.find(id.0).filter(|dimension| !dimension.is_deleted)
 }
 
 fn find(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     kind: DimensionKind,
     id: DimensionId,
@@ -299,12 +295,12 @@ fn find(
     find_live(state, id).filter(|found| found.company == company && found.kind == kind)
 }
 
-fn get(state: &ShardState, slot: DimensionSlot) -> &Dimension {
+fn get(state: &dyn PartitionView, slot: DimensionSlot) -> &Dimension {
     state.directory().dimensions.get(slot)
 }
 
 fn find_named<'a>(
-    state: &'a ShardState,
+    state: &'a dyn PartitionView,
     named: &NamedDimension,
 ) -> Result<&'a Dimension, Rejection> {
     let company = find_company(state, named.company)?;
@@ -312,7 +308,7 @@ fn find_named<'a>(
 }
 
 fn find_parent(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     kind: DimensionKind,
     id: DimensionId,
@@ -322,7 +318,7 @@ fn find_parent(
 }
 
 /// Errors: `DimensionCodeTaken` where another one of the company and kind has the code.
-fn check_code(state: &ShardState, dimension: &Dimension) -> Result<(), Rejection> {
+fn check_code(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Rejection> {
     let Some(code) = dimension.code.clone() else { return Ok(()) };
     let key = (dimension.company, dimension.kind, code);
     match state.directory().dimensions.first(&Dimension::BY_CODE, &key) {
@@ -333,7 +329,7 @@ fn check_code(state: &ShardState, dimension: &Dimension) -> Result<(), Rejection
 
 /// Whether a dimension may stand where its parent says.
 /// Errors: `ParentCycle`, `TreeTooDeep`, `TooManyChildren`.
-fn check_place(state: &ShardState, dimension: &Dimension) -> Result<(), Rejection> {
+fn check_place(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Rejection> {
     let Some(parent) = dimension.parent else { return Ok(()) };
     let mut levels_above = 0;
     for ancestor in line_of(state, parent) {
@@ -352,13 +348,13 @@ fn check_place(state: &ShardState, dimension: &Dimension) -> Result<(), Rejectio
 }
 
 /// A dimension and everything above it.
-fn line_of(state: &ShardState, slot: DimensionSlot) -> impl Iterator<Item = &Dimension> {
+fn line_of(state: &dyn PartitionView, slot: DimensionSlot) -> impl Iterator<Item = &Dimension> {
     let above = |below: &&Dimension| below.parent.map(|slot| get(state, slot));
     std::iter::successors(Some(get(state, slot)), above)
 }
 
 /// How many levels the tree below a dimension has, its own among them; 1 for one to be made.
-fn levels_from(state: &ShardState, slot: DimensionSlot) -> usize {
+fn levels_from(state: &dyn PartitionView, slot: DimensionSlot) -> usize {
     let mut levels = 0;
     let mut level = vec![slot];
     while !level.is_empty() {
@@ -369,6 +365,9 @@ fn levels_from(state: &ShardState, slot: DimensionSlot) -> usize {
     levels
 }
 
-fn children_of(state: &ShardState, parent: DimensionSlot) -> impl Iterator<Item = &Dimension> {
+fn children_of(
+    state: &dyn PartitionView,
+    parent: DimensionSlot,
+) -> impl Iterator<Item = &Dimension> {
     state.directory().dimensions.under(&Dimension::OF_PARENT, &parent)
 }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::{AccessScope, revoke};
+use super::card::terminate_card;
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
 use super::requisition::deny_pending;
@@ -15,15 +18,14 @@ use super::row::Indexed;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
-use crate::command::audited::{Audited, changes, named};
+use crate::command::audited::{Audited, named};
 use crate::command::reply::Rejection;
 use crate::domain::card::Dimensions;
+use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::{find_company, replace, terminate_card};
-use crate::shard::{AdminChange, ShardState};
 
 /// What a member may do. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,7 +222,7 @@ impl MemberCommand {
 
     /// Says what it changes.
     /// Errors: no such company, member or dimension, an address, code or id that is taken, the last administrator.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -229,7 +231,7 @@ impl MemberCommand {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewMember) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let members = &change.state.directory().members;
     if members.find(new.id.0).is_some() {
@@ -270,7 +272,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewMember) -> Result<(), Rejection
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, MemberId),
     changes: &MemberChanges,
 ) -> Result<(), Rejection> {
@@ -311,7 +313,7 @@ fn update(
 
 /// Removes a member from lists; a second time changes nothing.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, MemberId),
 ) -> Result<(), Rejection> {
     let known = find_member(change.state, find_company(change.state, company)?, id)?;
@@ -325,7 +327,7 @@ fn delete(
 }
 
 /// Puts a member in the place of the one known, with what follows.
-fn put_member(change: &mut AdminChange<'_>, mut member: Member) -> Result<(), Rejection> {
+fn put_member(change: &mut StateChange<'_>, mut member: Member) -> Result<(), Rejection> {
     let known = change.state.directory().members.get(member.slot);
     assert!(known.id == member.id && known.email == member.email, "a member keeps id and address");
     if member.state != MemberState::Active {
@@ -352,8 +354,8 @@ fn put_member(change: &mut AdminChange<'_>, mut member: Member) -> Result<(), Re
 }
 
 /// What ends when a member leaves.
-fn leave(change: &mut AdminChange<'_>, member: &Member) {
-    for card in change.state.cards().held_by(member.slot) {
+fn leave(change: &mut StateChange<'_>, member: &Member) {
+    for card in change.state.cards_held_by(member.slot) {
         terminate_card(change, card);
     }
     deny_pending(change, member.slot);
@@ -363,7 +365,7 @@ fn leave(change: &mut AdminChange<'_>, member: &Member) {
 
 /// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
 /// only where the user takes part nowhere else: any company may add any address and let it go again.
-fn shut_out(change: &mut AdminChange<'_>, member: &Member) {
+fn shut_out(change: &mut StateChange<'_>, member: &Member) {
     let identity = change.state.identity();
     let takes_part_elsewhere = others_of_address(change.state, member).any(Member::takes_part);
     if let Some(user) = find_user_by_email(change.state, &member.email)
@@ -375,13 +377,13 @@ fn shut_out(change: &mut AdminChange<'_>, member: &Member) {
     let codes = identity.tickets.open_codes_of_member(member.slot, change.moment.at);
     codes.for_each(|ticket| end(change, ticket));
     for digest in identity.tokens_of_member(member.slot) {
-        revoke(change, &change.state.tokens()[&digest]);
+        revoke(change, &change.state.identity().tokens[&digest]);
     }
 }
 
 /// Takes away what opens an account once the last member with its address is deleted: whoever has
 /// the address next is invited, and the one before does not get in.
-fn free_address(change: &mut AdminChange<'_>, member: &Member) {
+fn free_address(change: &mut StateChange<'_>, member: &Member) {
     let is_last = others_of_address(change.state, member).next().is_none();
     if let Some(user) = find_user_by_email(change.state, &member.email).filter(|_| is_last) {
         close_account(change, user);
@@ -390,7 +392,7 @@ fn free_address(change: &mut AdminChange<'_>, member: &Member) {
 
 /// The other members with this address that are not deleted, of any company.
 fn others_of_address<'a>(
-    state: &'a ShardState,
+    state: &'a dyn PartitionView,
     member: &Member,
 ) -> impl Iterator<Item = &'a Member> {
     let own = member.slot;
@@ -398,13 +400,13 @@ fn others_of_address<'a>(
 }
 
 /// Ends codes and revokes tokens of a member that allow what its new role may not.
-fn narrow(change: &mut AdminChange<'_>, (member, role): (MemberSlot, MemberRole)) {
+fn narrow(change: &mut StateChange<'_>, (member, role): (MemberSlot, MemberRole)) {
     let codes = change.state.identity().tickets.open_codes_of_member(member, change.moment.at);
     let is_beyond =
         |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
     codes.filter(is_beyond).for_each(|ticket| end(change, ticket));
     for digest in change.state.identity().tokens_of_member(member) {
-        let token = &change.state.tokens()[&digest];
+        let token = &change.state.identity().tokens[&digest];
         if !role.may_allow(token.scope) {
             revoke(change, token);
         }
@@ -412,7 +414,7 @@ fn narrow(change: &mut AdminChange<'_>, (member, role): (MemberSlot, MemberRole)
 }
 
 fn check_external_id(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     owner: MemberSlot,
     id: Option<&str>,
@@ -429,7 +431,7 @@ fn check_external_id(
 
 /// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
 /// passphrase was goes too.
-fn unshare_with(change: &mut AdminChange<'_>, member: &Member) {
+fn unshare_with(change: &mut StateChange<'_>, member: &Member) {
     let sent_to = (member.company, email_key(&member.email));
     for known in change.state.directory().shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to) {
         change.put(gone(known));
@@ -441,14 +443,14 @@ fn administers(member: &Member) -> bool {
 }
 
 /// Cost: O(members of the company), for who administers only.
-fn has_other_administrator(state: &ShardState, known: &Member) -> bool {
+fn has_other_administrator(state: &dyn PartitionView, known: &Member) -> bool {
     let mut members = state.directory().members.under(&Member::OF_COMPANY, &known.company);
     members.any(|other| other.slot != known.slot && administers(other))
 }
 
 /// A company's member, one that left too.
 fn find_member(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     id: MemberId,
 ) -> Result<&Member, Rejection> {
@@ -458,7 +460,7 @@ fn find_member(
 
 /// A company's member who takes part.
 pub(crate) fn find_active_member(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     id: MemberId,
 ) -> Result<&Member, Rejection> {
@@ -469,17 +471,17 @@ pub(crate) fn find_active_member(
 /// A company's member who can be given one more card.
 /// Cost: O(cards of the member), which are bounded.
 pub(crate) fn find_assignee(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     id: MemberId,
 ) -> Result<MemberSlot, Rejection> {
     let member = find_active_member(state, company, id)?;
-    let is_full = state.cards().held_by(member.slot).nth(limits::MEMBER_CARDS_MAX - 1).is_some();
+    let is_full = state.cards_held_by(member.slot).nth(limits::MEMBER_CARDS_MAX - 1).is_some();
     if is_full { Err(Rejection::TooManyCards) } else { Ok(member.slot) }
 }
 
 fn check_code(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanySlot,
     owner: MemberSlot,
     code: Option<&str>,

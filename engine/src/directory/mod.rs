@@ -1,27 +1,39 @@
 //! The resources that people set up around cards: members, users, apps, dimensions, shared links,
 //! requisitions, webhook endpoints. Only admin commands read them, apart from a member's state.
+//! What is asked of companies, cards, allowances, transactions and the key of card numbers stands here, too;
+//! their rows do not, since decisions read those.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `row` | what a resource says of its row: its slot, its id, the entries of its indexes |
 //! | `entry` | an index entry as bytes, the same in memory and in the tables |
 //! | `rows` | the rows of one resource in memory, found by their indexes |
+//! | `change` | a change while its effects are chosen, and what rules may ask of the partition |
+//! | `identity` | tickets and access tokens in memory, found by their digests |
 //! | one file a resource | its row, its indexes, its commands, what an audit says of them, their rules |
 //! | `ticket`, `access_token` | their commands and rules; they are found by secrets, so the shard keeps them apart |
+//! | `company`, `card`, `allowance`, `transaction`, `pan_key` | their commands and rules; their rows are in the domain |
 //!
 //! `each_resource!` is the one list of them. What carries, folds, stores, restores, audits and hashes
 //! rows is made from it.
 
 pub mod access_token;
+pub mod allowance;
 pub mod app;
+pub mod card;
+pub(crate) mod change;
+pub mod company;
 pub mod dimension;
 pub mod entry;
+pub(crate) mod identity;
 pub mod member;
+pub mod pan_key;
 pub mod requisition;
 pub mod row;
 pub mod rows;
 pub mod shared_link;
 pub mod ticket;
+pub mod transaction;
 pub mod user;
 pub mod webhook_endpoint;
 

@@ -7,15 +7,18 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::card::{NewCard, find_card, issue_card};
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::admin::NewCard;
-use crate::command::audited::{Audited, named_with_dimensions};
+use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
 use crate::domain::card::{CardState, Dimensions};
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
     RequisitionSlot, Slot as _, Timestamp,
@@ -23,8 +26,6 @@ use crate::domain::ids::{
 use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
-use crate::shard::execute_admin::{find_card, find_company, issue_card, replace};
-use crate::shard::{AdminChange, ShardState};
 
 /// How far a requisition has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,21 +131,23 @@ pub struct NewRequisition {
     pub dimensions: Dimensions,
 }
 
-/// What to change about a requisition; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct RequisitionChanges {
-    /// What is asked for, in the account's currency.
-    pub amount: Option<Minor>,
-    /// What is to be bought.
-    pub description: Option<LineText>,
-    /// Until when it is to be bought.
-    pub end_time: Option<Option<Timestamp>>,
-    /// More about it.
-    pub note: Option<Option<ParagraphText>>,
-    /// Its dimensions, by kind.
-    pub dimensions: [Option<Option<DimensionId>>; 4],
-    /// What a reviewer says to all that.
-    pub review: Option<Review>,
+changes! {
+    /// What to change about a requisition; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct RequisitionChanges {
+        /// What is asked for, in the account's currency.
+        amount: Option<Minor>,
+        /// What is to be bought.
+        description: Option<LineText>,
+        /// Until when it is to be bought.
+        end_time: Option<Option<Timestamp>>,
+        /// More about it.
+        note: Option<Option<ParagraphText>>,
+        /// What a reviewer says to all that.
+        review as "status": Option<Review>,
+        /// Its dimensions, by kind.
+        dimensions: [Option<Option<DimensionId>>; 4],
+    }
 }
 
 /// What a reviewer says to a requisition.
@@ -198,7 +201,7 @@ impl RequisitionCommand {
     }
 
     /// Says what it changes.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -211,26 +214,11 @@ impl RequisitionChanges {
     /// Whether everything stays.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { amount, description, end_time, note, dimensions, review } = self;
-        let texts = description.is_none() && note.is_none();
-        let rest = amount.is_none() && end_time.is_none() && review.is_none();
-        texts && rest && dimensions.iter().all(Option::is_none)
-    }
-
-    fn names(&self) -> Vec<&'static str> {
-        let Self { amount, description, end_time, note, dimensions, review } = self;
-        let fields = [
-            ("amount", amount.is_some()),
-            ("description", description.is_some()),
-            ("end_time", end_time.is_some()),
-            ("note", note.is_some()),
-            ("status", review.is_some()),
-        ];
-        named_with_dimensions(fields, dimensions)
+        self.names().is_empty()
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewRequisition) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewRequisition) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let requisitions = &change.state.directory().requisitions;
     if requisitions.find(new.id.0).is_some() {
@@ -263,7 +251,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewRequisition) -> Result<(), Reje
 }
 
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, RequisitionId),
     changes: &RequisitionChanges,
 ) -> Result<(), Rejection> {
@@ -293,7 +281,7 @@ fn update(
 
 /// Takes a requisition back.
 fn cancel(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, RequisitionId),
 ) -> Result<(), Rejection> {
     let known = find_requisition(change.state, company, id)?;
@@ -303,7 +291,7 @@ fn cancel(
 }
 
 /// Denies what a member who leaves still asks for.
-pub(crate) fn deny_pending(change: &mut AdminChange<'_>, member: MemberSlot) {
+pub(crate) fn deny_pending(change: &mut StateChange<'_>, member: MemberSlot) {
     for known in
         change.state.directory().requisitions.under(&Requisition::PENDING_OF_MEMBER, &member)
     {
@@ -311,13 +299,13 @@ pub(crate) fn deny_pending(change: &mut AdminChange<'_>, member: MemberSlot) {
     }
 }
 
-fn close(change: &mut AdminChange<'_>, known: &Requisition, status: RequisitionStatus) {
+fn close(change: &mut StateChange<'_>, known: &Requisition, status: RequisitionStatus) {
     assert!(known.status == RequisitionStatus::Pending, "what was decided changes no more");
     change.put(Requisition { status, ..known.clone() });
 }
 
 fn review_requisition(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, requisition): (CompanyId, &mut Requisition),
     review: &Review,
 ) -> Result<(), Rejection> {
@@ -347,7 +335,7 @@ fn review_requisition(
 }
 
 /// The card for one purchase by the member who asks; of the one drawn it keeps number and ids.
-fn card_for(state: &ShardState, requisition: &Requisition, drawn: &NewCard) -> NewCard {
+fn card_for(state: &dyn PartitionView, requisition: &Requisition, drawn: &NewCard) -> NewCard {
     NewCard {
         terms: AllowanceTerms {
             ends_at: requisition.end_time.unwrap_or(Timestamp::MAX),
@@ -364,7 +352,7 @@ fn card_for(state: &ShardState, requisition: &Requisition, drawn: &NewCard) -> N
 }
 
 fn find_open_card(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: CardId,
 ) -> Result<CardSlot, Rejection> {
@@ -375,7 +363,7 @@ fn find_open_card(
 
 /// Who may approve and deny: administrators and reviewers.
 fn find_reviewer(
-    state: &ShardState,
+    state: &dyn PartitionView,
     requisition: &Requisition,
     id: MemberId,
 ) -> Result<MemberSlot, Rejection> {
@@ -388,7 +376,7 @@ fn find_reviewer(
 }
 
 fn find_requisition(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: RequisitionId,
 ) -> Result<&Requisition, Rejection> {

@@ -6,19 +6,21 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::card::find_card;
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::domain::card::CardState;
+use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, SharedLinkId, SharedLinkSlot, Timestamp,
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::{find_card, find_company, replace};
-use crate::shard::{AdminChange, ShardState};
 
 /// Who was sent a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,15 +122,17 @@ pub struct NewSharedLink {
     pub hide_balance: bool,
 }
 
-/// What to change about a shared link; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct SharedLinkChanges {
-    /// Who is sent it.
-    pub recipient: Option<Option<Recipient>>,
-    /// What has to be known to see the card, sealed.
-    pub sealed_passphrase: Option<Option<Vec<u8>>>,
-    /// Whether balance and budget stay hidden.
-    pub hide_balance: Option<bool>,
+changes! {
+    /// What to change about a shared link; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct SharedLinkChanges {
+        /// Who is sent it.
+        recipient: Option<Option<Recipient>>,
+        /// What has to be known to see the card, sealed.
+        sealed_passphrase as "passphrase": Option<Option<Vec<u8>>>,
+        /// Whether balance and budget stay hidden.
+        hide_balance: Option<bool>,
+    }
 }
 
 impl SharedLinkCommand {
@@ -162,7 +166,7 @@ impl SharedLinkCommand {
 
     /// Says what it changes.
     /// Errors: no such company, card or link, the card is terminated or has too many links.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, *company, *id, changes),
@@ -172,19 +176,8 @@ impl SharedLinkCommand {
     }
 }
 
-impl SharedLinkChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { recipient, sealed_passphrase, hide_balance } = self;
-        named([
-            ("recipient", recipient.is_some()),
-            ("passphrase", sealed_passphrase.is_some()),
-            ("hide_balance", hide_balance.is_some()),
-        ])
-    }
-}
-
 /// Shares a card. Errors: no such card, it is terminated, or it has too many links.
-fn create(change: &mut AdminChange<'_>, new: &NewSharedLink) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let card = find_card(change.state, new.company, new.card)?;
     let links = &change.state.directory().shared_links;
@@ -216,7 +209,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
 
 /// Changes a link. Errors: no such link.
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     company: CompanyId,
     id: SharedLinkId,
     changes: &SharedLinkChanges,
@@ -234,7 +227,7 @@ fn update(
 
 /// Takes a link away; its card stays as it is. Errors: no such link.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     company: CompanyId,
     id: SharedLinkId,
 ) -> Result<(), Rejection> {
@@ -245,7 +238,7 @@ fn delete(
 
 /// Notes that somebody looked at a card by a link, no more than once a minute: who has a link may look
 /// as often as they like. Errors: no such link.
-fn view(change: &mut AdminChange<'_>, id: SharedLinkId) -> Result<(), Rejection> {
+fn view(change: &mut StateChange<'_>, id: SharedLinkId) -> Result<(), Rejection> {
     let known = change.state.directory().shared_links.find(id.0).filter(|link| !link.is_deleted);
     let known = known.ok_or(Rejection::SharedLinkNotFound)?;
     if known
@@ -270,7 +263,7 @@ pub(crate) fn gone(link: &SharedLink) -> SharedLink {
 }
 
 fn find_link(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: SharedLinkId,
 ) -> Result<&SharedLink, Rejection> {

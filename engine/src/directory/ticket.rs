@@ -13,6 +13,8 @@ use uuid::Uuid;
 
 use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::user::{User, find_user};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
@@ -26,8 +28,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::find_company;
-use crate::shard::{AdminChange, ShardState};
 
 /// How long a used code is remembered after its end, so that a replay still takes back what it
 /// gave. Units: microseconds. Source: RFC 6749, 4.1.2.
@@ -250,7 +250,7 @@ impl TicketCommand {
 
     /// Says what it changes.
     /// Errors: nobody or nothing has this id, the ticket is spent, there are too many.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Issue(new) => issue_new(change, new),
             Self::End(user, id) => end_ticket(change, (*user, *id)),
@@ -277,7 +277,7 @@ impl NewTicket {
     }
 }
 
-fn issue_new(change: &mut AdminChange<'_>, new: &NewTicket) -> Result<(), Rejection> {
+fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Rejection> {
     let user = find_user(change.state, new.user)?;
     let content = match &new.content {
         NewTicketContent::Session { user_agent } => {
@@ -304,7 +304,7 @@ fn issue_new(change: &mut AdminChange<'_>, new: &NewTicket) -> Result<(), Reject
 }
 
 /// Issues a ticket. Errors: its secret is known, it has expired, or there are too many.
-pub(crate) fn issue(change: &mut AdminChange<'_>, ticket: Ticket) -> Result<(), Rejection> {
+pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), Rejection> {
     let tickets = &change.state.identity().tickets;
     if tickets.find(&ticket.digest, change.moment.at).is_some() {
         return Err(Rejection::IdTaken);
@@ -320,13 +320,13 @@ pub(crate) fn issue(change: &mut AdminChange<'_>, ticket: Ticket) -> Result<(), 
     if open.len() >= limits::TICKETS_OF_USER_MAX {
         end(change, open[0]);
     }
-    change.effects.push(Effect::Ticket(Box::new(ticket)));
+    change.push(Effect::Ticket(Box::new(ticket)));
     Ok(())
 }
 
 /// What an app is given. Errors: no such app or company, or a member of somebody else.
 fn code_for(
-    state: &ShardState,
+    state: &dyn PartitionView,
     user: &User,
     new: &NewAuthorizationCode,
 ) -> Result<AuthorizationCode, Rejection> {
@@ -349,7 +349,7 @@ fn code_for(
 
 /// Ends one of a user's tickets. Errors: none of them that is open has this id.
 fn end_ticket(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (user, id): (UserId, TicketId),
 ) -> Result<(), Rejection> {
     let user = find_user(change.state, user)?.slot;
@@ -361,7 +361,7 @@ fn end_ticket(
 }
 
 /// Ends an open ticket. Its texts go, so that however long they were, ending all fits one record.
-pub(crate) fn end(change: &mut AdminChange<'_>, ticket: &Ticket) {
+pub(crate) fn end(change: &mut StateChange<'_>, ticket: &Ticket) {
     assert!(ticket.state == TicketState::Open, "a ticket ends once");
     let content = match &ticket.content {
         TicketContent::Session { .. } => TicketContent::Session { user_agent: String::new() },
@@ -375,17 +375,12 @@ pub(crate) fn end(change: &mut AdminChange<'_>, ticket: &Ticket) {
         }
     };
     let (address, state) = (String::new(), TicketState::Ended);
-    change.effects.push(Effect::Ticket(Box::new(Ticket {
-        address,
-        state,
-        content,
-        ..ticket.clone()
-    })));
+    change.push(Effect::Ticket(Box::new(Ticket { address, state, content, ..ticket.clone() })));
 }
 
 /// Makes the token that a code is for; the code opens nothing afterwards.
 /// Errors: `TicketSpent`; the code is for another company's data; the id or text is in use.
-fn exchange_code(change: &mut AdminChange<'_>, exchange: &CodeExchange) -> Result<(), Rejection> {
+fn exchange_code(change: &mut StateChange<'_>, exchange: &CodeExchange) -> Result<(), Rejection> {
     let ticket = change.state.identity().tickets.get(&exchange.digest);
     let ticket =
         ticket.filter(|ticket| ticket.is_open(change.moment.at)).ok_or(Rejection::TicketSpent)?;
@@ -405,7 +400,7 @@ fn exchange_code(change: &mut AdminChange<'_>, exchange: &CodeExchange) -> Resul
     let (redirect_uri, code_challenge, token) = (None, None, Some(digest));
     let code = AuthorizationCode { redirect_uri, code_challenge, token, ..code.clone() };
     forget_used_code(change, ticket.user);
-    change.effects.push(Effect::Ticket(Box::new(Ticket {
+    change.push(Effect::Ticket(Box::new(Ticket {
         state: TicketState::Used,
         address: String::new(),
         content: TicketContent::AuthorizationCode(Box::new(code)),
@@ -415,25 +410,25 @@ fn exchange_code(change: &mut AdminChange<'_>, exchange: &CodeExchange) -> Resul
 }
 
 /// Forgets the oldest of a user's used codes where there are so many.
-fn forget_used_code(change: &mut AdminChange<'_>, user: UserSlot) {
+fn forget_used_code(change: &mut StateChange<'_>, user: UserSlot) {
     let mut used = change.state.identity().tickets.used_codes_of(user);
     let Some(oldest) = used.next() else { return };
     if used.count() + 1 >= limits::USED_CODES_OF_USER_MAX {
         let ended = Ticket { state: TicketState::Ended, ..oldest.clone() };
-        change.effects.push(Effect::Ticket(Box::new(ended)));
+        change.push(Effect::Ticket(Box::new(ended)));
     }
 }
 
 /// Takes a code back, with the token it gave: somebody has come with it who should not have it.
 /// Source: RFC 6749, 4.1.2. Errors: no such code.
-fn revoke_code(change: &mut AdminChange<'_>, digest: &[u8; 32]) -> Result<(), Rejection> {
+fn revoke_code(change: &mut StateChange<'_>, digest: &[u8; 32]) -> Result<(), Rejection> {
     let ticket = change.state.identity().tickets.find(digest, change.moment.at);
     let ticket = ticket.ok_or(Rejection::TicketNotFound)?;
     let code = ticket.code().ok_or(Rejection::TicketNotFound)?;
     if ticket.is_open(change.moment.at) {
         end(change, ticket);
     }
-    if let Some(token) = code.token.and_then(|digest| change.state.tokens().get(&digest)) {
+    if let Some(token) = code.token.and_then(|digest| change.state.identity().tokens.get(&digest)) {
         revoke(change, token);
     }
     Ok(())

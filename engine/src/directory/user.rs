@@ -11,18 +11,20 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::revoke;
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace, changes};
+use crate::command::Moment;
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::member::Member;
+use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, TicketId, Timestamp, UserId, UserSlot};
 use crate::domain::text::LineText;
-use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{AdminChange, Moment, ShardState};
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,7 +280,7 @@ impl UserCommand {
 
     /// Says what it changes.
     /// Errors: no such user, an address or id that is taken, a session or link that is spent.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(id, changes) => update(change, *id, changes),
@@ -294,7 +296,7 @@ impl UserCommand {
     }
 }
 
-fn create(change: &mut AdminChange<'_>, new: &NewUser) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> {
     let users = &change.state.directory().users;
     if users.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
@@ -320,7 +322,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewUser) -> Result<(), Rejection> 
 /// Lets a new member sign in: makes a user where none has the address, and issues a link where the
 /// user has no password.
 pub(crate) fn invite(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     invite: &NewInvite,
     (email, first_name, last_name): (&str, &str, &str),
 ) -> Result<(), Rejection> {
@@ -355,14 +357,17 @@ pub(crate) fn invite(
 }
 
 /// Errors: no such company.
-fn developer_of(state: &ShardState, ids: &[CompanyId]) -> Result<Vec<CompanySlot>, Rejection> {
+fn developer_of(
+    state: &dyn PartitionView,
+    ids: &[CompanyId],
+) -> Result<Vec<CompanySlot>, Rejection> {
     let found: Result<BTreeSet<_>, _> = ids.iter().map(|id| find_company(state, *id)).collect();
     Ok(found?.into_iter().collect())
 }
 
 /// Errors: `TicketSpent` where it is no open session of the user.
 fn check_session(
-    state: &ShardState,
+    state: &dyn PartitionView,
     moment: &Moment<'_>,
     user: UserSlot,
     digest: &[u8; 32],
@@ -374,7 +379,7 @@ fn check_session(
 /// Changes a user. Errors: `TicketSpent` where the session it is done in is not open any more; a
 /// company of a developer is not there.
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     id: UserId,
     changes: &UserChanges,
 ) -> Result<(), Rejection> {
@@ -405,7 +410,7 @@ fn update(
 
 /// Uses up a step of the clock. Errors: `StepUsed` where it or a later one was, or where no one-time
 /// passwords are asked for any more.
-fn use_totp_step(change: &mut AdminChange<'_>, id: UserId, step: u64) -> Result<(), Rejection> {
+fn use_totp_step(change: &mut StateChange<'_>, id: UserId, step: u64) -> Result<(), Rejection> {
     let known = find_user(change.state, id)?;
     let totp = known.totp.as_ref().filter(|totp| step > totp.last_step);
     let totp = totp.ok_or(Rejection::StepUsed)?;
@@ -416,7 +421,7 @@ fn use_totp_step(change: &mut AdminChange<'_>, id: UserId, step: u64) -> Result<
 
 /// Sets a password by a link, which opens nothing afterwards. Errors: `TicketSpent`.
 fn set_password_by_link(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     used: &PasswordLinkUse,
 ) -> Result<(), Rejection> {
     let ticket = change.state.identity().tickets.get(&used.digest);
@@ -435,7 +440,7 @@ fn set_password_by_link(
 
 /// Takes away all that opens an account that is nobody's any more. Its sessions end with the last
 /// member of its address.
-pub(crate) fn close_account(change: &mut AdminChange<'_>, known: &User) {
+pub(crate) fn close_account(change: &mut StateChange<'_>, known: &User) {
     let closed = User {
         password_hash: None,
         totp: None,
@@ -453,7 +458,7 @@ pub(crate) fn close_account(change: &mut AdminChange<'_>, known: &User) {
 /// links, codes, and tokens that were given for a password.
 /// Errors: `TooMuchAtOnce` where somebody is a member of more than fits one record.
 fn end_ways_in(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     user: &User,
     kept: Option<&[u8; 32]>,
 ) -> Result<(), Rejection> {
@@ -463,7 +468,7 @@ fn end_ways_in(
     let identity = change.state.identity();
     let members = memberships(change.state, &user.email);
     for digest in members.flat_map(|member| identity.tokens_of_member(member.slot)) {
-        let token = &change.state.tokens()[&digest];
+        let token = &change.state.identity().tokens[&digest];
         if token.is_of_password() {
             revoke(change, token);
         }
@@ -473,7 +478,7 @@ fn end_ways_in(
 
 /// Ends a user's tickets of a kind, but for one.
 fn end_open(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (user, kind): (UserSlot, TicketKind),
     kept: Option<&[u8; 32]>,
 ) {
@@ -482,25 +487,31 @@ fn end_open(
 }
 
 /// Errors: `PasswordChanged` since it was proven.
-pub(crate) fn check_password(state: &ShardState, proven: &ProvenPassword) -> Result<(), Rejection> {
+pub(crate) fn check_password(
+    state: &dyn PartitionView,
+    proven: &ProvenPassword,
+) -> Result<(), Rejection> {
     if ProvenPassword::of(find_user(state, proven.user)?) == *proven {
         return Ok(());
     }
     Err(Rejection::PasswordChanged)
 }
 
-pub(crate) fn find_user(state: &ShardState, id: UserId) -> Result<&User, Rejection> {
+pub(crate) fn find_user(state: &dyn PartitionView, id: UserId) -> Result<&User, Rejection> {
     state.directory().users.find(id.0).ok_or(Rejection::UserNotFound)
 }
 
 /// The user with an e-mail address, in any case.
-pub(crate) fn find_user_by_email<'a>(state: &'a ShardState, email: &str) -> Option<&'a User> {
+pub(crate) fn find_user_by_email<'a>(
+    state: &'a dyn PartitionView,
+    email: &str,
+) -> Option<&'a User> {
     state.directory().users.first(&User::BY_EMAIL, &email_key(email))
 }
 
 /// The members of any company with an e-mail address, in any case, without deleted ones.
 pub(crate) fn memberships<'a>(
-    state: &'a ShardState,
+    state: &'a dyn PartitionView,
     email: &str,
 ) -> impl Iterator<Item = &'a Member> + use<'a> {
     state.directory().members.under(&Member::OF_PERSON, &email_key(email))

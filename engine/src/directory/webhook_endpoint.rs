@@ -7,19 +7,20 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::audited::{Audited, named};
+use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::app::find_app;
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     AppId, AppSlot, CompanyId, CompanySlot, Timestamp, WebhookEndpointId, WebhookEndpointSlot,
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{AdminChange, ShardState};
 
 /// Who or what put an end to deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,19 +126,21 @@ pub struct NewWebhookEndpoint {
     pub sealed_secret: Vec<u8>,
 }
 
-/// What to change about a webhook endpoint; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct WebhookEndpointChanges {
-    /// Where events are sent.
-    pub url: Option<String>,
-    /// What people tell it by.
-    pub description: Option<LineText>,
-    /// Whether somebody wants it to be told of events.
-    pub is_enabled: Option<bool>,
-    /// A new secret.
-    pub secret: Option<NewSecret>,
-    /// That its receiver says that it is gone.
-    pub gone: Option<GoneReceiver>,
+changes! {
+    /// What to change about a webhook endpoint; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct WebhookEndpointChanges {
+        /// Where events are sent.
+        url: Option<String>,
+        /// What people tell it by.
+        description: Option<LineText>,
+        /// Whether somebody wants it to be told of events.
+        is_enabled as "state": Option<bool>,
+        /// That its receiver says that it is gone.
+        gone as "state": Option<GoneReceiver>,
+        /// A new secret.
+        secret: Option<NewSecret>,
+    }
 }
 
 /// A receiver that says that it is gone: its endpoint is told of nothing until somebody enables it.
@@ -185,7 +188,7 @@ impl WebhookEndpointCommand {
 
     /// Says what it changes.
     /// Errors: no such company, app or endpoint, the id is in use, or the company has too many.
-    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
         match self {
             Self::Create(new) => create(change, new),
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
@@ -194,21 +197,9 @@ impl WebhookEndpointCommand {
     }
 }
 
-impl WebhookEndpointChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { url, description, is_enabled, secret, gone } = self;
-        named([
-            ("url", url.is_some()),
-            ("description", description.is_some()),
-            ("state", is_enabled.is_some() || gone.is_some()),
-            ("secret", secret.is_some()),
-        ])
-    }
-}
-
 /// Makes an endpoint, enabled.
 /// Errors: no such company or app, the id is in use, or the company has too many.
-fn create(change: &mut AdminChange<'_>, new: &NewWebhookEndpoint) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let app = new.app.map(|app| find_app(change.state, new.company, app)).transpose()?;
     let endpoints = &change.state.directory().webhook_endpoints;
@@ -238,7 +229,7 @@ fn create(change: &mut AdminChange<'_>, new: &NewWebhookEndpoint) -> Result<(), 
 
 /// Changes an endpoint. Errors: no such endpoint.
 fn update(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
     changes: &WebhookEndpointChanges,
 ) -> Result<(), Rejection> {
@@ -277,7 +268,7 @@ fn next_state(known: &WebhookEndpoint, changes: &WebhookEndpointChanges) -> Endp
 
 /// Takes an endpoint away. Errors: no such endpoint.
 fn delete(
-    change: &mut AdminChange<'_>,
+    change: &mut StateChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
 ) -> Result<(), Rejection> {
     let known = find_endpoint(change.state, company, id)?;
@@ -286,7 +277,7 @@ fn delete(
 }
 
 /// Takes away the endpoints of an app that goes.
-pub(crate) fn delete_endpoints_of(change: &mut AdminChange<'_>, app: AppSlot) {
+pub(crate) fn delete_endpoints_of(change: &mut StateChange<'_>, app: AppSlot) {
     let endpoints =
         change.state.directory().webhook_endpoints.under(&WebhookEndpoint::OF_APP, &app);
     change.effects.extend(endpoints.map(|known| Effect::row(gone(known))));
@@ -305,7 +296,7 @@ fn gone(known: &WebhookEndpoint) -> WebhookEndpoint {
 }
 
 fn find_endpoint(
-    state: &ShardState,
+    state: &dyn PartitionView,
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<&WebhookEndpoint, Rejection> {

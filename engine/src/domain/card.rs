@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::allowance::{AllowanceTerms, CardUsage};
 use super::business_date::BusinessDate;
-use super::company::{Address, AddressTexts};
+use super::company::Address;
 use super::credential::{PackedZip, PinVerifier};
 use super::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
@@ -120,69 +120,6 @@ pub struct CardProfile {
     pub shipping_address: Option<Address>,
     /// When it was made.
     pub created_at: Timestamp,
-}
-
-impl CardProfile {
-    /// The same with its texts where they stand.
-    #[must_use]
-    pub fn view(&self) -> ProfileView<'_> {
-        ProfileView {
-            slot: self.slot,
-            id: self.id,
-            allowance_id: self.allowance_id,
-            company: self.company,
-            description: &self.description,
-            billing_name: &self.billing_name,
-            is_virtual: self.is_virtual,
-            last_four: self.last_four,
-            assigned_to: self.assigned_to,
-            dimensions: self.dimensions,
-            billing_address: self.billing_address.as_ref().map(Address::texts),
-            shipping_address: self.shipping_address.as_ref().map(Address::texts),
-            created_at: self.created_at,
-        }
-    }
-}
-
-/// A `CardProfile` whose texts are read where they stand: a start takes in millions of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields of `CardProfile`")]
-pub struct ProfileView<'a> {
-    pub slot: CardSlot,
-    pub id: CardId,
-    pub allowance_id: AllowanceId,
-    pub company: CompanySlot,
-    pub description: &'a str,
-    pub billing_name: &'a str,
-    pub is_virtual: bool,
-    pub last_four: [u8; 4],
-    pub assigned_to: Option<MemberSlot>,
-    pub dimensions: Dimensions,
-    pub billing_address: Option<AddressTexts<'a>>,
-    pub shipping_address: Option<AddressTexts<'a>>,
-    pub created_at: Timestamp,
-}
-
-impl ProfileView<'_> {
-    /// The profile with texts of its own.
-    #[must_use]
-    pub fn to_profile(&self) -> CardProfile {
-        CardProfile {
-            slot: self.slot,
-            id: self.id,
-            allowance_id: self.allowance_id,
-            company: self.company,
-            description: self.description.to_owned(),
-            billing_name: self.billing_name.to_owned(),
-            is_virtual: self.is_virtual,
-            last_four: self.last_four,
-            assigned_to: self.assigned_to,
-            dimensions: self.dimensions,
-            billing_address: self.billing_address.as_ref().map(Address::with_texts),
-            shipping_address: self.shipping_address.as_ref().map(Address::with_texts),
-            created_at: self.created_at,
-        }
-    }
 }
 
 /// A card number as it is kept: sealed by the edge, unreadable here but for the head of its form.

@@ -6,18 +6,21 @@
 use serde::{Deserialize, Serialize};
 
 use super::card::Dimensions;
+use super::changes::changes;
 use super::ids::{DimensionId, ReceiptId, Timestamp};
 use super::text::{LineText, ParagraphText};
 
-/// What was changed by hand; absent fields are as the transaction was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TagChanges {
-    /// Its dimensions, by kind: set, or cleared.
-    pub dimensions: [Option<Option<DimensionId>>; 4],
-    /// Its note; may be blank.
-    pub note: Option<ParagraphText>,
-    /// Its receipt: one, or none any more.
-    pub receipt: Option<Option<Receipt>>,
+changes! {
+    /// What was changed by hand; absent fields are as the transaction was made.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct TagChanges {
+        /// Its note; may be blank.
+        note: Option<ParagraphText>,
+        /// Its receipt: one, or none any more.
+        receipt: Option<Option<Receipt>>,
+        /// Its dimensions, by kind: set, or cleared.
+        dimensions: [Option<Option<DimensionId>>; 4],
+    }
 }
 
 impl TagChanges {

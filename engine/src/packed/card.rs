@@ -3,7 +3,8 @@
 //! | at | bytes | content |
 //! |---|---|---|
 //! | 0 | 1 | format version, 1 |
-//! | 1 | 2 | which of the optional fields follow |
+//! | 1 | 1 | marks of its texts, see `profile` |
+//! | 2 | 1 | 1 it is held by somebody, 2 it is for a single use |
 //! | 3 | 4 x 4 | slots of card, company, account and holder |
 //! | 19 | 4 | last date on which it is valid |
 //! | 23 | 3 x 8 | PAN hash, PIN verifier, ZIP |
@@ -13,39 +14,36 @@
 //! | 121 | 8 | made at, microseconds |
 //! | 129 | 4 | last four digits |
 //! | 133 | 2 each | scope |
-//! | | 16 each | dimensions |
-//! | | | description, billing name: texts; sealed number: length, bytes |
-//! | | | billing address, shipping address: seven texts each |
+//! | | | sealed number: length, bytes |
+//! | | | texts, see `profile` |
 
-use super::cursor::{Cursor, malformed, push_short_u64, push_text};
+use super::cursor::{Cursor, malformed, push_short_u64};
+use super::profile::{PackedProfile, ProfileTexts, append_texts, marks_of};
 use crate::codec::CodecError;
 use crate::command::effect::IssuedCard;
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
-use crate::domain::card::{CardProfile, CardRecord, Dimensions, PanHash, ProfileView, SealedPan};
-use crate::domain::company::{Address, AddressTexts};
+use crate::domain::card::{CardRecord, PanHash, SealedPan};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
-    AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
+    AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Timestamp,
 };
 use crate::domain::money::Minor;
 use uuid::Uuid;
 
 const FORMAT: u8 = 1;
-const HOLDER: u16 = 1;
-const VIRTUAL: u16 = 1 << 1;
-const SINGLE_USE: u16 = 1 << 2;
-const BILLING_ADDRESS: u16 = 1 << 3;
-const SHIPPING_ADDRESS: u16 = 1 << 4;
-const FIRST_DIMENSION: u16 = 1 << 5;
-const KNOWN: u16 = (1 << 9) - 1;
+const HOLDER: u8 = 1;
+const SINGLE_USE: u8 = 1 << 1;
+const KNOWN: u8 = HOLDER | SINGLE_USE;
 
 /// Appends a card; its usage stays out.
 pub fn append_card(bytes: &mut Vec<u8>, card: &IssuedCard) {
     let IssuedCard { profile, record, sealed_pan } = card;
     let terms = &record.terms;
     bytes.push(FORMAT);
-    bytes.extend_from_slice(&present_fields(profile, terms).to_le_bytes());
+    let holder_flag = HOLDER * u8::from(profile.assigned_to.is_some());
+    let flags = holder_flag | (SINGLE_USE * u8::from(terms.single_use));
+    bytes.extend_from_slice(&[marks_of(profile), flags]);
     let holder = profile.assigned_to.map_or(0, |slot| slot.0);
     for slot in [profile.slot.0, profile.company.0, record.account.0, holder] {
         bytes.extend_from_slice(&slot.to_le_bytes());
@@ -67,44 +65,16 @@ pub fn append_card(bytes: &mut Vec<u8>, card: &IssuedCard) {
     bytes.extend_from_slice(&profile.created_at.0.to_le_bytes());
     bytes.extend_from_slice(&profile.last_four);
     scope.iter().for_each(|code| bytes.extend_from_slice(&code.to_le_bytes()));
-    for dimension in profile.dimensions.iter().flatten() {
-        bytes.extend_from_slice(dimension.0.as_bytes());
-    }
-    push_text(bytes, &profile.description);
-    push_text(bytes, &profile.billing_name);
     push_short_u64(bytes, sealed_pan.0.len() as u64);
     bytes.extend_from_slice(&sealed_pan.0);
-    for address in [&profile.billing_address, &profile.shipping_address].into_iter().flatten() {
-        append_address(bytes, address);
-    }
-}
-
-fn present_fields(profile: &CardProfile, terms: &AllowanceTerms) -> u16 {
-    let mut present = 0;
-    for (place, dimension) in profile.dimensions.iter().enumerate() {
-        present |= (FIRST_DIMENSION << place) * u16::from(dimension.is_some());
-    }
-    let fields = [
-        (HOLDER, profile.assigned_to.is_some()),
-        (VIRTUAL, profile.is_virtual),
-        (SINGLE_USE, terms.single_use),
-        (BILLING_ADDRESS, profile.billing_address.is_some()),
-        (SHIPPING_ADDRESS, profile.shipping_address.is_some()),
-    ];
-    fields.iter().fold(present, |bits, (bit, is)| bits | (bit * u16::from(*is)))
-}
-
-fn append_address(bytes: &mut Vec<u8>, address: &Address) {
-    for text in address.texts() {
-        push_text(bytes, text);
-    }
+    append_texts(bytes, profile);
 }
 
 /// A packed card, its texts where they stand.
 #[derive(Clone, Copy)]
 pub struct CardView<'a> {
     /// What people know of it.
-    pub profile: ProfileView<'a>,
+    pub profile: PackedProfile<'a>,
     /// What decisions read of it.
     pub record: CardRecord,
     /// Its number, sealed.
@@ -138,51 +108,34 @@ impl<'a> CardView<'a> {
         if version != FORMAT {
             return Err(CodecError::UnknownVersion { version });
         }
-        let present = cursor.u16()?;
-        if present & !KNOWN != 0 {
+        let [marks, flags] = cursor.array()?;
+        if flags & !KNOWN != 0 {
             return Err(malformed("unknown fields of a card"));
         }
-        let has = |bit: u16| present & bit != 0;
         let [slot, company, account, holder] =
             [cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?];
         let expires_on = BusinessDate(cursor.i32()?);
         let pan_hash = PanHash(cursor.u64()?);
         let (pin, zip) = (PinVerifier(cursor.u64()?), PackedZip(cursor.u64()?));
         let (mut terms, scope_len) = take_terms(&mut cursor)?;
-        terms.single_use = has(SINGLE_USE);
+        terms.single_use = flags & SINGLE_USE != 0;
         let id = CardId(Uuid::from_bytes(cursor.array()?));
         let allowance_id = AllowanceId(Uuid::from_bytes(cursor.array()?));
         let created_at = Timestamp(cursor.i64()?);
         let last_four = cursor.array()?;
         terms.scope = take_scope(&mut cursor, scope_len)?;
-        let mut dimensions = Dimensions::default();
-        for (place, dimension) in dimensions.iter_mut().enumerate() {
-            if has(FIRST_DIMENSION << place) {
-                *dimension = Some(DimensionId(Uuid::from_bytes(cursor.array()?)));
-            }
-        }
-        let description = cursor.text()?;
-        let billing_name = cursor.text()?;
         let sealed_len = cursor.count()?;
         let sealed_pan = cursor.slice(sealed_len)?;
-        let mut address =
-            |bit| if has(bit) { take_address(&mut cursor).map(Some) } else { Ok(None) };
-        let profile = ProfileView {
+        let profile = PackedProfile {
             slot: CardSlot(slot),
             id,
             allowance_id,
             company: CompanySlot(company),
-            description,
-            billing_name,
-            is_virtual: has(VIRTUAL),
             last_four,
-            assigned_to: has(HOLDER).then_some(MemberSlot(holder)),
-            dimensions,
-            billing_address: address(BILLING_ADDRESS)?,
-            shipping_address: address(SHIPPING_ADDRESS)?,
+            assigned_to: (flags & HOLDER != 0).then_some(MemberSlot(holder)),
             created_at,
+            texts: ProfileTexts::parse(marks, cursor.0)?,
         };
-        cursor.end()?;
         let usage = CardUsage::default();
         let account = AccountSlot(account);
         let record = CardRecord { pan_hash, pin, zip, account, expires_on, usage, terms };
@@ -220,14 +173,6 @@ fn take_scope(cursor: &mut Cursor<'_>, len: usize) -> Result<Scope, CodecError> 
         *code = cursor.u16()?;
     }
     Scope::new(codes).ok_or_else(|| malformed("a scope is too long"))
-}
-
-fn take_address<'a>(cursor: &mut Cursor<'a>) -> Result<AddressTexts<'a>, CodecError> {
-    let mut texts = AddressTexts::default();
-    for text in &mut texts {
-        *text = cursor.text()?;
-    }
-    Ok(texts)
 }
 
 #[cfg(test)]

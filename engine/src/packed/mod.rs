@@ -15,11 +15,12 @@ mod event_log;
 mod facts;
 mod images;
 mod increment;
+mod profile;
 mod progress;
 mod statement_line;
 mod transaction;
 
-pub use answer::RowAnswer;
+pub use answer::{AnsweredTransaction, RowAnswer};
 pub use append::{append_row, append_row_with_progress};
 pub use card::{CardView, append_card, parse_card};
 pub use event_log::{EventBlock, EventEntries, LoggedEvents};
@@ -28,6 +29,7 @@ pub use images::{
     parse_balances, parse_posting, parse_usage,
 };
 pub use increment::{append_increment, parse_increment};
+pub use profile::{PackedProfile, ProfileTexts};
 pub use progress::{append_progress, parse_progress};
 pub use statement_line::{append_line, parse_line};
 pub use transaction::{TransactionView, response_code_of};

@@ -4,18 +4,19 @@
 //! local day) follows from them and from the record's time.
 
 use super::duplicates::{AnswerPlace, Newest};
-use super::replay::ReplayedAuthorization;
+use super::replay::KeptTransaction;
 use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
-use super::transactions::{OpenTransaction, TransactionRoom};
+use super::transactions::TransactionRoom;
 use crate::command::effect::{Effect, IssuedCard, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
-use crate::domain::card::{CardRecord, CardState, ProfileView};
+use crate::domain::card::{CardRecord, CardState};
 use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::Fingerprint;
-use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::domain::transaction::TransactionProgress;
+use crate::packed::PackedProfile;
 
 impl ShardState {
     /// Folds one record: its time, then its effects in order.
@@ -26,28 +27,11 @@ impl ShardState {
         }
     }
 
-    fn begin_record(&mut self, seq: RecordSeq, at: Timestamp) {
+    pub(super) fn begin_record(&mut self, seq: RecordSeq, at: Timestamp) {
         assert!(seq == self.last_seq.next(), "records are applied one after the other");
         assert!(at >= self.last_at, "time never goes back");
         self.last_seq = seq;
         self.advance_to(at);
-    }
-
-    /// Folds the record of an authorization as its effects would.
-    pub(super) fn apply_authorization(&mut self, made: ReplayedAuthorization) {
-        let ReplayedAuthorization { seq, at, transaction, open, usage, balances } = made;
-        self.begin_record(seq, at);
-        let fingerprint = open.fingerprint().copied();
-        self.take_in_transaction(transaction, open);
-        if let Some((slot, usage)) = usage {
-            self.change_card(slot, |record| record.usage = usage);
-        }
-        if let Some((slot, balances)) = balances {
-            self.accounts[slot.index()].balances = balances;
-        }
-        if let Some(fingerprint) = fingerprint {
-            self.enter_answer(&fingerprint, AnswerPlace::Transaction(transaction));
-        }
     }
 
     /// Begins to take in cards from the tables, so many; nobody finds them before `index_cards`.
@@ -107,6 +91,13 @@ impl ShardState {
 
     /// Folds one effect.
     pub fn apply(&mut self, effect: &Effect) {
+        if let Some(made) = self.fold(effect) {
+            self.take_in(KeptTransaction::of(made, self.last_seq));
+        }
+    }
+
+    /// Folds one effect, but hands back a new transaction, which whoever calls takes in.
+    pub(super) fn fold<'e, T>(&mut self, effect: &'e Effect<T>) -> Option<&'e T> {
         match effect {
             Effect::Company(company) => self.apply_company(company),
             Effect::Account(account) => self.apply_account(account),
@@ -114,14 +105,7 @@ impl ShardState {
                 self.accounts[slot.index()].balances = *balances;
             }
             Effect::Row(row) => self.directory.apply(row),
-            Effect::AccessToken(token) => {
-                self.identity.apply_token(token);
-                if token.is_revoked {
-                    self.tokens.remove(&token.digest);
-                } else {
-                    self.tokens.insert(token.digest, (**token).clone());
-                }
-            }
+            Effect::AccessToken(token) => self.identity.apply_token(token),
             Effect::NetworkKey(digest) => self.network_key = Some(*digest),
             Effect::CardIssued(card) => self.apply_card_issued(card),
             Effect::CardProfile(profile) => self.cards.set_profile(profile),
@@ -143,7 +127,7 @@ impl ShardState {
             Effect::CredentialFailures(slot, failures) => {
                 self.failures.insert(*slot, *failures);
             }
-            Effect::Transaction(record, progress) => self.apply_transaction(record, progress),
+            Effect::Transaction(made) => return Some(made),
             Effect::TransactionProgress(seq, progress) => self.apply_progress(*seq, progress),
             Effect::StatementLine(line) => self.last_line = self.last_line.max(line.seq),
             Effect::Answer(answer) => self.apply_answer(answer),
@@ -162,6 +146,7 @@ impl ShardState {
             | Effect::Increment(_)
             | Effect::CardNumber(..) => {}
         }
+        None
     }
 
     fn apply_company(&mut self, company: &Company) {
@@ -192,14 +177,19 @@ impl ShardState {
     }
 
     fn apply_card_issued(&mut self, card: &IssuedCard) {
-        self.take_in_card(&card.profile.view(), card.record);
+        self.cards.issue(&card.profile, card.record);
+        self.time_allowance(card.profile.slot, &card.record);
     }
 
-    /// Takes in a card that was made, or that a start has read.
-    pub fn take_in_card(&mut self, profile: &ProfileView<'_>, record: CardRecord) {
+    /// Takes in a card that a start has read.
+    pub fn take_in_card(&mut self, profile: &PackedProfile<'_>, record: CardRecord) {
         self.cards.push(profile, record);
-        let kind = TimerKind::AllowanceEnd(profile.slot);
-        self.timers.reschedule(kind, Timestamp::MAX, end_timer_of(&record));
+        self.time_allowance(profile.slot, &record);
+    }
+
+    fn time_allowance(&mut self, slot: CardSlot, record: &CardRecord) {
+        let kind = TimerKind::AllowanceEnd(slot);
+        self.timers.reschedule(kind, Timestamp::MAX, end_timer_of(record));
     }
 
     fn change_card(&mut self, slot: CardSlot, change: impl FnOnce(&mut CardRecord)) {
@@ -210,26 +200,28 @@ impl ShardState {
         self.timers.reschedule(TimerKind::AllowanceEnd(slot), from, to);
     }
 
-    fn apply_transaction(&mut self, record: &TransactionRecord, progress: &TransactionProgress) {
-        let open = OpenTransaction::of(record, progress.clone(), self.last_seq);
-        self.take_in_transaction(record.seq, open);
-    }
-
-    fn take_in_transaction(&mut self, seq: TransactionSeq, open: OpenTransaction) {
+    /// Takes in a transaction that was made, with what it moved.
+    pub(super) fn take_in(&mut self, made: KeptTransaction) {
+        let KeptTransaction { seq, open, usage, balances } = made;
+        let fingerprint = open.fingerprint().copied();
         self.last_transaction = self.last_transaction.max(seq);
         let kind = TimerKind::HoldExpiry(seq);
         self.timers.reschedule(kind, Timestamp::MAX, expiry_timer_of(&open.progress));
         self.transactions.push(seq, open);
+        if let Some((slot, usage)) = usage {
+            self.change_card(slot, |record| record.usage = usage);
+        }
+        if let Some((slot, balances)) = balances {
+            self.accounts[slot.index()].balances = balances;
+        }
+        if let Some(fingerprint) = fingerprint {
+            self.enter_answer(&fingerprint, AnswerPlace::Transaction(seq));
+        }
     }
 
-    /// An answer that follows from the transaction made with it is kept there.
+    /// Keeps an answer that follows from no transaction.
     fn apply_answer(&mut self, answer: &RememberedAnswer) {
-        let newest = self.transactions.newest_mut();
-        let kept = newest.and_then(|(seq, open)| {
-            let follows = open.keep_answer(seq, answer);
-            follows.then_some(AnswerPlace::Transaction(seq))
-        });
-        let place = kept.unwrap_or_else(|| self.messages.keep(self.last_seq, answer.clone()));
+        let place = self.messages.keep(self.last_seq, answer.clone());
         self.enter_answer(&answer.fingerprint, place);
     }
 

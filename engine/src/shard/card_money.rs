@@ -3,8 +3,10 @@
 //! Every step moves the allowance, the day's room, the account and the books together, so that
 //! they cannot part; `close` reports the after-images.
 
-use super::execute::Moment;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
+use crate::command::Moment;
+use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
@@ -13,7 +15,7 @@ use crate::domain::card::SuspensionReason;
 use crate::domain::ids::{AccountSlot, CardSlot, LineSeq, MemberSlot, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::posting::{Book, Posting, StatementLine};
-use crate::domain::transaction::{TransactionFlags, TransactionProgress};
+use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionRecord};
 
 /// The purse of one card: what it has used, and the account behind it.
 pub(super) struct CardMoney<'a> {
@@ -31,11 +33,11 @@ pub(super) struct CardMoney<'a> {
 impl<'a> CardMoney<'a> {
     /// Opens the purse for changes on behalf of one transaction, as it stands at this moment.
     pub(super) fn open(
-        state: &'a ShardState,
-        moment: &'a Moment<'a>,
+        change: &ShardChange<'a>,
         slot: CardSlot,
         transaction: TransactionSeq,
     ) -> Self {
+        let (state, moment) = (change.state, change.moment);
         let record = state.card(slot);
         let day = state.day_at(state.account(record.account).company, moment.at);
         let (today, period_start) = (day.date, day.period_start(record.terms.interval));
@@ -79,25 +81,28 @@ impl<'a> CardMoney<'a> {
         (self.balances.held + amount).is_within_balance_bounds()
     }
 
-    /// Takes a hold on allowance, day and account in one step.
+    /// Takes a hold on allowance, day and account in one step. What a new transaction holds says its
+    /// row; what is added to one is posted.
     pub(super) fn hold(
         &mut self,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
-        effects: &mut Vec<Effect>,
     ) {
         self.usage.take(amount);
         progress.held.push(amount, &self.usage);
         self.balances.held += amount;
-        self.post(Book::Funds, Book::Holds, amount, effects);
+        if self.transaction <= self.state.last_transaction {
+            self.post(change, Book::Funds, Book::Holds, amount);
+        }
     }
 
     /// Gives back the newest part of a hold.
     pub(super) fn release(
         &mut self,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
-        effects: &mut Vec<Effect>,
     ) {
         let usage = &mut self.usage;
         progress.held.take_newest(amount, |piece| {
@@ -105,26 +110,26 @@ impl<'a> CardMoney<'a> {
         });
         self.balances.held -= amount;
         assert!(self.balances.held >= Minor::ZERO, "an account holds nothing below zero");
-        self.post(Book::Holds, Book::Funds, amount, effects);
+        self.post(change, Book::Holds, Book::Funds, amount);
     }
 
     /// Settles an amount: from the open hold first, what is beyond it from today's budget.
     pub(super) fn clear(
         &mut self,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
-        effects: &mut Vec<Effect>,
     ) {
         let from_hold = amount.min(progress.held.total());
         let TransactionProgress { held, cleared, .. } = progress;
         held.take_oldest(from_hold, |piece| cleared.push_part(piece));
         self.balances.held -= from_hold;
-        self.post(Book::Holds, Book::NetworkSettlement, from_hold, effects);
+        self.post(change, Book::Holds, Book::NetworkSettlement, from_hold);
 
         let beyond = amount - from_hold;
         self.usage.take(beyond);
         cleared.push(beyond, &self.usage);
-        self.post(Book::Funds, Book::NetworkSettlement, beyond, effects);
+        self.post(change, Book::Funds, Book::NetworkSettlement, beyond);
 
         self.balances.ledger -= amount;
         progress.posted += amount;
@@ -133,25 +138,25 @@ impl<'a> CardMoney<'a> {
     /// Takes back a settled amount: the compensating side of `clear`.
     pub(super) fn compensate(
         &mut self,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
-        effects: &mut Vec<Effect>,
     ) {
         self.give_room_back(amount, progress);
         progress.posted -= amount;
-        self.credit(amount, effects);
+        self.credit(change, amount);
     }
 
     /// Brings money from the network into the account.
-    pub(super) fn credit(&mut self, amount: Minor, effects: &mut Vec<Effect>) {
+    pub(super) fn credit(&mut self, change: &mut ShardChange<'_>, amount: Minor) {
         self.balances.ledger += amount;
-        self.post(Book::NetworkSettlement, Book::Funds, amount, effects);
+        self.post(change, Book::NetworkSettlement, Book::Funds, amount);
     }
 
     /// Takes money that the network gave out of the account again.
-    pub(super) fn debit(&mut self, amount: Minor, effects: &mut Vec<Effect>) {
+    pub(super) fn debit(&mut self, change: &mut ShardChange<'_>, amount: Minor) {
         self.balances.ledger -= amount;
-        self.post(Book::Funds, Book::NetworkSettlement, amount, effects);
+        self.post(change, Book::Funds, Book::NetworkSettlement, amount);
     }
 
     /// Takes budget for what was settled and had been given back.
@@ -178,15 +183,15 @@ impl<'a> CardMoney<'a> {
     /// transaction's `member`: the card may have passed to another since.
     pub(super) fn write_line(
         &mut self,
+        change: &mut ShardChange<'_>,
         amount: Minor,
         merchant_name: &str,
         member: Option<MemberSlot>,
-        effects: &mut Vec<Effect>,
     ) {
         self.balances.line_count += 1;
         self.lines += 1;
         let seq = LineSeq(self.state.last_line.0 + self.lines);
-        effects.push(Effect::StatementLine(Box::new(StatementLine {
+        change.push(Effect::StatementLine(Box::new(StatementLine {
             seq,
             id: self.moment.ids.line_id(self.moment.at, seq),
             account: self.account,
@@ -204,7 +209,8 @@ impl<'a> CardMoney<'a> {
     /// Names merchant, card and member. Source: spec "Statement line", description.
     fn describe(&self, merchant_name: &str, member: Option<MemberSlot>) -> String {
         let cards = &self.state.cards;
-        let mut parts = vec![merchant_name.trim().to_owned(), cards.description(self.slot)];
+        let mut parts =
+            vec![merchant_name.trim().to_owned(), cards.description(self.slot).to_owned()];
         if let Some(member) = member {
             let member = self.state.directory.members.get(member);
             parts.push(format!("{} {}", member.first_name, member.last_name));
@@ -222,20 +228,40 @@ impl<'a> CardMoney<'a> {
         }
     }
 
-    fn post(&self, from: Book, to: Book, amount: Minor, effects: &mut Vec<Effect>) {
+    fn post(&self, change: &mut ShardChange<'_>, from: Book, to: Book, amount: Minor) {
         if amount.is_positive() {
             let (account, transaction) = (self.account, self.transaction);
-            effects.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
+            change.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
         }
     }
 
+    /// Reports a transaction that was made, with what the purse looks like now, where it changed.
+    pub(super) fn make(
+        self,
+        change: &mut ShardChange<'_>,
+        record: TransactionRecord,
+        progress: TransactionProgress,
+    ) {
+        let (usage, balances) = self.changes();
+        let made = NewTransaction { record, progress, answer: None, usage, balances };
+        change.push(Effect::Transaction(Box::new(made)));
+    }
+
     /// Reports what the purse looks like now, where it changed.
-    pub(super) fn close(self, effects: &mut Vec<Effect>) {
-        if self.usage != self.state.card(self.slot).usage {
-            effects.push(Effect::CardUsage(self.slot, self.usage));
-        }
-        if self.balances != self.state.account(self.account).balances {
-            effects.push(Effect::AccountBalances(self.account, self.balances));
-        }
+    pub(super) fn close(self, change: &mut ShardChange<'_>) {
+        let (usage, balances) = self.changes();
+        change.effects.extend(usage.map(|usage| Effect::CardUsage(self.slot, usage)));
+        change
+            .effects
+            .extend(balances.map(|balances| Effect::AccountBalances(self.account, balances)));
+    }
+
+    fn changes(&self) -> (Option<CardUsage>, Option<AccountBalances>) {
+        let (usage, balances) =
+            (self.state.card(self.slot).usage, self.state.account(self.account).balances);
+        (
+            (self.usage != usage).then_some(self.usage),
+            (self.balances != balances).then_some(self.balances),
+        )
     }
 }

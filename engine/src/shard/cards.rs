@@ -13,11 +13,12 @@
 use super::held_cards::HeldCards;
 use super::index::{Growth, Index, Values, spread};
 use super::memory::{prefetch, with_huge_capacity};
-use super::texts::{TextRef, Texts, read_address, read_text, write_address, write_text};
-use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash, ProfileView};
+use super::texts::{TextRef, Texts};
+use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash};
 use crate::domain::ids::{
-    AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Slot as _, Timestamp,
+    AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Slot as _, Timestamp,
 };
+use crate::packed::{PackedProfile, ProfileTexts};
 use uuid::Uuid;
 
 /// Entries of one chunk: 32 MiB of card records, nearly all of it on huge pages.
@@ -98,6 +99,7 @@ pub(super) struct CardHead {
     /// A slot, or `NOBODY`.
     assigned_to: u32,
     last_four: [u8; 4],
+    /// Those of its texts.
     marks: u8,
 }
 
@@ -106,25 +108,10 @@ const _: () = assert!(size_of::<CardHead>() == 64);
 /// Stands for no member.
 const NOBODY: u32 = u32::MAX;
 
-// Bits of `CardHead::marks`.
-const IS_VIRTUAL: u8 = 1;
-const HAS_BILLING_ADDRESS: u8 = 1 << 1;
-const HAS_SHIPPING_ADDRESS: u8 = 1 << 2;
-/// Four bits, one for each kind of dimension.
-const FIRST_DIMENSION: u8 = 1 << 3;
-
 impl CardHead {
     /// Who holds the card.
     pub(super) fn assigned_to(&self) -> Option<MemberSlot> {
         (self.assigned_to != NOBODY).then_some(MemberSlot(self.assigned_to))
-    }
-
-    const fn has(&self, mark: u8) -> bool {
-        self.marks & mark != 0
-    }
-
-    fn has_dimensions(&self) -> bool {
-        self.marks >= FIRST_DIMENSION
     }
 }
 
@@ -244,11 +231,19 @@ impl Cards {
         self.records.len == 0
     }
 
+    /// Adds a card that is made, behind all others.
+    pub fn issue(&mut self, profile: &CardProfile, record: CardRecord) {
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        self.push(&PackedProfile::pack(profile, &mut packed), record);
+        self.packed = packed;
+    }
+
     /// Adds a card behind all others.
-    pub fn push(&mut self, profile: &ProfileView<'_>, record: CardRecord) {
+    pub fn push(&mut self, profile: &PackedProfile<'_>, record: CardRecord) {
         let slot = profile.slot;
         assert!(slot.index() == self.len(), "cards are issued slot after slot");
-        let head = self.pack(profile, None);
+        let head = self.head_of(profile, None);
         self.records.push(record);
         self.heads.push(head);
         if !self.is_restoring {
@@ -394,41 +389,37 @@ impl Cards {
     /// What people know of a card. Cost: unpacks its texts.
     pub(super) fn profile(&self, slot: CardSlot) -> CardProfile {
         let head = self.heads.at(slot);
-        let packed = &mut self.texts.get(head.texts);
-        let description = read_text(packed);
-        let billing_name = read_text(packed);
-        let billing_address = head.has(HAS_BILLING_ADDRESS).then(|| read_address(packed));
-        let shipping_address = head.has(HAS_SHIPPING_ADDRESS).then(|| read_address(packed));
-        CardProfile {
+        let packed = PackedProfile {
             slot,
             id: head.id,
             allowance_id: head.allowance_id,
             company: head.company,
-            description,
-            billing_name,
-            is_virtual: head.has(IS_VIRTUAL),
             last_four: head.last_four,
             assigned_to: head.assigned_to(),
-            dimensions: read_dimensions(head, packed),
-            billing_address,
-            shipping_address,
             created_at: head.created_at,
-        }
+            texts: self.texts_of(slot),
+        };
+        packed.to_profile()
+    }
+
+    fn texts_of(&self, slot: CardSlot) -> ProfileTexts<'_> {
+        let head = self.heads.at(slot);
+        ProfileTexts::known(head.marks, self.texts.get(head.texts))
     }
 
     /// The dimensions a new transaction of the card receives.
     pub(super) fn dimensions(&self, slot: CardSlot) -> Dimensions {
-        let has_any = self.heads.at(slot).has_dimensions();
-        if has_any { self.profile(slot).dimensions } else { Dimensions::default() }
+        let has_any = ProfileTexts::has_dimensions(self.heads.at(slot).marks);
+        if has_any { self.texts_of(slot).dimensions() } else { Dimensions::default() }
     }
 
     /// What stands above the card.
-    pub(super) fn description(&self, slot: CardSlot) -> String {
-        read_text(&mut self.texts.get(self.heads.at(slot).texts))
+    pub(super) fn description(&self, slot: CardSlot) -> &str {
+        self.texts_of(slot).description()
     }
 
     /// The cards of a member that are not terminated, the oldest first.
-    pub(crate) fn held_by(&self, member: MemberSlot) -> impl Iterator<Item = CardSlot> {
+    pub(super) fn held_by(&self, member: MemberSlot) -> impl Iterator<Item = CardSlot> {
         self.held.of(member)
     }
 
@@ -452,7 +443,10 @@ impl Cards {
             known.id == profile.id && known.allowance_id == profile.allowance_id,
             "a card and its allowance keep their ids"
         );
-        let head = self.pack(&profile.view(), Some(known.texts));
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        let head = self.head_of(&PackedProfile::pack(profile, &mut packed), Some(known.texts));
+        self.packed = packed;
         if head.assigned_to != known.assigned_to {
             self.let_go(profile.slot);
         }
@@ -463,36 +457,16 @@ impl Cards {
         }
     }
 
-    fn pack(&mut self, profile: &ProfileView<'_>, replaced: Option<TextRef>) -> CardHead {
-        let mut packed = std::mem::take(&mut self.packed);
-        packed.clear();
-        write_text(&mut packed, profile.description);
-        write_text(&mut packed, profile.billing_name);
-        let mut marks = 0;
-        let mut mark = |bit: u8, is_set: bool| marks |= if is_set { bit } else { 0 };
-        mark(IS_VIRTUAL, profile.is_virtual);
-        mark(HAS_BILLING_ADDRESS, profile.billing_address.is_some());
-        mark(HAS_SHIPPING_ADDRESS, profile.shipping_address.is_some());
-        for address in [&profile.billing_address, &profile.shipping_address].into_iter().flatten() {
-            write_address(&mut packed, address);
-        }
-        for (kind, dimension) in profile.dimensions.iter().enumerate() {
-            mark(FIRST_DIMENSION << kind, dimension.is_some());
-            if let Some(DimensionId(id)) = dimension {
-                packed.extend_from_slice(id.as_bytes());
-            }
-        }
-        let texts = self.texts.put(&packed, replaced);
-        self.packed = packed;
+    fn head_of(&mut self, profile: &PackedProfile<'_>, replaced: Option<TextRef>) -> CardHead {
         CardHead {
             id: profile.id,
             allowance_id: profile.allowance_id,
-            texts,
+            texts: self.texts.put(profile.texts.bytes(), replaced),
             created_at: profile.created_at,
             company: profile.company,
             assigned_to: profile.assigned_to.map_or(NOBODY, |member| member.0),
             last_four: profile.last_four,
-            marks,
+            marks: profile.texts.marks(),
         }
     }
 
@@ -526,19 +500,6 @@ fn all_held(
     slots.filter_map(move |slot| Some((holder_of(records, heads, slot)?, slot)))
 }
 
-fn read_dimensions(head: &CardHead, packed: &mut &[u8]) -> Dimensions {
-    let mut dimensions = Dimensions::default();
-    for (kind, dimension) in dimensions.iter_mut().enumerate() {
-        if head.has(FIRST_DIMENSION << kind)
-            && let Some((id, rest)) = packed.split_first_chunk::<16>()
-        {
-            *dimension = Some(DimensionId(Uuid::from_bytes(*id)));
-            *packed = rest;
-        }
-    }
-    dimensions
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -547,7 +508,7 @@ mod tests {
     use crate::domain::business_date::BusinessDate;
     use crate::domain::company::Address;
     use crate::domain::credential::{PackedZip, PinVerifier};
-    use crate::domain::ids::AccountSlot;
+    use crate::domain::ids::{AccountSlot, DimensionId};
     use crate::domain::money::Minor;
 
     fn record(number: u32) -> CardRecord {
@@ -590,7 +551,7 @@ mod tests {
         const COUNT: u32 = 5_000;
         let mut cards = Cards::default();
         for number in 0..COUNT {
-            cards.push(&profile(number).view(), record(number));
+            cards.issue(&profile(number), record(number));
         }
         let mut changed = profile(77);
         changed.description = "longer than it was".repeat(20);
@@ -623,7 +584,7 @@ mod tests {
     fn texts_that_change_for_ever_take_no_more_room() {
         let mut cards = Cards::default();
         for number in 0..100 {
-            cards.push(&profile(number).view(), record(number));
+            cards.issue(&profile(number), record(number));
         }
         let mut wordy = profile(5);
         for length in 0..100_000 {
@@ -648,7 +609,7 @@ mod tests {
                 ..profile(number)
             };
             texts += plain.description.len() + plain.billing_name.len();
-            cards.push(&plain.view(), record(number));
+            cards.issue(&plain, record(number));
         }
         let beyond_names = (cards.bytes() - texts) / COUNT as usize;
         println!("{beyond_names} bytes a card");

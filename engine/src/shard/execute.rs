@@ -1,27 +1,17 @@
 //! Turns a command into effects and a reply. Reads the state, changes nothing.
 
-use super::admin_change::AdminChange;
 use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::execute_keyed::execute_keyed;
 use super::execute_network::execute_network;
 use super::execute_tick::execute_timer;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
 use super::timers::Timer;
 use crate::command::effect::Effect;
 use crate::command::reply::{Rejection, Reply};
-use crate::command::{Command, NotedCommand};
+use crate::command::{Command, Moment, NotedCommand};
 use crate::domain::ids::Timestamp;
-use crate::domain::public_id::IdMint;
-
-/// When a command is executed, and how its new ids are made.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
-    /// When it was accepted.
-    pub at: Timestamp,
-    /// Mints public ids.
-    pub ids: &'a IdMint,
-}
 
 /// Executes one command; what it changes is appended to `effects`.
 pub fn execute(
@@ -31,10 +21,10 @@ pub fn execute(
     effects: &mut Vec<Effect>,
 ) -> Reply {
     debug_assert!(effects.is_empty());
-    let mut change = AdminChange { state, moment, effects };
+    let mut change = ShardChange { state, moment, effects };
     let done = match command {
         Command::Network(request) => {
-            return Reply::Network(execute_network(state, moment, request, change.effects));
+            return Reply::Network(execute_network(&mut change, request));
         }
         Command::Tick => return Reply::Ticked,
         Command::Admin(command) => execute_admin(&mut change, command),
@@ -45,7 +35,7 @@ pub fn execute(
 }
 
 /// A change, with who made it.
-fn execute_noted(change: &mut AdminChange<'_>, command: &NotedCommand) -> Result<(), Rejection> {
+fn execute_noted(change: &mut ShardChange<'_>, command: &NotedCommand) -> Result<(), Rejection> {
     execute_admin(change, &command.change)?;
     audit(change, &command.note, &command.change);
     Ok(())
@@ -77,7 +67,7 @@ impl ShardState {
 
     /// What a due timer changes.
     pub fn execute_timer(&self, moment: &Moment<'_>, timer: Timer, effects: &mut Vec<Effect>) {
-        execute_timer(self, moment, timer, effects);
+        execute_timer(&mut ShardChange { state: self, moment, effects }, timer);
         assert!(!effects.is_empty(), "a due timer changes something, or it would stay due");
     }
 }

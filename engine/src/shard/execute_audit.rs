@@ -4,20 +4,22 @@
 
 use uuid::Uuid;
 
-use super::admin_change::AdminChange;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::{AuditedObject, AuditedPlace};
+use crate::directory::card::CardCommand;
 use crate::directory::user::{UserCommand, memberships};
 use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
 
 /// Appends the events of a command whose effects are chosen.
-pub(super) fn audit(change: &mut AdminChange<'_>, note: &AuditNote, command: &AdminCommand) {
+pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &AdminCommand) {
     let is_news = matches!(
         command,
-        AdminCommand::NoteCardShown(..) | AdminCommand::User(UserCommand::NoteSignInFailed(..))
+        AdminCommand::Card(CardCommand::NoteNumberShown(..))
+            | AdminCommand::User(UserCommand::NoteSignInFailed(..))
     );
     if change.effects.is_empty() && !is_news {
         return;
@@ -26,7 +28,7 @@ pub(super) fn audit(change: &mut AdminChange<'_>, note: &AuditNote, command: &Ad
     let objects = objects_of(state, audited.place, audited.object);
     let company = company_of(state, note, audited.place, change.effects);
     for object in &objects {
-        change.effects.push(Effect::Audit(Box::new(AuditEvent {
+        change.push(Effect::Audit(Box::new(AuditEvent {
             company,
             at: change.moment.at,
             actor: note.actor,

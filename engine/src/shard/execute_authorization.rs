@@ -1,12 +1,13 @@
 //! Authorizations, advices and balance inquiries: the messages that a card's rules judge.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
 use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
+use crate::command::Moment;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PartialApproval,
@@ -41,19 +42,14 @@ pub(super) struct Purchase<'a> {
     pub(super) refund_of: Option<TransactionSeq>,
 }
 
-pub(super) fn execute_authorize(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Authorize,
-    effects: &mut Vec<Effect>,
-) -> NetworkReply {
+pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authorize) -> NetworkReply {
     let facts = &command.facts;
-    let Some(slot) = state.find_card(facts.card) else {
+    let Some(slot) = change.state.find_card(facts.card) else {
         let kind = NetworkMessageKind::Authorization;
-        log_unknown_card(moment, kind, facts.card, Some(facts), effects);
+        log_unknown_card(change, kind, facts.card, Some(facts));
         return NetworkReply::Authorization(unknown_card());
     };
-    let mut money = CardMoney::open(state, moment, slot, state.last_transaction.next());
+    let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
     let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
@@ -64,12 +60,12 @@ pub(super) fn execute_authorize(
         mcc: facts.merchant.mcc,
         is_cash: command.kind == AuthorizationKind::Cash,
         credentials: &command.credentials,
-        is_reversed_before: state.early_reversals.names(&facts.trace, moment.at),
-        velocity: count_attempt(state, moment, slot, effects),
-        before: velocity_facts(state, moment, slot),
+        is_reversed_before: change.state.early_reversals.names(&facts.trace, change.moment.at),
+        velocity: count_attempt(change, slot),
+        before: velocity_facts(change.state, change.moment, slot),
     };
-    let Judgement { failed, facts: known } = judge(state, moment, &mut money, &attempt, effects);
-    let part = approved_part(state, command, &money, &attempt, failed);
+    let Judgement { failed, facts: known } = judge(change, &mut money, &attempt);
+    let part = approved_part(change.state, command, &money, &attempt, failed);
     let (response_code, sub_reason) = match part {
         Some(_) => (ResponseCode::Approved, SubReason::None),
         None => (failed.response_code(), failed.sub_reason()),
@@ -90,7 +86,7 @@ pub(super) fn execute_authorize(
     if part.is_some() {
         flags.insert(TransactionFlags::PARTIALLY_APPROVED);
     }
-    conclude(state, moment, purchase, flags, money, effects)
+    conclude(change, purchase, flags, money)
 }
 
 /// What of a purchase is approved where only its amount is too much, the terminal can take less and
@@ -114,23 +110,20 @@ fn approved_part(
 }
 
 /// Holds or settles what was approved, records the transaction and answers.
-#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn conclude(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     purchase: Purchase<'_>,
     flags: TransactionFlags,
     mut money: CardMoney<'_>,
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
     let is_approved = purchase.response_code.is_approved();
     let mut progress = TransactionProgress::empty(TransactionState::Declined);
     progress.flags = flags;
     if is_approved {
-        take_purchase(moment, &purchase, &mut money, &mut progress, effects);
+        take_purchase(change, &purchase, &mut money, &mut progress);
     }
-    let seq = state.last_transaction.next();
-    let record = record_of(state, moment, &purchase, seq, money.slot);
+    let seq = change.state.last_transaction.next();
+    let record = record_of(change.state, change.moment, &purchase, seq, money.slot);
     let reply = AuthorizationReply {
         transaction: Some(record.id),
         response_code: purchase.response_code,
@@ -141,18 +134,16 @@ fn conclude(
         allowance_balance: money.allowance_balance(),
         currency: money.currency(),
     };
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    money.make(change, record, progress);
     NetworkReply::Authorization(reply)
 }
 
 /// Takes an approved purchase's money: held now and settled later, or settled in the same step.
 fn take_purchase(
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     purchase: &Purchase<'_>,
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
-    effects: &mut Vec<Effect>,
 ) {
     let merchant = &purchase.facts.merchant;
     match purchase.kind {
@@ -162,16 +153,16 @@ fn take_purchase(
             return;
         }
         TransactionKind::SingleMessagePurchase => {
-            money.clear(purchase.approved, progress, effects);
-            money.write_line(-purchase.approved, &merchant.name, money.holder(), effects);
+            money.clear(change, purchase.approved, progress);
+            money.write_line(change, -purchase.approved, &merchant.name, money.holder());
             progress.state = TransactionState::Completed;
             progress.is_final = true;
-            progress.posted_at = Some(moment.at);
+            progress.posted_at = Some(change.moment.at);
         }
         _ => {
-            money.hold(purchase.approved, progress, effects);
+            money.hold(change, purchase.approved, progress);
             progress.state = TransactionState::Pending;
-            progress.hold_expires_at = moment.at.plus(hold_lifetime(merchant.mcc));
+            progress.hold_expires_at = change.moment.at.plus(hold_lifetime(merchant.mcc));
         }
     }
     money.use_up_single_use(progress);
@@ -237,42 +228,35 @@ pub(super) fn declined_without_transaction(sub_reason: SubReason) -> Authorizati
     }
 }
 
-pub(super) fn execute_advise(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Advise,
-    effects: &mut Vec<Effect>,
-) -> NetworkReply {
+pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> NetworkReply {
     let facts = &command.facts;
-    let Some(slot) = state.find_card(facts.card) else {
-        log_unknown_card(moment, NetworkMessageKind::Advice, facts.card, Some(facts), effects);
+    let Some(slot) = change.state.find_card(facts.card) else {
+        log_unknown_card(change, NetworkMessageKind::Advice, facts.card, Some(facts));
         return NetworkReply::Authorization(unknown_card());
     };
-    let currency = state.account(state.card(slot).account).currency;
+    let currency = change.state.account(change.state.card(slot).account).currency;
     let (amount, foreign) = match amount_for_account(&facts.amounts, currency) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
-    if let Some((seq, open)) = state.find_original(moment.ids, Some(slot), &command.original)
+    if let Some((seq, open)) =
+        change.state.find_original(change.moment.ids, Some(slot), &command.original)
         && open.progress.state == TransactionState::Pending
     {
-        return complete_hold(state, moment, (seq, open), amount, effects);
+        return complete_hold(change, (seq, open), amount);
     }
-    let mut money = CardMoney::open(state, moment, slot, state.last_transaction.next());
-    let purchase = advised_purchase(state, moment, command, &mut money, (amount, foreign), effects);
-    conclude(state, moment, purchase, TransactionFlags::ADVICE, money, effects)
+    let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
+    let purchase = advised_purchase(change, command, &mut money, (amount, foreign));
+    conclude(change, purchase, TransactionFlags::ADVICE, money)
 }
 
 /// A purchase decided by the network: the rules are evaluated and kept, but do not decide. No
 /// credential is compared: what an advice carries of them, the network has judged.
-#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn advised_purchase<'a>(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     command: &'a Advise,
     money: &mut CardMoney<'_>,
     (amount, foreign): (Minor, Option<CurrencyAmount>),
-    effects: &mut Vec<Effect>,
 ) -> Purchase<'a> {
     let facts = &command.facts;
     let attempt = Attempt {
@@ -281,11 +265,11 @@ fn advised_purchase<'a>(
         mcc: facts.merchant.mcc,
         is_cash: false,
         credentials: &PresentedCredentials::NONE,
-        is_reversed_before: state.early_reversals.names(&facts.trace, moment.at),
+        is_reversed_before: change.state.early_reversals.names(&facts.trace, change.moment.at),
         velocity: VelocityFinding::default(),
         before: None,
     };
-    let Judgement { failed, facts: known } = judge(state, moment, money, &attempt, effects);
+    let Judgement { failed, facts: known } = judge(change, money, &attempt);
     // Bounds and an early reversal stand above the network's word: money is never invented.
     let vetoes = [Rule::ReversedBefore, Rule::OutOfBounds];
     let veto = vetoes.into_iter().find(|rule| failed.contains(*rule));
@@ -314,28 +298,26 @@ fn advised_purchase<'a>(
 /// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
 /// completion.
 fn complete_hold(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
     amount: Minor,
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
     let Some(card) = open.card else { unreachable!("found by its card") };
-    let mut money = CardMoney::open(state, moment, card, seq);
+    let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
     let held = progress.held.total();
     if !money.can_post(amount) || !money.can_hold(amount - held) {
         return NetworkReply::FormatError(SubReason::OutOfBounds);
     }
     if amount > held {
-        money.hold(amount - held, &mut progress, effects);
+        money.hold(change, amount - held, &mut progress);
     } else {
-        money.release(held - amount, &mut progress, effects);
+        money.release(change, held - amount, &mut progress);
     }
     cancel_if_nothing_remains(&mut progress);
-    effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+    change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = AuthorizationReply {
-        transaction: Some(moment.ids.transaction_id(open.authorized_at, seq)),
+        transaction: Some(change.moment.ids.transaction_id(open.authorized_at, seq)),
         approved: amount,
         authorization_id: Some(authorization_id_of(seq)),
         response_code: ResponseCode::Approved,
@@ -344,18 +326,16 @@ fn complete_hold(
         allowance_balance: money.allowance_balance(),
         currency: money.currency(),
     };
-    money.close(effects);
+    money.close(change);
     NetworkReply::Authorization(reply)
 }
 
 pub(super) fn execute_inquire_balance(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     command: &InquireBalance,
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
-    let Some(slot) = state.find_card(command.card) else {
-        log_unknown_card(moment, NetworkMessageKind::BalanceInquiry, command.card, None, effects);
+    let Some(slot) = change.state.find_card(command.card) else {
+        log_unknown_card(change, NetworkMessageKind::BalanceInquiry, command.card, None);
         return NetworkReply::Balance(BalanceReply {
             response_code: ResponseCode::Declined,
             sub_reason: SubReason::UnknownCard,
@@ -364,8 +344,8 @@ pub(super) fn execute_inquire_balance(
             currency: CurrencyCode::default(),
         });
     };
-    let mut money = CardMoney::open(state, moment, slot, state.last_transaction.next());
-    let failed = judge_standing(state, moment, &mut money, &command.credentials, effects);
+    let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
+    let failed = judge_standing(change, &mut money, &command.credentials);
     let reply = BalanceReply {
         response_code: failed.response_code(),
         sub_reason: failed.sub_reason(),
@@ -374,20 +354,18 @@ pub(super) fn execute_inquire_balance(
         currency: money.currency(),
     };
     // Only the count of wrong PINs is kept: a question about the balance rolls no period.
-    let kept = state.card(slot).usage;
+    let kept = change.state.card(slot).usage;
     money.usage =
         crate::domain::allowance::CardUsage { pin_failures: money.usage.pin_failures, ..kept };
-    money.close(effects);
+    money.close(change);
     NetworkReply::Balance(reply)
 }
 
 /// The rules about the card and its credentials alone.
 fn judge_standing(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     money: &mut CardMoney<'_>,
     credentials: &PresentedCredentials,
-    effects: &mut Vec<Effect>,
 ) -> RuleSet {
     let attempt = Attempt {
         amount: Minor::ZERO,
@@ -399,6 +377,6 @@ fn judge_standing(
         velocity: VelocityFinding::default(),
         before: None,
     };
-    let Judgement { failed, .. } = judge(state, moment, money, &attempt, effects);
+    let Judgement { failed, .. } = judge(change, money, &attempt);
     failed.intersection(RuleSet::CARD_AND_CREDENTIALS)
 }

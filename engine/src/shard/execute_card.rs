@@ -4,8 +4,9 @@
 //! the rules.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
+use crate::command::Moment;
 use crate::command::effect::Effect;
 use crate::decision::{
     AttemptWindow, DecisionFacts, Facts, Question, Rule, RuleSet, VelocityFacts, VelocityFinding,
@@ -42,11 +43,9 @@ pub(super) struct Judgement {
 
 /// Evaluates every rule for an attempt, and counts the credentials that were compared for it.
 pub(super) fn judge(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     money: &mut CardMoney<'_>,
     attempt: &Attempt<'_>,
-    effects: &mut Vec<Effect>,
 ) -> Judgement {
     let question = Question {
         amount: attempt.amount,
@@ -54,13 +53,13 @@ pub(super) fn judge(
         mcc: attempt.mcc,
         is_cash: attempt.is_cash,
         credentials: attempt.credentials,
-        at: moment.at,
+        at: change.moment.at,
         today: money.today(),
     };
-    let verdict = decide(&facts_of(state, money, attempt), &question);
+    let verdict = decide(&facts_of(change.state, money, attempt), &question);
     // What was known is what was known before this attempt is counted.
-    let facts = keep_facts(state, moment, money, attempt);
-    count_credentials(state, moment, money, verdict, effects);
+    let facts = keep_facts(change.state, change.moment, money, attempt);
+    count_credentials(change, money, verdict);
     Judgement { failed: verdict.failed, facts }
 }
 
@@ -126,19 +125,14 @@ pub(super) fn velocity_facts(
 }
 
 /// Counts an attempt where the company limits velocity, and finds the limits it is over.
-pub(super) fn count_attempt(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    slot: CardSlot,
-    effects: &mut Vec<Effect>,
-) -> VelocityFinding {
-    let limits = state.company(state.cards.head(slot).company).velocity;
+pub(super) fn count_attempt(change: &mut ShardChange<'_>, slot: CardSlot) -> VelocityFinding {
+    let limits = change.state.company(change.state.cards.head(slot).company).velocity;
     if !limits.is_set() {
         return VelocityFinding::default();
     }
-    let before = state.attempts.get(&slot).map_or(&[][..], Vec::as_slice);
-    let finding = find_velocity(before, limits, moment.at);
-    effects.push(Effect::CardAttempts(slot, attempts_after(before, limits, moment.at)));
+    let before = change.state.attempts.get(&slot).map_or(&[][..], Vec::as_slice);
+    let finding = find_velocity(before, limits, change.moment.at);
+    change.push(Effect::CardAttempts(slot, attempts_after(before, limits, change.moment.at)));
     finding
 }
 
@@ -165,11 +159,9 @@ fn attempts_after(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -
 
 /// Counts wrong credentials, and wrong PINs in a row; a right PIN ends the row.
 fn count_credentials(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     money: &mut CardMoney<'_>,
     Verdict { failed, compared }: Verdict,
-    effects: &mut Vec<Effect>,
 ) {
     if compared.contains(CredentialsPresent::PIN) {
         let is_wrong = failed.contains(Rule::PinWrong);
@@ -178,12 +170,13 @@ fn count_credentials(
     if failed.intersection(RuleSet::CREDENTIALS).is_empty() {
         return;
     }
-    let current = state.failures.get(&money.slot).filter(|known| known.is_current(moment.at));
+    let current =
+        change.state.failures.get(&money.slot).filter(|known| known.is_current(change.moment.at));
     let failures = match current {
         Some(known) => CredentialFailures { count: known.count.saturating_add(1), ..*known },
-        None => CredentialFailures { since: moment.at, count: 1 },
+        None => CredentialFailures { since: change.moment.at, count: 1 },
     };
-    effects.push(Effect::CredentialFailures(money.slot, failures));
+    change.push(Effect::CredentialFailures(money.slot, failures));
 }
 
 #[cfg(test)]

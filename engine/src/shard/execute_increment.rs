@@ -5,12 +5,12 @@
 //! of the purchase.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
 use super::execute_authorization::{declined_without_transaction, execute_authorize};
 use super::execute_card::{Attempt, Judgement, count_attempt, judge, velocity_facts};
 use super::execute_network::amount_for_account;
-use super::state::ShardState;
+use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
+use crate::command::Moment;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{CardRef, Increment};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
@@ -23,42 +23,35 @@ use crate::domain::money::Minor;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionFlags, TransactionState};
 
-pub(super) fn execute_increment(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Increment,
-    effects: &mut Vec<Effect>,
-) -> NetworkReply {
-    let slot = command.card.map(|card| state.find_card(card));
+pub(super) fn execute_increment(change: &mut ShardChange<'_>, command: &Increment) -> NetworkReply {
+    let slot = command.card.map(|card| change.state.find_card(card));
     let named = match slot {
         // A card that is named but not known has no purchase, whatever else the message names.
         Some(None) => None,
-        known => state.find_original(moment.ids, known.flatten(), &command.original),
+        known => change.state.find_original(change.moment.ids, known.flatten(), &command.original),
     };
     let pending = named.and_then(|(seq, open)| {
         let is_pending = open.progress.state == TransactionState::Pending;
         Some((seq, open, open.card.filter(|_| is_pending)?))
     });
     match (pending, &command.otherwise) {
-        (Some(purchase), _) => add_to_purchase(state, moment, command, purchase, effects),
-        (None, Some(authorize)) => execute_authorize(state, moment, authorize, effects),
+        (Some(purchase), _) => add_to_purchase(change, command, purchase),
+        (None, Some(authorize)) => execute_authorize(change, authorize),
         (None, None) => {
             let unknown = slot == Some(None);
             let reason = if unknown { SubReason::UnknownCard } else { SubReason::NotPending };
-            log_declined(moment, command, reason, effects);
+            log_declined(change, command, reason);
             NetworkReply::Authorization(declined_without_transaction(reason))
         }
     }
 }
 
 fn add_to_purchase(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     command: &Increment,
     (seq, open, card): (TransactionSeq, &OpenTransaction, CardSlot),
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
-    let mut money = CardMoney::open(state, moment, card, seq);
+    let mut money = CardMoney::open(change, card, seq);
     let amount = match amount_for_account(&command.amounts, money.currency()) {
         Ok((amount, _)) => amount,
         Err(reason) => return NetworkReply::FormatError(reason),
@@ -71,10 +64,10 @@ fn add_to_purchase(
         is_cash: false,
         credentials: &command.credentials,
         is_reversed_before: false,
-        velocity: count_attempt(state, moment, card, effects),
-        before: velocity_facts(state, moment, card),
+        velocity: count_attempt(change, card),
+        before: velocity_facts(change.state, change.moment, card),
     };
-    let Judgement { mut failed, facts } = judge(state, moment, &mut money, &attempt, effects);
+    let Judgement { mut failed, facts } = judge(change, &mut money, &attempt);
     // The purchase that used the card up may still take more.
     let has_used_card_up = open.progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE);
     if has_used_card_up && money.usage.suspension == SuspensionReason::SingleUse {
@@ -82,7 +75,7 @@ fn add_to_purchase(
     }
     let decision = Box::new(IncrementDecision {
         transaction: seq,
-        decided_at: moment.at,
+        decided_at: change.moment.at,
         amount,
         added_to: attempt.added_to,
         mcc,
@@ -93,15 +86,15 @@ fn add_to_purchase(
     let is_approved = failed.is_empty();
     if is_approved {
         let mut progress = open.progress.clone();
-        money.hold(amount, &mut progress, effects);
-        progress.hold_expires_at = moment.at.plus(hold_lifetime(mcc));
-        effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+        money.hold(change, amount, &mut progress);
+        progress.hold_expires_at = change.moment.at.plus(hold_lifetime(mcc));
+        change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     } else {
-        log_declined(moment, command, SubReason::IncrementDeclined, effects);
+        log_declined(change, command, SubReason::IncrementDeclined);
     }
-    effects.push(Effect::Increment(decision));
-    let reply = answer(moment, (seq, open), amount, failed, &money);
-    money.close(effects);
+    change.push(Effect::Increment(decision));
+    let reply = answer(change.moment, (seq, open), amount, failed, &money);
+    money.close(change);
     NetworkReply::Authorization(reply)
 }
 
@@ -126,18 +119,13 @@ fn answer(
 }
 
 /// Notes an increment that added nothing; its purchase stands as it stood.
-fn log_declined(
-    moment: &Moment<'_>,
-    command: &Increment,
-    reason: SubReason,
-    effects: &mut Vec<Effect>,
-) {
+fn log_declined(change: &mut ShardChange<'_>, command: &Increment, reason: SubReason) {
     let masked_pan = match command.card {
         Some(CardRef::Pan(_, masked)) => masked,
         _ => MaskedPan::default(),
     };
-    effects.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
-        at: moment.at,
+    change.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
+        at: change.moment.at,
         kind: NetworkMessageKind::Increment,
         masked_pan,
         amount: command.amounts.amount,

@@ -3,10 +3,10 @@
 //! A key is claimed in the record of its change and answered once: by a first record that says where
 //! the answer is found, and a second one with the answer itself, which ends what may be said of it.
 
-use super::admin_change::AdminChange;
 use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::keyed_answers::KeyUse;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::command::keyed::{KeyClaim, KeyedCommand};
@@ -16,7 +16,7 @@ use crate::domain::keyed_answer::{KeyedAnswer, LIFETIME, owner_of};
 use crate::limits;
 
 pub(super) fn execute_keyed(
-    change: &mut AdminChange<'_>,
+    change: &mut ShardChange<'_>,
     command: &KeyedCommand,
 ) -> Result<(), Rejection> {
     let (state, at) = (change.state, change.moment.at);
@@ -40,7 +40,7 @@ pub(super) fn execute_keyed(
             audit(change, note, asked);
         }
     }
-    change.effects.push(keyed_answer(claim, made_at));
+    change.push(keyed_answer(claim, made_at));
     Ok(())
 }
 

@@ -1,13 +1,12 @@
 //! Network messages: repeats are answered from memory, everything else by its kind.
 
 use super::duplicates::Known;
-use super::execute::Moment;
 use super::execute_authorization::{execute_advise, execute_authorize, execute_inquire_balance};
 use super::execute_increment::execute_increment;
 use super::execute_presentment::{execute_present, execute_refund};
 use super::execute_reversal::execute_reverse;
 use super::execute_transfer::{execute_conclude_transfer, execute_transfer};
-use super::state::ShardState;
+use super::shard_change::ShardChange;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind, RememberedAnswer};
 use crate::command::network::{
     CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
@@ -16,41 +15,47 @@ use crate::command::reply::NetworkReply;
 use crate::domain::card::MaskedPan;
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::response_code::SubReason;
+use crate::packed::RowAnswer;
 
 pub(super) fn execute_network(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     request: &NetworkRequest,
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
     if let Some(fingerprint) = &request.fingerprint {
-        match state.known_message(fingerprint, moment.at) {
+        match change.state.known_message(fingerprint, change.moment.at) {
             Known::Answered(reply) => return reply,
             Known::Conflict => return NetworkReply::Conflict,
             Known::New => {}
         }
     }
     let reply = match &request.command {
-        NetworkCommand::Authorize(command) => execute_authorize(state, moment, command, effects),
-        NetworkCommand::Increment(command) => execute_increment(state, moment, command, effects),
-        NetworkCommand::Advise(command) => execute_advise(state, moment, command, effects),
-        NetworkCommand::Reverse(command) => execute_reverse(state, moment, command, effects),
-        NetworkCommand::Present(command) => execute_present(state, moment, command, effects),
-        NetworkCommand::Refund(command) => execute_refund(state, moment, command, effects),
-        NetworkCommand::InquireBalance(command) => {
-            execute_inquire_balance(state, moment, command, effects)
-        }
-        NetworkCommand::Transfer(command) => execute_transfer(state, moment, command, effects),
-        NetworkCommand::ConcludeTransfer(command) => {
-            execute_conclude_transfer(state, moment, command, effects)
-        }
+        NetworkCommand::Authorize(command) => execute_authorize(change, command),
+        NetworkCommand::Increment(command) => execute_increment(change, command),
+        NetworkCommand::Advise(command) => execute_advise(change, command),
+        NetworkCommand::Reverse(command) => execute_reverse(change, command),
+        NetworkCommand::Present(command) => execute_present(change, command),
+        NetworkCommand::Refund(command) => execute_refund(change, command),
+        NetworkCommand::InquireBalance(command) => execute_inquire_balance(change, command),
+        NetworkCommand::Transfer(command) => execute_transfer(change, command),
+        NetworkCommand::ConcludeTransfer(command) => execute_conclude_transfer(change, command),
     };
     if let Some(fingerprint) = request.fingerprint {
-        let expires_at = moment.at.plus(fingerprint.window.lifetime());
+        let expires_at = change.moment.at.plus(fingerprint.window.lifetime());
         let answer = RememberedAnswer { fingerprint, expires_at, reply: reply.clone() };
-        effects.push(Effect::Answer(Box::new(answer)));
+        remember(change, answer);
     }
     reply
+}
+
+/// Keeps an answer for repeats: with the transaction that was made, where it follows from its row.
+fn remember(change: &mut ShardChange<'_>, answer: RememberedAnswer) {
+    if let Some(Effect::Transaction(made)) = change.effects.last_mut() {
+        made.answer = RowAnswer::of(&made.record, &answer);
+        if made.answer.is_some() {
+            return;
+        }
+    }
+    change.push(Effect::Answer(Box::new(answer)));
 }
 
 /// The amount in the account's currency, and what the merchant asked in another one.
@@ -71,18 +76,17 @@ pub(super) fn amount_for_account(
 
 /// Notes a message that makes no transaction because its card is unknown.
 pub(super) fn log_unknown_card(
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     kind: NetworkMessageKind,
     card: CardRef,
     facts: Option<&PurchaseFacts>,
-    effects: &mut Vec<Effect>,
 ) {
     let masked_pan = match card {
         CardRef::Pan(_, masked) => masked,
         CardRef::Id(_) => MaskedPan::default(),
     };
-    effects.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
-        at: moment.at,
+    change.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
+        at: change.moment.at,
         kind,
         masked_pan,
         amount: facts.map_or(Minor::ZERO, |facts| facts.amounts.amount),

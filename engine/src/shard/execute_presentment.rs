@@ -1,10 +1,9 @@
 //! Presentments and refunds: what the network settles, posts, whatever the rules would say now.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
 use super::execute_authorization::{Purchase, record_of};
 use super::execute_network::{amount_for_account, log_unknown_card};
-use super::state::ShardState;
+use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{MessageAmounts, Present, PresentmentNumber, PurchaseFacts, Refund};
@@ -17,45 +16,37 @@ use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
 
-pub(super) fn execute_present(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Present,
-    effects: &mut Vec<Effect>,
-) -> NetworkReply {
+pub(super) fn execute_present(change: &mut ShardChange<'_>, command: &Present) -> NetworkReply {
     let card = command.facts.as_ref().map(|facts| facts.card);
-    let slot = card.and_then(|card| state.find_card(card));
+    let slot = card.and_then(|card| change.state.find_card(card));
     if let (Some(card), None) = (card, slot) {
         let facts = command.facts.as_ref();
-        log_unknown_card(moment, NetworkMessageKind::Presentment, card, facts, effects);
+        log_unknown_card(change, NetworkMessageKind::Presentment, card, facts);
         return NetworkReply::Posting(not_posted(PostingOutcome::UnknownCard));
     }
     // A refund may carry the marks of a purchase, but nothing of it is left to settle.
-    let found = state
-        .find_original(moment.ids, slot, &command.original)
+    let found = change
+        .state
+        .find_original(change.moment.ids, slot, &command.original)
         .filter(|(_, open)| open.kind != TransactionKind::Refund);
     match (found, &command.facts, slot) {
-        (Some((seq, open)), ..) => present_original(state, moment, command, (seq, open), effects),
-        (None, Some(facts), Some(slot)) => {
-            force_post(state, moment, facts, (slot, command.number), effects)
-        }
+        (Some((seq, open)), ..) => present_original(change, command, (seq, open)),
+        (None, Some(facts), Some(slot)) => force_post(change, facts, (slot, command.number)),
         _ => NetworkReply::Posting(not_posted(PostingOutcome::NotFound)),
     }
 }
 
 /// Settles a known authorization.
 fn present_original(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     command: &Present,
     (seq, open): (TransactionSeq, &OpenTransaction),
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
     let Some(card) = open.card else {
         return NetworkReply::Posting(not_posted(PostingOutcome::NotFound));
     };
-    let mut money = CardMoney::open(state, moment, card, seq);
-    let id = moment.ids.transaction_id(open.authorized_at, seq);
+    let mut money = CardMoney::open(change, card, seq);
+    let id = change.moment.ids.transaction_id(open.authorized_at, seq);
     // What settled at once has nothing to present, and each presentment posts once, for ever.
     let is_known = open.kind == TransactionKind::SingleMessagePurchase
         || open.progress.presented.contains(&command.number.number);
@@ -70,13 +61,13 @@ fn present_original(
         return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
     }
     let mut progress = open.progress.clone();
-    settle(moment.at, command.number, amount, &mut money, &mut progress, effects);
+    settle(change, command.number, amount, &mut money, &mut progress);
     let named = command.facts.as_ref().map(|facts| facts.merchant.name.as_str());
     let merchant_name = named.filter(|name| !name.is_empty()).unwrap_or(&open.merchant_name);
-    money.write_line(-amount, merchant_name, open.member, effects);
-    effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+    money.write_line(change, -amount, merchant_name, open.member);
+    change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = posted(id, amount, &money);
-    money.close(effects);
+    money.close(change);
     NetworkReply::Posting(reply)
 }
 
@@ -94,14 +85,12 @@ fn presented_amount(
 
 /// Posts an amount: against the open hold if there is one, else by force. The final presentment
 /// releases what is left of the hold.
-#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn settle(
-    at: Timestamp,
+    change: &mut ShardChange<'_>,
     number: PresentmentNumber,
     amount: Minor,
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
-    effects: &mut Vec<Effect>,
 ) {
     let held = progress.held.total();
     if progress.is_final {
@@ -111,29 +100,27 @@ fn settle(
     } else if amount > held {
         progress.flags.insert(TransactionFlags::OVER_CLEARED);
     }
-    money.clear(amount, progress, effects);
+    money.clear(change, amount, progress);
     progress.presented.push(number.number);
     progress.is_final |= number.is_final();
     if progress.is_final {
-        money.release(progress.held.total(), progress, effects);
+        money.release(change, progress.held.total(), progress);
     }
     if progress.held.is_empty() {
         progress.hold_expires_at = Timestamp::MAX;
     }
     progress.state = TransactionState::Completed;
-    progress.posted_at = progress.posted_at.or(Some(at));
+    progress.posted_at = progress.posted_at.or(Some(change.moment.at));
 }
 
 /// Posts what was never authorized here, as a new transaction.
 fn force_post(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     facts: &PurchaseFacts,
     (slot, number): (CardSlot, PresentmentNumber),
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
-    let seq = state.last_transaction.next();
-    let mut money = CardMoney::open(state, moment, slot, seq);
+    let seq = change.state.last_transaction.next();
+    let mut money = CardMoney::open(change, slot, seq);
     let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
@@ -142,31 +129,25 @@ fn force_post(
         return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
     }
     let purchase = Purchase { foreign, ..posted_purchase(facts, amount) };
-    let record = record_of(state, moment, &purchase, seq, slot);
+    let record = record_of(change.state, change.moment, &purchase, seq, slot);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
-    settle(moment.at, number, amount, &mut money, &mut progress, effects);
+    settle(change, number, amount, &mut money, &mut progress);
     money.use_up_single_use(&mut progress);
-    money.write_line(-amount, &facts.merchant.name, record.member, effects);
+    money.write_line(change, -amount, &facts.merchant.name, record.member);
     let reply = posted(record.id, amount, &money);
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    money.make(change, record, progress);
     NetworkReply::Posting(reply)
 }
 
 /// Gives money back to a card, as a transaction of its own.
-pub(super) fn execute_refund(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Refund,
-    effects: &mut Vec<Effect>,
-) -> NetworkReply {
+pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> NetworkReply {
     let facts = &command.facts;
-    let Some(slot) = state.find_card(facts.card) else {
-        log_unknown_card(moment, NetworkMessageKind::Refund, facts.card, Some(facts), effects);
+    let Some(slot) = change.state.find_card(facts.card) else {
+        log_unknown_card(change, NetworkMessageKind::Refund, facts.card, Some(facts));
         return NetworkReply::Posting(not_posted(PostingOutcome::UnknownCard));
     };
-    let seq = state.last_transaction.next();
-    let mut money = CardMoney::open(state, moment, slot, seq);
+    let seq = change.state.last_transaction.next();
+    let mut money = CardMoney::open(change, slot, seq);
     let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
@@ -174,40 +155,40 @@ pub(super) fn execute_refund(
     if !money.can_post(amount) {
         return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
     }
-    let original = state.find_original(moment.ids, Some(slot), &command.original);
+    let original = change.state.find_original(change.moment.ids, Some(slot), &command.original);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
     if let Some((purchase_seq, open)) = original {
-        refund_purchase(purchase_seq, open, amount, &mut money, &mut progress, effects);
+        refund_purchase(change, (purchase_seq, open), amount, &mut money, &mut progress);
     }
     // CHOICE: money that comes back for a purchase is that of who made it, whoever holds the card.
     let member = original.map_or(money.holder(), |(_, open)| open.member);
-    money.credit(amount, effects);
-    money.write_line(amount, &facts.merchant.name, member, effects);
+    money.credit(change, amount);
+    money.write_line(change, amount, &facts.merchant.name, member);
     progress.posted = -amount;
     progress.is_final = true;
-    progress.posted_at = Some(moment.at);
+    progress.posted_at = Some(change.moment.at);
     let purchase = Purchase {
         kind: TransactionKind::Refund,
         foreign,
         refund_of: original.map(|(purchase_seq, _)| purchase_seq),
         ..posted_purchase(facts, amount)
     };
-    let record = TransactionRecord { member, ..record_of(state, moment, &purchase, seq, slot) };
+    let record = TransactionRecord {
+        member,
+        ..record_of(change.state, change.moment, &purchase, seq, slot)
+    };
     let reply = posted(record.id, amount, &money);
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    money.make(change, record, progress);
     NetworkReply::Posting(reply)
 }
 
 /// Gives room back for a refunded purchase, as far as it is not refunded yet.
-#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn refund_purchase(
-    seq: TransactionSeq,
-    open: &OpenTransaction,
+    change: &mut ShardChange<'_>,
+    (seq, open): (TransactionSeq, &OpenTransaction),
     amount: Minor,
     money: &mut CardMoney<'_>,
     refund: &mut TransactionProgress,
-    effects: &mut Vec<Effect>,
 ) {
     let mut purchase = open.progress.clone();
     let refundable = (purchase.posted - purchase.refunded).or_zero();
@@ -218,7 +199,7 @@ fn refund_purchase(
     money.give_room_back(room, &mut purchase);
     purchase.refunded += room;
     refund.refunded = room;
-    effects.push(Effect::TransactionProgress(seq, Box::new(purchase)));
+    change.push(Effect::TransactionProgress(seq, Box::new(purchase)));
 }
 
 fn posted_purchase(facts: &PurchaseFacts, amount: Minor) -> Purchase<'_> {

@@ -1,8 +1,7 @@
 //! Reversals: what is still held goes back; what was settled at once is compensated by a line.
 
 use super::card_money::CardMoney;
-use super::execute::Moment;
-use super::state::ShardState;
+use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{CardRef, ReversalAmount, Reverse};
@@ -18,64 +17,58 @@ use crate::domain::transaction::{
 /// How long a reversal that came before its purchase is remembered. Units: microseconds.
 const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
 
-pub(super) fn execute_reverse(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Reverse,
-    effects: &mut Vec<Effect>,
-) -> NetworkReply {
-    let card = command.card.map(|card| state.find_card(card));
+pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -> NetworkReply {
+    let card = command.card.map(|card| change.state.find_card(card));
     // A card that is named but not known has no purchase, whatever else the message names.
     let found = match card {
         Some(None) => {
-            log_refused(moment, command, None, SubReason::UnknownCard, effects);
+            log_refused(change, command, None, SubReason::UnknownCard);
             None
         }
-        known => state.find_original(moment.ids, known.flatten(), &command.original),
+        known => change.state.find_original(change.moment.ids, known.flatten(), &command.original),
     };
     let Some((seq, open, card)) = found.and_then(|(seq, open)| Some((seq, open, open.card?)))
     else {
-        return NetworkReply::Reversal(remember_early(moment, command, effects));
+        return NetworkReply::Reversal(remember_early(change, command));
     };
-    let mut money = CardMoney::open(state, moment, card, seq);
+    let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
     let outcome = if open.kind == TransactionKind::Refund {
-        reverse_refund(state, open, command.amount, (&mut money, &mut progress), effects)
+        reverse_refund(change, open, command.amount, (&mut money, &mut progress))
     } else {
-        reverse(open, command.amount, &mut money, &mut progress, effects)
+        reverse(change, open, command.amount, &mut money, &mut progress)
     };
     let reply = ReversalReply {
         outcome: outcome.map_or_else(|refused| refused, |_| ReversalOutcome::Reversed),
-        transaction: Some(moment.ids.transaction_id(open.authorized_at, seq)),
+        transaction: Some(change.moment.ids.transaction_id(open.authorized_at, seq)),
         given_back: outcome.unwrap_or(Minor::ZERO),
         remaining: progress.held.total(),
         allowance_balance: money.allowance_balance(),
         currency: money.currency(),
     };
     if outcome == Err(ReversalOutcome::NothingHeld) {
-        log_refused(moment, command, Some(open), SubReason::NothingHeld, effects);
+        log_refused(change, command, Some(open), SubReason::NothingHeld);
     }
     if reply.given_back.is_positive() {
-        effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
-        money.close(effects);
+        change.push(Effect::TransactionProgress(seq, Box::new(progress)));
+        money.close(change);
     }
     NetworkReply::Reversal(reply)
 }
 
 /// Notes a reversal that reverses nothing.
 fn log_refused(
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     command: &Reverse,
     open: Option<&OpenTransaction>,
     reason: SubReason,
-    effects: &mut Vec<Effect>,
 ) {
     let masked_pan = match command.card {
         Some(CardRef::Pan(_, masked)) => masked,
         _ => MaskedPan::default(),
     };
-    effects.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
-        at: moment.at,
+    change.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
+        at: change.moment.at,
         kind: NetworkMessageKind::Reversal,
         masked_pan,
         amount: open.map_or(Minor::ZERO, |open| open.requested),
@@ -87,16 +80,16 @@ fn log_refused(
 
 /// Gives back what the reversal says and returns how much that was.
 fn reverse(
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     amount: ReversalAmount,
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
-    effects: &mut Vec<Effect>,
 ) -> Result<Minor, ReversalOutcome> {
     let held = progress.held.total();
     if held.is_positive() {
         let given_back = amount_given_back(open, amount, held)?;
-        money.release(given_back, progress, effects);
+        money.release(change, given_back, progress);
         cancel_if_nothing_remains(progress);
         return Ok(given_back);
     }
@@ -113,8 +106,8 @@ fn reverse(
     let given_back = amount_given_back(open, amount, reversible)?;
     // Giving back nothing posts nothing: a line without its balances would lend its number twice.
     if given_back.is_positive() {
-        money.compensate(given_back, progress, effects);
-        money.write_line(given_back, &open.merchant_name, open.member, effects);
+        money.compensate(change, given_back, progress);
+        money.write_line(change, given_back, &open.merchant_name, open.member);
     }
     cancel_if_nothing_remains(progress);
     Ok(given_back)
@@ -123,11 +116,10 @@ fn reverse(
 /// Takes back what a refund gave, by a line against it. The room that its purchase got is taken
 /// again, from the current period and day.
 fn reverse_refund(
-    state: &ShardState,
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     amount: ReversalAmount,
     (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
-    effects: &mut Vec<Effect>,
 ) -> Result<Minor, ReversalOutcome> {
     let given = -progress.posted;
     if !given.is_positive() {
@@ -141,17 +133,17 @@ fn reverse_refund(
         return Ok(taken_back);
     }
     let room = taken_back.min(progress.refunded);
-    let purchase = open.refund_of.and_then(|seq| Some((seq, state.transaction(seq)?)));
+    let purchase = open.refund_of.and_then(|seq| Some((seq, change.state.transaction(seq)?)));
     if let Some((purchase_seq, purchase)) = purchase.filter(|_| room.is_positive()) {
         let mut purchase = purchase.progress.clone();
         money.take_room_again(room, &mut purchase);
         purchase.refunded -= room;
         progress.refunded -= room;
-        effects.push(Effect::TransactionProgress(purchase_seq, Box::new(purchase)));
+        change.push(Effect::TransactionProgress(purchase_seq, Box::new(purchase)));
     }
-    money.debit(taken_back, effects);
+    money.debit(change, taken_back);
     progress.posted += taken_back;
-    money.write_line(-taken_back, &open.merchant_name, open.member, effects);
+    money.write_line(change, -taken_back, &open.merchant_name, open.member);
     cancel_if_nothing_remains(progress);
     Ok(taken_back)
 }
@@ -208,17 +200,13 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
 }
 
 /// Remembers a reversal whose purchase has not been seen, so that it is declined when it comes.
-fn remember_early(
-    moment: &Moment<'_>,
-    command: &Reverse,
-    effects: &mut Vec<Effect>,
-) -> ReversalReply {
+fn remember_early(change: &mut ShardChange<'_>, command: &Reverse) -> ReversalReply {
     let (original_key, retrieval_key) =
         (command.original.original_key, command.original.retrieval_key);
     if original_key.is_some() || retrieval_key.is_some() {
-        let expires_at = moment.at.plus(EARLY_REVERSAL_LIFETIME);
+        let expires_at = change.moment.at.plus(EARLY_REVERSAL_LIFETIME);
         let early = EarlyReversal { original_key, retrieval_key, expires_at };
-        effects.push(Effect::EarlyReversal(early));
+        change.push(Effect::EarlyReversal(early));
     }
     ReversalReply {
         outcome: ReversalOutcome::NotFound,

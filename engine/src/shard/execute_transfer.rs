@@ -9,9 +9,11 @@
 //! | back out of transit | the first step undone | |
 //! | back after settling | between funds and bank, the other way | ledger, a compensating line |
 
-use super::execute::Moment;
+use super::shard_change::ShardChange;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
+use crate::command::Moment;
+use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::command::network::{ConcludeTransfer, Transfer, TransferConclusion, TransferTiming};
 use crate::command::reply::{NetworkReply, TransferOutcome, TransferReply};
@@ -27,17 +29,12 @@ use crate::domain::transaction::{
     TransferDirection,
 };
 
-pub(super) fn execute_transfer(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Transfer,
-    effects: &mut Vec<Effect>,
-) -> NetworkReply {
-    let Some(&account) = state.account_by_id.get(&command.account) else {
+pub(super) fn execute_transfer(change: &mut ShardChange<'_>, command: &Transfer) -> NetworkReply {
+    let Some(&account) = change.state.account_by_id.get(&command.account) else {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::NotFound));
     };
-    let seq = state.last_transaction.next();
-    let mut money = AccountMoney::open(state, moment, account, seq);
+    let seq = change.state.last_transaction.next();
+    let mut money = AccountMoney::open(change, account, seq);
     if !money.can_move(command.amount) {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::OutOfBounds));
     }
@@ -45,23 +42,23 @@ pub(super) fn execute_transfer(
     let mut progress = TransactionProgress::empty(TransactionState::Declined);
     let mut outcome = TransferOutcome::Declined;
     if failed.is_empty() {
-        money.send(command.direction, command.amount, effects);
+        money.send(change, command.direction, command.amount);
         progress.state = TransactionState::Pending;
         outcome = TransferOutcome::InTransit;
         if command.timing == TransferTiming::AtOnce {
-            money.settle(command.direction, command.amount, &mut progress, effects);
+            money.settle(change, command.direction, command.amount, &mut progress);
             money.write_line(
+                change,
                 signed(command.direction, command.amount),
                 &command.bank_account.description,
-                effects,
             );
             outcome = TransferOutcome::Settled;
         }
     }
-    let record = record_of(state, moment, command, (seq, account), failed);
+    let record = record_of(change.state, change.moment, command, (seq, account), failed);
     let reply = money.reply(outcome, record.id, failed.response_code());
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    let made = NewTransaction { balances: money.changed(), ..NewTransaction::of(record, progress) };
+    change.push(Effect::Transaction(Box::new(made)));
     NetworkReply::Transfer(reply)
 }
 
@@ -75,51 +72,50 @@ fn judge(command: &Transfer, money: &AccountMoney<'_>) -> RuleSet {
 }
 
 pub(super) fn execute_conclude_transfer(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut ShardChange<'_>,
     command: &ConcludeTransfer,
-    effects: &mut Vec<Effect>,
 ) -> NetworkReply {
-    let seq = moment.ids.open_transaction_id(command.transaction);
+    let seq = change.moment.ids.open_transaction_id(command.transaction);
     // A refused transfer is told from one that never was.
-    let found = seq.and_then(|seq| Some((seq, state.transactions.get(seq)?)));
+    let found = seq.and_then(|seq| Some((seq, change.state.transactions.get(seq)?)));
     let Some((seq, open, direction)) =
         found.and_then(|(seq, open)| Some((seq, open, open.kind.transfer_direction()?)))
     else {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::NotFound));
     };
-    let mut money = AccountMoney::open(state, moment, open.account, seq);
+    let mut money = AccountMoney::open(change, open.account, seq);
     if !money.can_move(open.requested) {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::OutOfBounds));
     }
     let mut progress = open.progress.clone();
     let outcome = match command.conclusion {
-        TransferConclusion::Settle => settle(open, direction, &mut money, &mut progress, effects),
+        TransferConclusion::Settle => settle(change, open, direction, &mut money, &mut progress),
         TransferConclusion::Return => {
-            bring_back(open, direction, &mut money, &mut progress, effects)
+            bring_back(change, open, direction, &mut money, &mut progress)
         }
     };
-    let id = moment.ids.transaction_id(open.authorized_at, seq);
+    let id = change.moment.ids.transaction_id(open.authorized_at, seq);
     let reply = money.reply(outcome, id, open.response_code());
     if progress != open.progress {
-        effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+        change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     }
-    money.close(effects);
+    let changed = money.changed().map(|balances| Effect::AccountBalances(open.account, balances));
+    change.effects.extend(changed);
     NetworkReply::Transfer(reply)
 }
 
 /// What is in transit arrives; what has arrived stays as it is.
 fn settle(
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     direction: TransferDirection,
     money: &mut AccountMoney<'_>,
     progress: &mut TransactionProgress,
-    effects: &mut Vec<Effect>,
 ) -> TransferOutcome {
     match progress.state {
         TransactionState::Pending => {
-            money.settle(direction, open.requested, progress, effects);
-            money.write_line(signed(direction, open.requested), &open.merchant_name, effects);
+            money.settle(change, direction, open.requested, progress);
+            money.write_line(change, signed(direction, open.requested), &open.merchant_name);
             TransferOutcome::Settled
         }
         TransactionState::Completed => TransferOutcome::Settled,
@@ -129,17 +125,17 @@ fn settle(
 
 /// What is in transit comes back as if it had not gone; what had arrived, by a line against it.
 fn bring_back(
+    change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     direction: TransferDirection,
     money: &mut AccountMoney<'_>,
     progress: &mut TransactionProgress,
-    effects: &mut Vec<Effect>,
 ) -> TransferOutcome {
     match progress.state {
-        TransactionState::Pending => money.recall(direction, open.requested, effects),
+        TransactionState::Pending => money.recall(change, direction, open.requested),
         TransactionState::Completed => {
-            money.compensate(direction, open.requested, progress, effects);
-            money.write_line(-signed(direction, open.requested), &open.merchant_name, effects);
+            money.compensate(change, direction, open.requested, progress);
+            money.write_line(change, -signed(direction, open.requested), &open.merchant_name);
         }
         TransactionState::Canceled => return TransferOutcome::Returned,
         TransactionState::Declined => return TransferOutcome::WrongState,
@@ -210,12 +206,8 @@ struct AccountMoney<'a> {
 }
 
 impl<'a> AccountMoney<'a> {
-    fn open(
-        state: &'a ShardState,
-        moment: &'a Moment<'a>,
-        account: AccountSlot,
-        transaction: TransactionSeq,
-    ) -> Self {
+    fn open(change: &ShardChange<'a>, account: AccountSlot, transaction: TransactionSeq) -> Self {
+        let (state, moment) = (change.state, change.moment);
         let balances = state.account(account).balances;
         Self { state, moment, account, transaction, balances }
     }
@@ -232,29 +224,34 @@ impl<'a> AccountMoney<'a> {
     }
 
     /// Puts money into transit.
-    fn send(&mut self, direction: TransferDirection, amount: Minor, effects: &mut Vec<Effect>) {
+    fn send(&mut self, change: &mut ShardChange<'_>, direction: TransferDirection, amount: Minor) {
         match direction {
             TransferDirection::Deposit => {
                 self.balances.credits_in_transit += amount;
-                self.post(Book::Bank, Book::TransitIn, amount, effects);
+                self.post(change, Book::Bank, Book::TransitIn, amount);
             }
             TransferDirection::Withdrawal => {
                 self.balances.debits_in_transit += amount;
-                self.post(Book::Funds, Book::TransitOut, amount, effects);
+                self.post(change, Book::Funds, Book::TransitOut, amount);
             }
         }
     }
 
     /// Takes money out of transit to where it came from.
-    fn recall(&mut self, direction: TransferDirection, amount: Minor, effects: &mut Vec<Effect>) {
+    fn recall(
+        &mut self,
+        change: &mut ShardChange<'_>,
+        direction: TransferDirection,
+        amount: Minor,
+    ) {
         match direction {
             TransferDirection::Deposit => {
                 self.balances.credits_in_transit -= amount;
-                self.post(Book::TransitIn, Book::Bank, amount, effects);
+                self.post(change, Book::TransitIn, Book::Bank, amount);
             }
             TransferDirection::Withdrawal => {
                 self.balances.debits_in_transit -= amount;
-                self.post(Book::TransitOut, Book::Funds, amount, effects);
+                self.post(change, Book::TransitOut, Book::Funds, amount);
             }
         }
         self.assert_transit();
@@ -263,19 +260,19 @@ impl<'a> AccountMoney<'a> {
     /// Takes money out of transit to where it goes.
     fn settle(
         &mut self,
+        change: &mut ShardChange<'_>,
         direction: TransferDirection,
         amount: Minor,
         progress: &mut TransactionProgress,
-        effects: &mut Vec<Effect>,
     ) {
         match direction {
             TransferDirection::Deposit => {
                 self.balances.credits_in_transit -= amount;
-                self.post(Book::TransitIn, Book::Funds, amount, effects);
+                self.post(change, Book::TransitIn, Book::Funds, amount);
             }
             TransferDirection::Withdrawal => {
                 self.balances.debits_in_transit -= amount;
-                self.post(Book::TransitOut, Book::Bank, amount, effects);
+                self.post(change, Book::TransitOut, Book::Bank, amount);
             }
         }
         self.assert_transit();
@@ -289,14 +286,14 @@ impl<'a> AccountMoney<'a> {
     /// Moves settled money the other way.
     fn compensate(
         &mut self,
+        change: &mut ShardChange<'_>,
         direction: TransferDirection,
         amount: Minor,
         progress: &mut TransactionProgress,
-        effects: &mut Vec<Effect>,
     ) {
         match direction {
-            TransferDirection::Deposit => self.post(Book::Funds, Book::Bank, amount, effects),
-            TransferDirection::Withdrawal => self.post(Book::Bank, Book::Funds, amount, effects),
+            TransferDirection::Deposit => self.post(change, Book::Funds, Book::Bank, amount),
+            TransferDirection::Withdrawal => self.post(change, Book::Bank, Book::Funds, amount),
         }
         self.balances.ledger -= signed(direction, amount);
         progress.posted += signed(direction, amount);
@@ -308,11 +305,11 @@ impl<'a> AccountMoney<'a> {
     }
 
     /// Writes the statement line of what was just settled or came back.
-    fn write_line(&mut self, amount: Minor, description: &str, effects: &mut Vec<Effect>) {
+    fn write_line(&mut self, change: &mut ShardChange<'_>, amount: Minor, description: &str) {
         self.balances.line_count += 1;
         let seq: LineSeq = self.state.last_line.next();
         let company = self.state.account(self.account).company;
-        effects.push(Effect::StatementLine(Box::new(StatementLine {
+        change.push(Effect::StatementLine(Box::new(StatementLine {
             seq,
             id: self.moment.ids.line_id(self.moment.at, seq),
             account: self.account,
@@ -327,9 +324,9 @@ impl<'a> AccountMoney<'a> {
         })));
     }
 
-    fn post(&self, from: Book, to: Book, amount: Minor, effects: &mut Vec<Effect>) {
+    fn post(&self, change: &mut ShardChange<'_>, from: Book, to: Book, amount: Minor) {
         let (account, transaction) = (self.account, self.transaction);
-        effects.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
+        change.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
     }
 
     fn reply(
@@ -347,10 +344,9 @@ impl<'a> AccountMoney<'a> {
         }
     }
 
-    /// Reports what the balances look like now, where they changed.
-    fn close(self, effects: &mut Vec<Effect>) {
-        if self.balances != self.state.account(self.account).balances {
-            effects.push(Effect::AccountBalances(self.account, self.balances));
-        }
+    /// What the balances look like now, where they changed.
+    fn changed(&self) -> Option<AccountBalances> {
+        let is_changed = self.balances != self.state.account(self.account).balances;
+        is_changed.then_some(self.balances)
     }
 }

@@ -3,29 +3,23 @@
 //! `execute*` reads the state and says what changes; only `apply` changes it, live and in replay
 //! alike. `run` is the loop around both. No async, no locks, no I/O but the batch it hands on.
 
-mod admin_change;
 mod apply;
 mod card_money;
 pub mod cards;
 mod duplicates;
 mod execute;
-pub(crate) mod execute_admin;
+mod execute_admin;
 mod execute_audit;
 mod execute_authorization;
 mod execute_card;
-mod execute_cards_at_once;
-mod execute_company;
 mod execute_increment;
 mod execute_keyed;
 mod execute_network;
-mod execute_pan_key;
 mod execute_presentment;
 mod execute_reversal;
-mod execute_tags;
 mod execute_tick;
 mod execute_transfer;
 mod held_cards;
-pub(crate) mod identity;
 pub mod index;
 mod keyed_answers;
 mod line;
@@ -35,21 +29,22 @@ mod questions;
 mod recall;
 mod replay;
 pub mod run;
+mod shard_change;
 mod state;
 mod state_hash;
 mod texts;
 mod timers;
 mod transactions;
 
-pub use admin_change::AdminChange;
 pub use duplicates::{AnswerPlace, MessageKeys};
-pub use execute::{Moment, execute};
+pub use execute::execute;
 pub use prefetch::look_ahead;
 pub use recall::{Loaded, LoadedTransaction, Wanted};
-pub use replay::{ReplayedAuthorization, ReplayedRecord};
+pub use replay::ReplayedRecord;
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
 pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey, TransactionRoom};
 
+pub use crate::command::Moment;
 pub use crate::domain::authorization_id::authorization_id_of;

@@ -48,13 +48,9 @@ pub fn look_ahead<'a>(
 }
 
 /// Asks for what effects change that are applied next, at a start: some dozens at a time.
-pub(super) fn look_ahead_of(state: &ShardState, effect: &Effect) {
+pub(super) fn look_ahead_of<T>(state: &ShardState, effect: &Effect<T>) {
     match effect {
         Effect::CardUsage(slot, _) => state.cards.prefetch_slot(*slot),
-        Effect::Transaction(record, _) => {
-            let trace = &record.trace;
-            state.transactions.prefetch_keys(trace.original_key, trace.retrieval_key);
-        }
         Effect::Answer(answer) => state.messages.prefetch(&answer.fingerprint),
         _ => {}
     }

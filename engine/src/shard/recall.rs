@@ -23,6 +23,7 @@ use crate::domain::public_id::IdMint;
 use crate::domain::transaction::{
     TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
+use crate::packed::RowAnswer;
 
 /// What a command needs to know from the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,17 +142,13 @@ impl ShardState {
 
     /// Takes in an answer from the tables at a restart; its key comes by `take_in_keys`.
     pub fn restore_answer(&mut self, at: RecordSeq, answer: RememberedAnswer) {
-        let newest = self.transactions.newest_mut();
-        if !newest.is_some_and(|(seq, open)| open.keep_answer(seq, &answer)) {
-            self.messages.keep(at, answer);
-        }
+        self.messages.keep(at, answer);
     }
 
     /// Takes in the answer that the message of the transaction `seq` got, at a restart.
     pub fn restore_transaction_answer(&mut self, seq: TransactionSeq, answer: &RememberedAnswer) {
         if let Some(open) = self.transactions.get_mut(seq) {
-            // Where it does not follow from the transaction, the tables have it by itself.
-            open.keep_answer(seq, answer);
+            open.keep_answer(RowAnswer::read(answer));
         }
     }
 

@@ -1,78 +1,59 @@
 //! Records of the journal's tail as a start takes them in.
 //!
 //! Nearly every record is an authorization. It is turned into what the shard keeps of it before it
-//! comes here, on another thread: no effects are made of it. What follows from it is what would
-//! follow from its effects, which tests compare by the hash of the state.
+//! comes here, on another thread; the shard folds that as it does live.
+
+use smallvec::SmallVec;
 
 use super::prefetch::{GROUP_LEN, look_ahead_of};
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
 use crate::codec::CodecError;
-use crate::command::record::{AuthorizationView, Record, RecordView};
+use crate::command::NewTransaction;
+use crate::command::effect::Effect;
+use crate::command::record::RecordView;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
 use crate::domain::ids::{AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::packed::RowAnswer;
 
 /// A record, ready to be applied.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly every one is of the large kind")]
-pub enum ReplayedRecord {
-    /// Any outcome.
-    Outcome(Record),
-    /// A transaction that was made, with what it moved.
-    Authorization(ReplayedAuthorization),
+pub struct ReplayedRecord {
+    seq: RecordSeq,
+    at: Timestamp,
+    effects: SmallVec<[Effect<KeptTransaction>; 1]>,
 }
 
-/// What the shard keeps of an authorization.
+/// What the shard keeps of a transaction that was made.
 #[derive(Debug)]
-pub struct ReplayedAuthorization {
-    pub(super) seq: RecordSeq,
-    pub(super) at: Timestamp,
-    pub(super) transaction: TransactionSeq,
+pub(super) struct KeptTransaction {
+    pub(super) seq: TransactionSeq,
     pub(super) open: OpenTransaction,
     pub(super) usage: Option<(CardSlot, CardUsage)>,
     pub(super) balances: Option<(AccountSlot, AccountBalances)>,
 }
 
-impl ReplayedRecord {
-    /// Takes a record out of its batch. Errors: a damaged row.
-    pub fn of(view: RecordView<'_>) -> Result<Self, CodecError> {
-        if let RecordView::Authorization(authorization) = &view
-            && let Some(made) = ReplayedAuthorization::of(authorization)?
-        {
-            return Ok(Self::Authorization(made));
-        }
-        view.into_record().map(Self::Outcome)
+impl KeptTransaction {
+    /// What record `made_by` leaves of a new transaction.
+    pub(super) fn of(made: &NewTransaction, made_by: RecordSeq) -> Self {
+        let NewTransaction { record, progress, answer, usage, balances } = made;
+        Self::new(record, progress.clone(), *answer, (*usage, *balances), made_by)
     }
 
-    fn look_ahead(&self, state: &ShardState) {
-        match self {
-            Self::Authorization(made) => made.look_ahead(state),
-            Self::Outcome(record) => {
-                record.effects.iter().for_each(|effect| look_ahead_of(state, effect));
-            }
-        }
-    }
-}
-
-impl ReplayedAuthorization {
-    /// None where its answer does not follow from what is kept of it.
-    fn of(view: &AuthorizationView<'_>) -> Result<Option<Self>, CodecError> {
-        let (record, progress, _) = view.to_transaction()?;
-        let mut open = OpenTransaction::of(&record, progress, view.seq());
-        if let Some(answer) = view.transaction().answer()
-            && !open.keep_answer(record.seq, &answer.answer(&record))
-        {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            seq: view.seq(),
-            at: view.at(),
-            transaction: record.seq,
-            open,
-            usage: record.card.zip(view.usage()),
-            balances: view.balances().map(|balances| (record.account, balances)),
-        }))
+    fn new(
+        record: &TransactionRecord,
+        progress: TransactionProgress,
+        answer: Option<RowAnswer>,
+        (usage, balances): (Option<CardUsage>, Option<AccountBalances>),
+        made_by: RecordSeq,
+    ) -> Self {
+        let mut open = OpenTransaction::of(record, progress, made_by);
+        open.keep_answer(answer);
+        let (usage, balances) =
+            (record.card.zip(usage), balances.map(|balances| (record.account, balances)));
+        Self { seq: record.seq, open, usage, balances }
     }
 
     fn look_ahead(&self, state: &ShardState) {
@@ -86,6 +67,28 @@ impl ReplayedAuthorization {
     }
 }
 
+impl ReplayedRecord {
+    /// Takes a record out of its batch. Errors: damaged bytes.
+    pub fn of(view: RecordView<'_>) -> Result<Self, CodecError> {
+        let effects = view.effects(|made| {
+            let row = made.row();
+            let (record, progress) = (row.to_record()?, row.to_progress()?);
+            let images = (made.usage(), made.balances());
+            Ok(KeptTransaction::new(&record, progress, row.answer(), images, view.seq))
+        });
+        Ok(Self { seq: view.seq, at: view.at, effects: effects.collect::<Result<_, _>>()? })
+    }
+
+    fn look_ahead(&self, state: &ShardState) {
+        for effect in &self.effects {
+            match effect {
+                Effect::Transaction(made) => made.look_ahead(state),
+                other => look_ahead_of(state, other),
+            }
+        }
+    }
+}
+
 impl ShardState {
     /// Folds records that follow one another, and leaves none; what they touch is asked for by groups.
     pub fn replay(&mut self, records: &mut Vec<ReplayedRecord>) {
@@ -93,11 +96,12 @@ impl ShardState {
         while records.len() > 0 {
             let group = records.as_slice().iter().take(GROUP_LEN);
             group.for_each(|record| record.look_ahead(self));
-            for record in records.by_ref().take(GROUP_LEN) {
-                match record {
-                    ReplayedRecord::Authorization(made) => self.apply_authorization(made),
-                    ReplayedRecord::Outcome(Record { seq, at, effects }) => {
-                        self.apply_record(seq, at, &effects);
+            for ReplayedRecord { seq, at, effects } in records.by_ref().take(GROUP_LEN) {
+                self.begin_record(seq, at);
+                for effect in effects {
+                    match effect {
+                        Effect::Transaction(made) => self.take_in(made),
+                        other => drop(self.fold(&other)),
                     }
                 }
             }

@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, TryRecvError};
 
-use super::execute::{Moment, execute};
+use super::execute::execute;
 use super::prefetch::look_ahead;
 use super::questions::Questions;
 pub use super::questions::RecallWiring;
 use super::recall::Loaded;
 use super::state::ShardState;
 use crate::clock::{Clock, Stopwatch};
+use crate::command::Moment;
 use crate::command::TimedCommand;
 use crate::command::effect::Effect;
 use crate::command::record::append_record;

@@ -7,14 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
 use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
-use super::identity::Identity;
 use super::keyed_answers::KeyedAnswers;
 use super::recall::Caching;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
 use crate::directory::Directory;
-use crate::directory::access_token::AccessToken;
+use crate::directory::identity::Identity;
 use crate::directory::member::MemberState;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::authorization_id::{AUTHORIZATION_ID_COUNT, sequence_residue_of};
@@ -70,7 +69,6 @@ pub struct ShardState {
     /// The first instant at which the day of any company is over.
     pub(super) days_end_at: Timestamp,
     pub(super) cards: Cards,
-    pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
     pub(super) network_key: Option<[u8; 32]>,
     pub(super) pan_generations: PanGenerations,
     pub(super) company_by_id: HashMap<CompanyId, CompanySlot>,
@@ -117,16 +115,6 @@ impl ShardState {
     #[must_use]
     pub const fn directory(&self) -> &Directory {
         &self.directory
-    }
-
-    /// Tickets, and whose access tokens are whose.
-    pub(crate) const fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    /// Access tokens that are not revoked, by the digests of their texts.
-    pub(crate) const fn tokens(&self) -> &BTreeMap<[u8; 32], AccessToken> {
-        &self.tokens
     }
 
     /// The cards.

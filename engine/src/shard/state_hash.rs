@@ -100,7 +100,7 @@ impl ShardState {
             ),
             part("companies", self.companies.iter().map(|entry| &entry.company)),
             part("accounts", self.accounts.iter().map(|entry| (&entry.account, &entry.balances))),
-            part("access tokens", self.tokens.values()),
+            part("access tokens", self.identity.tokens.values()),
             part("network key", [self.network_key]),
             part("generations of card number keys", [self.pan_generations]),
             part("cards", self.cards.records()),

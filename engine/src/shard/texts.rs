@@ -1,10 +1,5 @@
-//! Packed texts of many cards, one behind the other: no allocation and no header for each.
-//!
-//! A text is its length (seven bits a byte, the highest bit says that more follow) and its bytes.
-//! What is replaced leaves a hole; when half of everything is holes, all is packed anew.
-
-use crate::domain::company::{Address, AddressTexts};
-use crate::domain::text::LineText;
+//! Packed texts of many cards, a block each (`packed/profile.rs`), one behind the other: no allocation
+//! and no header for each. What is replaced leaves a hole; when half of everything is holes, all is packed anew.
 
 /// Bytes of one chunk; a longer block has a chunk of its own.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -105,59 +100,5 @@ impl Texts {
     /// Memory taken. Units: bytes.
     pub(super) fn bytes(&self) -> usize {
         self.chunks.iter().map(Vec::capacity).sum()
-    }
-}
-
-pub(super) fn write_text(packed: &mut Vec<u8>, text: &str) {
-    let mut len = text.len();
-    while len > 0x7f {
-        packed.push(0x80 | low_bits(len));
-        len >>= 7;
-    }
-    packed.push(low_bits(len));
-    packed.extend_from_slice(text.as_bytes());
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "seven bits")]
-const fn low_bits(value: usize) -> u8 {
-    (value & 0x7f) as u8
-}
-
-/// Takes one text off the front of what `write_text` wrote.
-pub(super) fn read_text(packed: &mut &[u8]) -> String {
-    let (mut len, mut shift) = (0, 0);
-    while let Some((byte, rest)) = packed.split_first() {
-        *packed = rest;
-        len |= usize::from(byte & 0x7f) << shift;
-        shift += 7;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    let (text, rest) = packed.split_at(len);
-    *packed = rest;
-    String::from_utf8_lossy(text).into_owned()
-}
-
-fn read_line(packed: &mut &[u8]) -> LineText {
-    LineText::spaced(&read_text(packed))
-}
-
-pub(super) fn write_address(packed: &mut Vec<u8>, address: &AddressTexts<'_>) {
-    for text in address {
-        write_text(packed, text);
-    }
-}
-
-/// Takes one address off the front of what `write_address` wrote.
-pub(super) fn read_address(packed: &mut &[u8]) -> Address {
-    Address {
-        attn: read_line(packed),
-        address_1: read_line(packed),
-        address_2: read_line(packed),
-        city: read_line(packed),
-        state: read_line(packed),
-        zip_code: read_line(packed),
-        country: read_line(packed),
     }
 }

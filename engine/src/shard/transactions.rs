@@ -14,18 +14,18 @@ use compact_str::CompactString;
 use super::index::{Growth, Index, Values, spread};
 use super::memory::{Pieces, with_huge_capacity};
 use crate::command::effect::RememberedAnswer;
-use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::RuleSet;
 use crate::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionId, TransactionSeq,
 };
 use crate::domain::merchant::Mcc;
-use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::money::{CurrencyAmount, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
     TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
+use crate::packed::{AnsweredTransaction, RowAnswer};
 pub use crate::store::query::PurchaseKey;
 
 /// What the shard keeps of a transaction: what may still change, and what its message was answered.
@@ -59,7 +59,7 @@ pub struct OpenTransaction {
     response_code: ResponseCode,
     sub_reason: SubReason,
     failed_rules: RuleSet,
-    answer: Option<KeptAnswer>,
+    answer: Option<RowAnswer>,
     /// The last record that changed it.
     pub(super) changed_seq: RecordSeq,
 }
@@ -75,14 +75,6 @@ fn name_on_lines(record: &TransactionRecord) -> CompactString {
         (None, Some(bank_account)) => bank_account.description.as_str().into(),
         (None, None) => CompactString::default(),
     }
-}
-
-/// The answer to an authorization, as far as its transaction does not say it.
-#[derive(Clone, Copy, Debug)]
-struct KeptAnswer {
-    fingerprint: Fingerprint,
-    allowance_balance: Minor,
-    currency: CurrencyCode,
 }
 
 impl OpenTransaction {
@@ -128,19 +120,9 @@ impl OpenTransaction {
         self.progress.state == TransactionState::Declined
     }
 
-    /// Keeps the answer with the transaction `seq` where it follows from it; returns whether it does.
-    pub(super) fn keep_answer(&mut self, seq: TransactionSeq, answer: &RememberedAnswer) -> bool {
-        let NetworkReply::Authorization(reply) = &answer.reply else { return false };
-        let kept = KeptAnswer {
-            fingerprint: answer.fingerprint,
-            allowance_balance: reply.allowance_balance,
-            currency: reply.currency,
-        };
-        let follows = reply.transaction == Some(self.id) && self.answer_from(seq, &kept) == *answer;
-        if follows {
-            self.answer = Some(kept);
-        }
-        follows
+    /// Keeps what its message was answered.
+    pub(super) fn keep_answer(&mut self, answer: Option<RowAnswer>) {
+        self.answer = answer;
     }
 
     /// What identifies the message that made the transaction, where its answer is kept here.
@@ -150,26 +132,16 @@ impl OpenTransaction {
 
     /// What the message that made the transaction `seq` was answered, where that is kept here.
     pub(super) fn remembered_answer(&self, seq: TransactionSeq) -> Option<RememberedAnswer> {
-        self.answer.as_ref().map(|kept| self.answer_from(seq, kept))
-    }
-
-    fn answer_from(&self, seq: TransactionSeq, kept: &KeptAnswer) -> RememberedAnswer {
-        let is_approved = self.response_code.is_approved();
-        let reply = AuthorizationReply {
-            transaction: Some(self.id),
+        let made = AnsweredTransaction {
+            seq,
+            id: self.id,
+            authorized_at: self.authorized_at,
+            requested: self.requested,
             response_code: self.response_code,
             sub_reason: self.sub_reason,
             failed_rules: self.failed_rules,
-            approved: if is_approved { self.requested } else { Minor::ZERO },
-            authorization_id: is_approved.then(|| super::authorization_id_of(seq)),
-            allowance_balance: kept.allowance_balance,
-            currency: kept.currency,
         };
-        RememberedAnswer {
-            fingerprint: kept.fingerprint,
-            expires_at: self.authorized_at.plus(kept.fingerprint.window.lifetime()),
-            reply: NetworkReply::Authorization(reply),
-        }
+        self.answer.as_ref().map(|kept| kept.answer(made))
     }
 }
 
@@ -366,12 +338,6 @@ impl Transactions {
     /// A transaction that was not declined, where it is in memory.
     pub(super) fn get_open(&self, seq: TransactionSeq) -> Option<&OpenTransaction> {
         self.get(seq).filter(|found| !found.is_declined())
-    }
-
-    /// The newest transaction of the ring.
-    pub(super) fn newest_mut(&mut self) -> Option<(TransactionSeq, &mut OpenTransaction)> {
-        let seq = self.first + (self.ring.len() as u64).checked_sub(1)?;
-        Some((TransactionSeq(seq), self.ring.back_mut()?.as_mut()?))
     }
 
     /// Whether every transaction from the first one on is in memory.

@@ -361,11 +361,11 @@ fn project_batches<'a>(
             let expected = last_seq + 1;
             let unreadable = |error| ProjectionError::Record(expected, error);
             let record = record.map_err(unreadable)?;
-            if record.seq().0 != expected {
-                return Err(ProjectionError::Sequence { expected, found: record.seq().0 });
+            if record.seq.0 != expected {
+                return Err(ProjectionError::Sequence { expected, found: record.seq.0 });
             }
             last_seq = expected;
-            projection.project_view(record).map_err(unreadable)?;
+            projection.project(record).map_err(unreadable)?;
         }
     }
     Ok(projection)

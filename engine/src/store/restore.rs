@@ -18,6 +18,7 @@ use super::tables::{
     EARLY_REVERSALS, KEYED_ANSWERS, StoredAnswer, TICKETS,
 };
 use crate::codec::CodecError;
+use crate::command::NewTransaction;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
 use crate::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
@@ -165,7 +166,7 @@ fn restore_transactions(
         if !leaves_out(state) {
             let progress = newer.map_or_else(|| row.to_progress(), Ok).map_err(unreadable)?;
             let record = row.to_record().map_err(unreadable)?;
-            apply(Effect::Transaction(Box::new(record), Box::new(progress)));
+            apply(Effect::Transaction(Box::new(NewTransaction::of(record, progress))));
         }
         Ok(())
     })

@@ -5,6 +5,8 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{Increment, NetworkCommand, OriginalRef};
 use cardswitch_engine::decision::{Change, IncrementDecision, Rule, explain_increment};
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
@@ -42,8 +44,8 @@ fn golden_increments_are_explained() {
 /// A company, a card, an approval, more on it, and too much more.
 pub(super) fn life_of_a_stay() -> Vec<Command> {
     vec![
-        admin(AdminCommand::CreateCompany(company(LIMITED))),
-        admin(AdminCommand::IssueCard(card())),
+        admin(AdminCommand::Company(CompanyCommand::Create(company(LIMITED)))),
+        admin(AdminCommand::Card(CardCommand::Issue(card()))),
         authorize(1, Minor(7_500), PresentedCredentials::default()),
         network(2, increment(5_000)),
         network(3, increment(9_000)),

@@ -12,18 +12,18 @@ mod webhooks;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts, ReversalAmount,
     ReversalKind, Reverse,
 };
-use cardswitch_engine::command::record::{
-    Record, RecordView, append_record, record_views, records,
-};
+use cardswitch_engine::command::record::{Record, append_record, records};
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::decision::{Change, Rule, explain};
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
@@ -108,7 +108,7 @@ fn decisions_keep_their_facts() {
     for (name, is_limited) in [("card", false), ("card_with_velocity", true)] {
         let facts: Vec<_> = effects_of(name)
             .filter_map(|effect| match effect {
-                Effect::Transaction(record, _) => record.facts,
+                Effect::Transaction(made) => made.record.facts,
                 _ => None,
             })
             .collect();
@@ -123,13 +123,11 @@ fn decisions_keep_their_facts() {
 fn a_decline_is_explained_by_its_facts() {
     for name in ["card", "card_with_velocity"] {
         let decline = effects_of(name).find_map(|effect| match effect {
-            Effect::Transaction(record, progress) if !record.response_code.is_approved() => {
-                Some((record, progress))
-            }
+            Effect::Transaction(made) if !made.record.response_code.is_approved() => Some(made),
             _ => None,
         });
-        let (record, progress) = decline.unwrap();
-        let explanation = explain(&record, &progress, ZONE);
+        let made = decline.unwrap();
+        let explanation = explain(&made.record, &made.progress, ZONE);
         let failed: Vec<_> = explanation.rules.iter().filter(|found| !found.passed).collect();
         assert_eq!((explanation.rules.len(), failed.len()), (Rule::ALL.len(), 1));
         assert_eq!(failed[0].rule, Rule::ExpirationDiffers);
@@ -140,21 +138,21 @@ fn a_decline_is_explained_by_its_facts() {
 }
 
 #[test]
-fn an_authorization_is_packed_where_it_changes_nothing_besides() {
-    let packed = |name| {
-        let bytes = read(name);
-        let views = record_views(&bytes).map(Result::unwrap);
-        views.filter(|view| matches!(view, RecordView::Authorization(_))).count()
+fn an_authorization_is_one_effect_where_it_changes_nothing_besides() {
+    let alone = |name| {
+        let records: Vec<Record> = records(&read(name)).map(Result::unwrap).collect();
+        let is_alone = |record: &&Record| matches!(record.effects[..], [Effect::Transaction(_)]);
+        records.iter().filter(is_alone).count()
     };
     // The declined one counts wrong credentials besides, and velocity counts every attempt.
-    assert_eq!(["card", "card_with_velocity"].map(packed), [1, 0]);
+    assert_eq!(["card", "card_with_velocity"].map(alone), [1, 0]);
 }
 
 /// A company, a card, an approval, a decline, a partial reversal, a presentment.
 fn life_of_a_card(velocity: VelocityLimits) -> Vec<Command> {
     vec![
-        admin(AdminCommand::CreateCompany(company(velocity))),
-        admin(AdminCommand::IssueCard(card())),
+        admin(AdminCommand::Company(CompanyCommand::Create(company(velocity)))),
+        admin(AdminCommand::Card(CardCommand::Issue(card()))),
         authorize(1, Minor(7_500), PresentedCredentials::default()),
         authorize(
             2,

@@ -1,8 +1,11 @@
 //! Records of another key of card numbers, as they were first written.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewCard, ResealedCard};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::company::CompanyCommand;
+use cardswitch_engine::directory::pan_key::{PanKeyCommand, ResealedCard};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::ids::{AllowanceId, CardId};
@@ -37,12 +40,12 @@ pub(super) fn life_of_a_key() -> Vec<Command> {
     };
     let resealed = [card().id, second.id].map(|card| ResealedCard { card, sealed_pan: sealed() });
     vec![
-        admin(AdminCommand::CreateCompany(company(UNLIMITED))),
-        admin(AdminCommand::IssueCard(card())),
-        admin(AdminCommand::IssueCard(second)),
-        noted(AdminCommand::RotatePanKey(PanGeneration(1))),
-        admin(AdminCommand::ResealCards(resealed.into())),
-        noted(AdminCommand::ForgetPanKeys(PanGeneration(1))),
+        admin(AdminCommand::Company(CompanyCommand::Create(company(UNLIMITED)))),
+        admin(AdminCommand::Card(CardCommand::Issue(card()))),
+        admin(AdminCommand::Card(CardCommand::Issue(second))),
+        noted(AdminCommand::PanKey(PanKeyCommand::Rotate(PanGeneration(1)))),
+        admin(AdminCommand::PanKey(PanKeyCommand::Reseal(resealed.into()))),
+        noted(AdminCommand::PanKey(PanKeyCommand::Forget(PanGeneration(1)))),
     ]
 }
 

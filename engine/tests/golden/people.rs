@@ -7,6 +7,7 @@ use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::{AccessScope, NewAccessToken};
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{
     CodeExchange, NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand,
@@ -48,7 +49,7 @@ fn kind_of(effect: &Effect) -> &'static str {
 
 pub(super) fn life_of_a_user() -> Vec<Command> {
     vec![
-        admin(AdminCommand::CreateCompany(company(UNLIMITED))),
+        admin(AdminCommand::Company(CompanyCommand::Create(company(UNLIMITED)))),
         noted(Actor::Operator, AdminCommand::Member(MemberCommand::Create(member()))),
         noted(
             Actor::Switch,

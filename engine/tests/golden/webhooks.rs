@@ -6,6 +6,8 @@ use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::shared_link::{NewSharedLink, SharedLinkCommand};
 use cardswitch_engine::directory::webhook_endpoint::{
     GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges, WebhookEndpointCommand,
@@ -36,8 +38,8 @@ fn records_of_webhook_endpoints_cover_their_life() {
 pub(super) fn life_of_an_endpoint() -> Vec<Command> {
     let user = Actor::User { id: UserId(Uuid::from_u128(21)), member: None };
     vec![
-        admin(AdminCommand::CreateCompany(company(UNLIMITED))),
-        admin(AdminCommand::IssueCard(card())),
+        admin(AdminCommand::Company(CompanyCommand::Create(company(UNLIMITED)))),
+        admin(AdminCommand::Card(CardCommand::Issue(card()))),
         admin(AdminCommand::App(AppCommand::Create(app()))),
         noted(
             user,
@@ -67,7 +69,7 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
             )),
         ),
         admin(AdminCommand::App(AppCommand::Delete(COMPANY, APP))),
-        noted(user, AdminCommand::NoteCardShown(COMPANY, card().id)),
+        noted(user, AdminCommand::Card(CardCommand::NoteNumberShown(COMPANY, card().id))),
         admin(AdminCommand::SharedLink(SharedLinkCommand::Create(link()))),
         admin(AdminCommand::SharedLink(SharedLinkCommand::View(LINK))),
     ]

@@ -1,12 +1,14 @@
 //! Who changed what: which events a noted change leaves, and that none of them says a value.
 
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges, CompanyChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
 use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
@@ -98,7 +100,7 @@ fn an_event_says_who_did_what_to_which() {
     let named = CardChanges { description: text(), ..CardChanges::default() };
     let rows = [
         (
-            AdminCommand::UpdateCard(company_id(0), card, named),
+            AdminCommand::Card(CardCommand::Update(company_id(0), card, named)),
             ("card.updated", "card", Some(card.0), vec!["description"]),
         ),
         (
@@ -114,10 +116,10 @@ fn an_event_says_who_did_what_to_which() {
             ("member.updated", "member", Some(member_id(BOB).0), vec!["last_name", "external_id"]),
         ),
         (
-            AdminCommand::SetCompany(
+            AdminCommand::Company(CompanyCommand::Update(
                 company_id(0),
                 CompanyChanges { name: text(), ..CompanyChanges::default() },
-            ),
+            )),
             ("company.updated", "company", Some(company_id(0).0), vec!["name"]),
         ),
         (
@@ -134,7 +136,7 @@ fn an_event_says_who_did_what_to_which() {
             ("access_token.created", "access_token", Some(token_id(1).0), vec![]),
         ),
         (
-            AdminCommand::TerminateCard(company_id(0), card),
+            AdminCommand::Card(CardCommand::Terminate(company_id(0), card)),
             ("card.terminated", "card", Some(card.0), vec![]),
         ),
         (
@@ -165,14 +167,15 @@ fn what_changes_nothing_or_is_refused_leaves_no_event() {
     let mut office = Office::open();
     office.give_card(1, None).unwrap();
     let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
-    let unchanged = AdminCommand::UpdateCard(company_id(0), card, CardChanges::default());
+    let unchanged =
+        AdminCommand::Card(CardCommand::Update(company_id(0), card, CardChanges::default()));
     assert_eq!(events_of(&mut office, unchanged), Ok(vec![]));
-    let foreign = AdminCommand::TerminateCard(company_id(1), card);
+    let foreign = AdminCommand::Card(CardCommand::Terminate(company_id(1), card));
     let records = office.driver.ends.len();
     assert_eq!(events_of(&mut office, foreign), Err(Rejection::CardNotFound));
     assert_eq!(office.driver.ends.len(), records);
     // Without a note nobody is told.
-    office.does(AdminCommand::TerminateCard(company_id(0), card));
+    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card)));
     assert_eq!(audits(&office), []);
 }
 
@@ -185,7 +188,7 @@ fn the_event_of_a_keyed_change_is_in_its_record() {
         let claim = KeyClaim { key: [1; 32], request: [2; 32], status: 201, content };
         Command::Keyed(Box::new(KeyedCommand { claim, change, note }))
     };
-    office.run(&keyed(Some(note()), Some(AdminCommand::IssueCard(new))));
+    office.run(&keyed(Some(note()), Some(AdminCommand::Card(CardCommand::Issue(new)))));
     match office.last_effects().as_slice() {
         [Effect::CardIssued(_), Effect::Audit(event), Effect::KeyedAnswer(_)] => {
             assert_eq!(event.action, "card.created");
@@ -195,7 +198,7 @@ fn the_event_of_a_keyed_change_is_in_its_record() {
     // A repeat is refused, and only what changes something is noted.
     let records = office.driver.ends.len();
     let new = new_card(2, 0, AllowanceTerms::budget(Minor(1)));
-    let again = office.run(&keyed(Some(note()), Some(AdminCommand::IssueCard(new))));
+    let again = office.run(&keyed(Some(note()), Some(AdminCommand::Card(CardCommand::Issue(new)))));
     assert_eq!(again, Reply::Rejected(Rejection::KeyTaken));
     assert_eq!(office.driver.ends.len(), records);
 }
@@ -206,11 +209,13 @@ fn each_of_many_objects_has_an_event_and_a_new_company_the_first_of_its_own() {
     let cards: Vec<_> =
         (1..4).map(|number| new_card(number, 1, AllowanceTerms::budget(Minor(1)))).collect();
     let ids: Vec<_> = cards.iter().map(|card| Some(card.id.0)).collect();
-    let events = events_of(&mut office, AdminCommand::IssueCards(cards)).unwrap();
+    let events =
+        events_of(&mut office, AdminCommand::Card(CardCommand::IssueTogether(cards))).unwrap();
     assert_eq!(events.iter().map(|event| event.object).collect::<Vec<_>>(), ids);
     assert!(events.iter().all(|event| event.company == Some(CompanySlot(1))));
     let company = new_company(7, chrono_tz::UTC, 0, 0);
-    let events = events_of(&mut office, AdminCommand::CreateCompany(company)).unwrap();
+    let events =
+        events_of(&mut office, AdminCommand::Company(CompanyCommand::Create(company))).unwrap();
     let told = (events.len(), events[0].company, events[0].action.as_str());
     assert_eq!(told, (1, Some(CompanySlot(2)), "company.created"));
     let events = events_of(&mut office, AdminCommand::SetNetworkKey([1; 32])).unwrap();

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::NewTransaction;
 use cardswitch_engine::command::effect::{Effect, RememberedAnswer};
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::command::reply::Reply;
@@ -39,7 +40,7 @@ struct Tables {
     applied_at: Timestamp,
     rows: BTreeMap<TransactionSeq, LoadedTransaction>,
     answers: BTreeMap<RecordSeq, RememberedAnswer>,
-    /// The transaction made with an answer.
+    /// The transaction whose row says the answer.
     made: BTreeMap<RecordSeq, TransactionSeq>,
     /// Effects about neither transactions nor answers.
     others: Vec<Effect>,
@@ -52,10 +53,18 @@ impl Tables {
         self.applied_at = record.at;
         for effect in record.effects {
             match effect {
-                Effect::Transaction(row, progress) => {
-                    self.made.insert(record.seq, row.seq);
-                    self.rows
-                        .insert(row.seq, LoadedTransaction { record: *row, progress: *progress });
+                Effect::Transaction(made) => {
+                    let NewTransaction { record: row, progress, answer, usage, balances } = *made;
+                    if let Some(answer) = answer {
+                        self.made.insert(record.seq, row.seq);
+                        self.answers.insert(record.seq, answer.answer(&row));
+                    }
+                    let usage =
+                        row.card.zip(usage).map(|(card, usage)| Effect::CardUsage(card, usage));
+                    let balances =
+                        balances.map(|after| Effect::AccountBalances(row.account, after));
+                    self.others.extend(usage.into_iter().chain(balances));
+                    self.rows.insert(row.seq, LoadedTransaction { record: row, progress });
                 }
                 Effect::TransactionProgress(seq, progress) => {
                     self.rows.get_mut(&seq).unwrap().progress = *progress;
@@ -73,13 +82,7 @@ impl Tables {
 
     /// Where the answer of a record is found: with its transaction, where it has one.
     fn place(&self, seq: RecordSeq) -> AnswerPlace {
-        let reply_is_of = |made: &TransactionSeq| {
-            let id = self.rows[made].record.id;
-            matches!(&self.answers[&seq].reply,
-                cardswitch_engine::command::reply::NetworkReply::Authorization(reply)
-                    if reply.transaction == Some(id))
-        };
-        let made = self.made.get(&seq).filter(|made| reply_is_of(made));
+        let made = self.made.get(&seq);
         made.map_or(AnswerPlace::Record(seq), |made| AnswerPlace::Transaction(*made))
     }
 
@@ -90,10 +93,10 @@ impl Tables {
         let newest = self.rows.iter().rev().take(TINY.recent_transactions);
         for (seq, row) in newest.collect::<Vec<_>>().into_iter().rev() {
             let LoadedTransaction { record, progress } = row.clone();
-            state.apply(&Effect::Transaction(Box::new(record), Box::new(progress)));
-            let made_by = self.made.iter().find(|made| made.1 == seq).unwrap().0;
-            if let Some(answer) = self.answers.get(made_by) {
-                state.restore_answer(*made_by, answer.clone());
+            let made = NewTransaction::of(record, progress);
+            state.apply(&Effect::Transaction(Box::new(made)));
+            if let Some((made_by, _)) = self.made.iter().find(|made| made.1 == seq) {
+                state.restore_transaction_answer(*seq, &self.answers[made_by]);
             }
         }
         let last = self.rows.keys().last().copied().unwrap_or_default();

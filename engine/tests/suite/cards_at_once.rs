@@ -1,7 +1,9 @@
 //! Several cards by one command: all in one record, or none.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewCard};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::Address;
 use cardswitch_engine::domain::ids::{CardSlot, MemberId, Timestamp};
@@ -20,14 +22,14 @@ fn card(number: u64) -> NewCard {
 fn begin() -> Driver {
     let mut driver = Driver::new(ShardState::default());
     let company = new_company(0, chrono_tz::UTC, 1_000, 0);
-    driver.run(Timestamp(START), &admin(AdminCommand::CreateCompany(company)));
-    driver.run(Timestamp(START + 1), &admin(AdminCommand::IssueCard(card(1))));
+    driver.run(Timestamp(START), &admin(AdminCommand::Company(CompanyCommand::Create(company))));
+    driver.run(Timestamp(START + 1), &admin(AdminCommand::Card(CardCommand::Issue(card(1)))));
     driver
 }
 
 fn run(driver: &mut Driver, cards: Vec<NewCard>) -> Reply {
     let at = driver.state.last_at().plus(1);
-    driver.run(at, &admin(AdminCommand::IssueCards(cards)))
+    driver.run(at, &admin(AdminCommand::Card(CardCommand::IssueTogether(cards))))
 }
 
 #[test]

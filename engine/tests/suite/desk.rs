@@ -12,6 +12,8 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply, Reply};
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
@@ -113,8 +115,8 @@ impl Desk {
     /// Makes a company and one card with these terms.
     pub(crate) fn set_up(&self, terms: AllowanceTerms) -> RecordSeq {
         let company = new_company(0, chrono_tz::America::Los_Angeles, 1_000_000_000, 0);
-        self.change(AdminCommand::CreateCompany(company));
-        self.change(AdminCommand::IssueCard(new_card(CARD, 0, terms)))
+        self.change(AdminCommand::Company(CompanyCommand::Create(company)));
+        self.change(AdminCommand::Card(CardCommand::Issue(new_card(CARD, 0, terms))))
     }
 
     pub(crate) fn set_up_budget(&self, amount: i64) -> RecordSeq {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, NetworkCommand, PartialApproval,
@@ -11,9 +11,12 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::dimension::{
     Dimension, DimensionChanges, DimensionCommand, NamedDimension, NewDimension,
 };
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::credential::PresentedCredentials;
@@ -60,10 +63,10 @@ impl Books {
         let mut books = Self { driver: Driver::new(ShardState::default()), at: START };
         for number in [0, 1] {
             let company = new_company(number, chrono_tz::UTC, 1_000_000, 0);
-            books.change(AdminCommand::CreateCompany(company)).unwrap();
+            books.change(AdminCommand::Company(CompanyCommand::Create(company))).unwrap();
         }
         let terms = AllowanceTerms::budget(Minor(100_000));
-        books.change(AdminCommand::IssueCard(new_card(1, 0, terms))).unwrap();
+        books.change(AdminCommand::Card(CardCommand::Issue(new_card(1, 0, terms)))).unwrap();
         books
     }
 
@@ -107,12 +110,12 @@ impl Books {
     ) -> Result<(), Rejection> {
         let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
         let changes = CardChanges { dimensions, ..Default::default() };
-        self.change(AdminCommand::UpdateCard(company_id(0), card, changes))
+        self.change(AdminCommand::Card(CardCommand::Update(company_id(0), card, changes)))
     }
 
     fn tag(&mut self, seq: u64, changes: TagChanges) -> Result<(), Rejection> {
         let id = self.driver.ids.transaction_id(Timestamp(START), TransactionSeq(seq));
-        self.change(AdminCommand::TagTransaction(company_id(0), id, changes))
+        self.change(AdminCommand::Transaction(TransactionCommand::Tag(company_id(0), id, changes)))
     }
 
     fn buy(&mut self, mark: u64) {
@@ -355,7 +358,11 @@ fn cards_and_transactions_take_live_dimensions_of_their_company_and_kind() {
         assert_eq!(books.tag(1, changes), expected, "{dimensions:?}");
         let mut card = new_card(2 + books.at as u64, 0, AllowanceTerms::budget(Minor(1)));
         card.dimensions = dimensions.map(Option::flatten);
-        assert_eq!(books.change(AdminCommand::IssueCard(card)), expected, "{dimensions:?}");
+        assert_eq!(
+            books.change(AdminCommand::Card(CardCommand::Issue(card))),
+            expected,
+            "{dimensions:?}"
+        );
     }
     let note = TagChanges { note: Some("lunch".parse().unwrap()), ..TagChanges::default() };
     assert_eq!(books.tag(1_000, note.clone()), Err(Rejection::TransactionNotFound));
@@ -367,7 +374,7 @@ fn cards_and_transactions_take_live_dimensions_of_their_company_and_kind() {
 /// The dimensions of the transaction in the last record.
 fn made_with(books: &Books) -> Dimensions {
     let found = books.last_record().effects.into_iter().find_map(|effect| match effect {
-        Effect::Transaction(record, _) => Some(record.dimensions),
+        Effect::Transaction(made) => Some(made.record.dimensions),
         _ => None,
     });
     found.unwrap()

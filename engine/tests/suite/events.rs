@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     NetworkCommand, OriginalRef, Present, PresentmentNumber, ReversalAmount, ReversalKind, Reverse,
 };
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::event::{Event, EventKind, EventNumber};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::network_key::RetrievalKey;
@@ -30,7 +31,7 @@ fn told(events: &[Event]) -> Vec<(EventKind, u64)> {
 fn note(desk: &Desk, transaction: TransactionSeq, text: &str) {
     let id = desk.read().transaction(transaction).unwrap().unwrap().record.id;
     let changes = TagChanges { note: Some(text.parse().unwrap()), ..TagChanges::default() };
-    desk.change(AdminCommand::TagTransaction(company_id(0), id, changes));
+    desk.change(AdminCommand::Transaction(TransactionCommand::Tag(company_id(0), id, changes)));
 }
 
 #[test]

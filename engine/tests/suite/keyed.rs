@@ -6,6 +6,8 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, KeyedContent, OWNER_BYTES};
@@ -34,13 +36,13 @@ fn answer(key: u8, request: u8) -> Command {
 }
 
 fn issue(number: u64) -> AdminCommand {
-    AdminCommand::IssueCard(new_card(number, 0, AllowanceTerms::budget(Minor(100))))
+    AdminCommand::Card(CardCommand::Issue(new_card(number, 0, AllowanceTerms::budget(Minor(100)))))
 }
 
 fn driver() -> Driver {
     let mut driver = Driver::new(ShardState::default());
     let company = new_company(0, chrono_tz::UTC, 1_000, 0);
-    driver.run(Timestamp(START), &admin(AdminCommand::CreateCompany(company)));
+    driver.run(Timestamp(START), &admin(AdminCommand::Company(CompanyCommand::Create(company))));
     driver
 }
 
@@ -76,7 +78,8 @@ fn a_key_travels_in_the_record_of_its_change() {
     let mut driver = driver();
     driver.run(Timestamp(START + 1), &keyed(1, 2, issue(1)));
     // A change that leaves everything as it is uses its key all the same.
-    let unchanged = AdminCommand::SetCompany(company_id(0), Default::default());
+    let unchanged =
+        AdminCommand::Company(CompanyCommand::Update(company_id(0), Default::default()));
     driver.run(Timestamp(START + 2), &keyed(2, 2, unchanged));
     let records: Vec<_> = records(&driver.payload).map(Result::unwrap).collect();
     let [_, issued, unchanged] = records.as_slice() else { panic!("{}", records.len()) };

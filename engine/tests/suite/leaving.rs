@@ -1,7 +1,9 @@
 //! What ends when a member leaves is said before, and is what ends.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewCard};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionCommand, RequisitionStatus,
@@ -51,7 +53,7 @@ fn standing(snapshot: &Snapshot) -> [usize; 5] {
 fn set_up(desk: &Desk) {
     for company in [0, 1] {
         let new = new_company(company, chrono_tz::UTC, 1_000, 0);
-        desk.change(AdminCommand::CreateCompany(new));
+        desk.change(AdminCommand::Company(CompanyCommand::Create(new)));
     }
     let mut ada = new_member(ADA, 0, "ada@example.com");
     ada.role = MemberRole::Administrator;
@@ -77,9 +79,9 @@ fn set_up(desk: &Desk) {
         // The last one is Ada's.
         let holder = if card > CARDS { ADA } else { BOB };
         let new = NewCard { assigned_to: Some(member_id(holder)), ..new };
-        desk.change(AdminCommand::IssueCard(new));
+        desk.change(AdminCommand::Card(CardCommand::Issue(new)));
     }
-    desk.change(AdminCommand::TerminateCard(company_id(0), card_id(1)));
+    desk.change(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(1))));
     for (number, email) in
         [(1, "BOB@example.com"), (2, "carol@example.com"), (3, "bob@example.com")]
     {

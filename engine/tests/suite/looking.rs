@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::shared_link::{SharedLink, SharedLinkCommand};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
@@ -17,7 +18,9 @@ use crate::shared_links::{card_id, link_id, new_link};
 fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {
     let mut office = Office::open();
     office.give_card(1, None).unwrap();
-    let shown = |company, card| AdminCommand::NoteCardShown(company_id(company), card_id(card));
+    let shown = |company, card| {
+        AdminCommand::Card(CardCommand::NoteNumberShown(company_id(company), card_id(card)))
+    };
     let [event] = events_of(&mut office, shown(0, 1)).unwrap().try_into().unwrap();
     assert_eq!((event.action.as_str(), event.object_kind.as_str()), ("card.number_shown", "card"));
     assert_eq!((event.object, event.company), (Some(card_id(1).0), Some(CompanySlot(0))));
@@ -33,7 +36,7 @@ fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {
     office.does(shown(0, 1));
     assert_eq!(office.driver.ends.len(), records);
     // A terminated card has a number, too.
-    office.does(AdminCommand::TerminateCard(company_id(0), card_id(1)));
+    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(1))));
     assert_eq!(events_of(&mut office, shown(0, 1)).unwrap().len(), 1);
     office.assert_replays();
 }

@@ -1,7 +1,7 @@
 //! The rules of members, row by row: who can be made and changed, and what ends when one leaves.
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, NetworkCommand, OriginalRef, PartialApproval, Present,
@@ -10,6 +10,8 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
@@ -68,7 +70,7 @@ impl Office {
         let mut office = Self { driver: Driver::new(ShardState::default()), at: START };
         for number in 0..2 {
             let company = new_company(number, chrono_tz::UTC, 1_000_000, 0);
-            office.does(AdminCommand::CreateCompany(company));
+            office.does(AdminCommand::Company(CompanyCommand::Create(company)));
         }
         let ada = new_member(ADA, 0, "Ada@Example.com");
         let ada = NewMember { role: MemberRole::Administrator, ..ada };
@@ -127,8 +129,8 @@ impl Office {
     pub(crate) fn give_card(&mut self, number: u64, holder: Option<u64>) -> Result<(), Rejection> {
         let card = new_card(number, 0, AllowanceTerms::budget(Minor(10_000)));
         let assigned_to = holder.map(member_id);
-        let card = cardswitch_engine::command::admin::NewCard { assigned_to, ..card };
-        self.asks(AdminCommand::IssueCard(card))
+        let card = cardswitch_engine::directory::card::NewCard { assigned_to, ..card };
+        self.asks(AdminCommand::Card(CardCommand::Issue(card)))
     }
 
     /// What the last record says.
@@ -275,8 +277,11 @@ fn leaving_is_one_record_with_all_that_ends() {
     }
     let third = CardId(Uuid::from_u64_pair(4, 3));
     let to_bob = CardChanges { assigned_to: Some(Some(member_id(BOB))), ..Default::default() };
-    office.does(AdminCommand::UpdateCard(company_id(0), third, to_bob));
-    office.does(AdminCommand::TerminateCard(company_id(0), CardId(Uuid::from_u64_pair(4, 4))));
+    office.does(AdminCommand::Card(CardCommand::Update(company_id(0), third, to_bob)));
+    office.does(AdminCommand::Card(CardCommand::Terminate(
+        company_id(0),
+        CardId(Uuid::from_u64_pair(4, 4)),
+    )));
     for (number, who) in [(1, BOB), (2, ADA), (3, BOB)] {
         office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(number, who, 4))));
     }
@@ -397,7 +402,7 @@ fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
         ..CardChanges::default()
     };
     let card = CardId(Uuid::from_u64_pair(4, 1));
-    office.does(AdminCommand::UpdateCard(company_id(0), card, to(Some(ADA))));
+    office.does(AdminCommand::Card(CardCommand::Update(company_id(0), card, to(Some(ADA)))));
     for (what, command, who) in steps {
         office.run(&network(command));
         let line = office.last_line();
@@ -405,7 +410,7 @@ fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
         assert_eq!(line.description, format!("A Restaurant - Card 1 - Member {who}"), "{what}");
     }
     // Nobody holds it, and the hold of the purchase has long ended.
-    office.does(AdminCommand::UpdateCard(company_id(0), card, to(None)));
+    office.does(AdminCommand::Card(CardCommand::Update(company_id(0), card, to(None))));
     office.at += 40 * DAY;
     office.run(&network(NetworkCommand::Present(present(2, None, 1))));
     let line = office.last_line();
@@ -432,7 +437,7 @@ fn cards_go_to_members_who_take_part() {
         let assigned_to = Some(holder.map(member_id));
         let changes = CardChanges { assigned_to, ..CardChanges::default() };
         let card = CardId(Uuid::from_u64_pair(4, card));
-        office.asks(AdminCommand::UpdateCard(company_id(0), card, changes))
+        office.asks(AdminCommand::Card(CardCommand::Update(company_id(0), card, changes)))
     };
     assert_eq!(assign(&mut office, 1, Some(BOB)), Err(Rejection::MemberNotFound));
     assert_eq!(assign(&mut office, 1, Some(ADA)), Ok(()));
@@ -454,11 +459,14 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
     office.give_card(cards + 1, Some(ADA)).unwrap();
     let last = CardId(Uuid::from_u64_pair(4, cards + 1));
     let to_bob = CardChanges { assigned_to: Some(Some(member_id(BOB))), ..Default::default() };
-    let command = AdminCommand::UpdateCard(company_id(0), last, to_bob.clone());
+    let command = AdminCommand::Card(CardCommand::Update(company_id(0), last, to_bob.clone()));
     assert_eq!(office.asks(command), Err(Rejection::TooManyCards));
     // A card that is closed makes room.
-    office.does(AdminCommand::TerminateCard(company_id(0), CardId(Uuid::from_u64_pair(4, 1))));
-    office.does(AdminCommand::UpdateCard(company_id(0), last, to_bob));
+    office.does(AdminCommand::Card(CardCommand::Terminate(
+        company_id(0),
+        CardId(Uuid::from_u64_pair(4, 1)),
+    )));
+    office.does(AdminCommand::Card(CardCommand::Update(company_id(0), last, to_bob)));
 
     let pending = limits::MEMBER_REQUISITIONS_PENDING_MAX as u64;
     for number in 0..pending {

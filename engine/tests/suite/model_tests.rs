@@ -15,7 +15,7 @@ use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
 };
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::posting::Book;
+use cardswitch_engine::domain::posting::{Book, Posting};
 use cardswitch_engine::shard::ShardState;
 
 use crate::driver::{Driver, id_mint};
@@ -201,8 +201,8 @@ fn audit_lines(pair: &Pair) {
     for record in records(&pair.driver.payload) {
         let effects = record.unwrap().effects;
         for effect in &effects {
-            if let Effect::Transaction(record, _) = effect {
-                members.insert(record.seq, record.member);
+            if let Effect::Transaction(made) = effect {
+                members.insert(made.record.seq, made.record.member);
             }
         }
         for effect in effects {
@@ -260,12 +260,17 @@ fn audit_books(payload: &[u8]) {
     let mut lines: BTreeMap<AccountSlot, (u64, i64)> = BTreeMap::new();
     let mut balances = BTreeMap::new();
     for record in records(payload) {
+        let mut post = |posting: Posting| {
+            assert!(posting.amount.is_positive());
+            *books.entry((posting.account, posting.from)).or_default() -= posting.amount.0;
+            *books.entry((posting.account, posting.to)).or_default() += posting.amount.0;
+        };
         for effect in record.unwrap().effects {
             match effect {
-                Effect::Posting(posting) => {
-                    assert!(posting.amount.is_positive());
-                    *books.entry((posting.account, posting.from)).or_default() -= posting.amount.0;
-                    *books.entry((posting.account, posting.to)).or_default() += posting.amount.0;
+                Effect::Posting(posting) => post(posting),
+                Effect::Transaction(made) => {
+                    made.posting().into_iter().for_each(&mut post);
+                    balances.extend(made.balances.map(|after| (made.record.account, after)));
                 }
                 Effect::StatementLine(line) => {
                     let (count, sum) = lines.entry(line.account).or_default();

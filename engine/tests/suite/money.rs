@@ -11,6 +11,8 @@ use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
     ReversalOutcome, ReversalReply,
 };
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
@@ -31,9 +33,9 @@ impl Story {
     fn begin() -> Self {
         let mut story = Self { driver: Driver::new(ShardState::default()), at: START };
         let company = new_company(0, chrono_tz::UTC, 1_000_000, 0);
-        story.run(&admin(AdminCommand::CreateCompany(company)));
+        story.run(&admin(AdminCommand::Company(CompanyCommand::Create(company))));
         let terms = AllowanceTerms::budget(Minor(100_000));
-        story.run(&admin(AdminCommand::IssueCard(new_card(1, 0, terms))));
+        story.run(&admin(AdminCommand::Card(CardCommand::Issue(new_card(1, 0, terms)))));
         story
     }
 
@@ -200,7 +202,8 @@ fn a_card_is_not_issued_with_limits_out_of_bounds() {
         (AllowanceTerms { transaction_limit: Minor(i64::MIN), ..budget(Minor(1)) }, false),
     ];
     for (number, (terms, is_taken)) in (10..).zip(rows) {
-        let reply = story.run(&admin(AdminCommand::IssueCard(new_card(number, 0, terms))));
+        let reply =
+            story.run(&admin(AdminCommand::Card(CardCommand::Issue(new_card(number, 0, terms)))));
         assert_eq!(reply != Reply::Rejected(Rejection::OutOfBounds), is_taken, "{terms:?}");
     }
 }

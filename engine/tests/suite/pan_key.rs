@@ -1,9 +1,11 @@
 //! Generations of the key of card numbers: they only rise, numbers are sealed anew under the newest
 //! alone, and a new card is never sealed under one that was forgotten.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewCard, ResealedCard};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::pan_key::{PanKeyCommand, ResealedCard};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::SealedPan;
 use cardswitch_engine::domain::ids::CardSlot;
@@ -20,21 +22,21 @@ use crate::shared_links::card_id;
 const OUTDATED: Result<(), Rejection> = Err(Rejection::PanKeyOutdated);
 
 fn rotate(generation: u32) -> AdminCommand {
-    AdminCommand::RotatePanKey(PanGeneration(generation))
+    AdminCommand::PanKey(PanKeyCommand::Rotate(PanGeneration(generation)))
 }
 
 fn forget(newest: u32) -> AdminCommand {
-    AdminCommand::ForgetPanKeys(PanGeneration(newest))
+    AdminCommand::PanKey(PanKeyCommand::Forget(PanGeneration(newest)))
 }
 
 fn reseal(cards: &[u64], generation: u32) -> AdminCommand {
     let resealed = |number: &u64| resealed(card_id(*number), generation);
-    AdminCommand::ResealCards(cards.iter().map(resealed).collect())
+    AdminCommand::PanKey(PanKeyCommand::Reseal(cards.iter().map(resealed).collect()))
 }
 
 fn issue(number: u64, sealed_pan: SealedPan) -> AdminCommand {
     let card = new_card(number, 0, AllowanceTerms::budget(Minor(100)));
-    AdminCommand::IssueCard(NewCard { sealed_pan, ..card })
+    AdminCommand::Card(CardCommand::Issue(NewCard { sealed_pan, ..card }))
 }
 
 /// How many records the change made.
@@ -91,7 +93,7 @@ fn numbers_are_sealed_anew_under_the_newest_generation_alone() {
     for number in 1..4 {
         office.give_card(number, None).unwrap();
     }
-    office.does(AdminCommand::TerminateCard(company_id(0), card_id(3)));
+    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(3))));
     assert_eq!(office.asks(reseal(&[1], 1)), OUTDATED, "nobody told of it yet");
     office.does(rotate(1));
     assert_eq!(office.asks(reseal(&[1], 0)), OUTDATED);
@@ -121,8 +123,8 @@ fn what_one_record_takes_is_bounded() {
         ResealedCard { card: card_id(1), sealed_pan }
     };
     let most = limits::SEALED_PAN_BYTES_MAX;
-    office.does(AdminCommand::ResealCards(vec![long(most)]));
-    let refused = office.asks(AdminCommand::ResealCards(vec![long(most + 1)]));
+    office.does(AdminCommand::PanKey(PanKeyCommand::Reseal(vec![long(most)])));
+    let refused = office.asks(AdminCommand::PanKey(PanKeyCommand::Reseal(vec![long(most + 1)])));
     assert_eq!(refused, Err(Rejection::TooMuchAtOnce));
 }
 

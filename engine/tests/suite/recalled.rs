@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval,
     Present, PresentmentNumber, Refund, ReversalAmount, ReversalKind, Reverse,
@@ -14,6 +14,7 @@ use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, Reply, ReversalOutcome,
 };
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardId, LineSeq, TransactionSeq};
@@ -167,7 +168,7 @@ fn what_has_left_memory_comes_back_with_who_made_it() {
     let give = |desk: &Desk, who: u64| {
         let assigned_to = Some(Some(member_id(who)));
         let changes = CardChanges { assigned_to, ..CardChanges::default() };
-        desk.change(AdminCommand::UpdateCard(company_id(0), card, changes));
+        desk.change(AdminCommand::Card(CardCommand::Update(company_id(0), card, changes)));
     };
     for who in [ADA, BOB] {
         desk.change(AdminCommand::Member(MemberCommand::Create(new_member(

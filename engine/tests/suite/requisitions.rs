@@ -1,9 +1,10 @@
 //! The rules of requisitions, row by row: what can be asked for, who decides, and with which card.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewCard};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
 use cardswitch_engine::directory::member::{MemberChanges, MemberRole};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
@@ -115,7 +116,7 @@ fn decisions_are_for_reviewers_and_last() {
     let mut office = Office::open();
     office.give_card(1, None).unwrap();
     office.give_card(2, None).unwrap();
-    office.does(AdminCommand::TerminateCard(company_id(0), card_id(2)));
+    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(2))));
     office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
     let taken = NewCard { pan_hash: new_card(1, 0, drawn(1).terms).pan_hash, ..drawn(9) };
     let with = |card| Verdict::ApproveWithCard(card_id(card));

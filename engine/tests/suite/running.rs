@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, AllowanceChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionSeq};
@@ -50,7 +51,11 @@ fn an_answer_is_durable_and_a_read_behind_it_shows_what_it_says() {
 
     let changes = AllowanceChanges { amount: Some(Minor(77)), ..AllowanceChanges::default() };
     let allowance = new_card(CARD, 0, AllowanceTerms::budget(Minor(0))).allowance_id;
-    desk.change(AdminCommand::UpdateAllowance(company_id(0), allowance, changes));
+    desk.change(AdminCommand::Allowance(AllowanceCommand::Update(
+        company_id(0),
+        allowance,
+        changes,
+    )));
     let card = desk.read().card(CardSlot(0)).unwrap().unwrap();
     assert_eq!(card.record.terms.amount, Minor(77));
 }

@@ -2,12 +2,13 @@
 //! number the same ones.
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{
-    AdminCommand, NewAccount, NewCard, NewCompany, ResealedCard,
-};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
 };
+use cardswitch_engine::directory::card::NewCard;
+use cardswitch_engine::directory::company::{NewAccount, NewCompany};
+use cardswitch_engine::directory::pan_key::ResealedCard;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};

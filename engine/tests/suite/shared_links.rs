@@ -1,8 +1,10 @@
 //! Shared links and single sign-on: what is refused, what the tables show, and that both are there
 //! again after a start.
 
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::shared_link::{
     NewSharedLink, Recipient, SharedLink, SharedLinkChanges, SharedLinkCommand,
 };
@@ -24,11 +26,11 @@ const OWN: CompanySlot = CompanySlot(0);
 fn set_up(desk: &Desk) {
     for company in [0, 1] {
         let new = new_company(company, chrono_tz::UTC, 1_000, 0);
-        desk.change(AdminCommand::CreateCompany(new));
+        desk.change(AdminCommand::Company(CompanyCommand::Create(new)));
     }
     for (card, company) in [(1, 0), (2, 0), (3, 1)] {
         let terms = AllowanceTerms::budget(Minor(100));
-        desk.change(AdminCommand::IssueCard(new_card(card, company, terms)));
+        desk.change(AdminCommand::Card(CardCommand::Issue(new_card(card, company, terms))));
     }
 }
 
@@ -82,7 +84,7 @@ fn links_are_refused_for_reasons() {
     let desk = Desk::create(&directory.path().join("data"));
     set_up(&desk);
     desk.change(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(1, 1))));
-    desk.change(AdminCommand::TerminateCard(company_id(0), card_id(2)));
+    desk.change(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(2))));
     let (own, other) = (company_id(0), company_id(1));
     let nobody = CompanyId(Uuid::nil());
     let change = || SharedLinkChanges { hide_balance: Some(true), ..SharedLinkChanges::default() };
@@ -164,13 +166,13 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
     )));
     desk.change(AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(4))));
     // A closed card keeps its links.
-    desk.change(AdminCommand::TerminateCard(company_id(0), card_id(2)));
+    desk.change(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(2))));
     let sso = SingleSignOn { domain: "example.com".to_owned(), idp_metadata: "<a/>".to_owned() };
     let changes = |sso: Option<&SingleSignOn>| CompanyChanges {
         sso: Some(sso.cloned()),
         ..CompanyChanges::default()
     };
-    let set = |sso| AdminCommand::SetCompany(company_id(0), changes(sso));
+    let set = |sso| AdminCommand::Company(CompanyCommand::Update(company_id(0), changes(sso)));
     let changed = desk.change(set(Some(&sso)));
     assert_eq!(desk.change(set(Some(&sso))), changed, "nothing is recorded twice");
 
@@ -206,7 +208,10 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
     desk.change(set(None));
     assert_eq!(desk.read().company_sso(OWN).unwrap(), None);
     assert_eq!(
-        refusal(&desk, AdminCommand::SetCompany(CompanyId(Uuid::nil()), changes(None))),
+        refusal(
+            &desk,
+            AdminCommand::Company(CompanyCommand::Update(CompanyId(Uuid::nil()), changes(None)))
+        ),
         Some(Rejection::CompanyNotFound)
     );
 }

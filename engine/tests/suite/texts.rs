@@ -8,16 +8,28 @@ use std::collections::BTreeSet;
 const COMMANDS: [&str; 2] =
     [include_str!("../../src/command/admin.rs"), include_str!("../../src/command/network.rs")];
 const ACCESS_TOKEN: &str = include_str!("../../src/directory/access_token.rs");
+const ALLOWANCE: &str = include_str!("../../src/directory/allowance.rs");
 const APP: &str = include_str!("../../src/directory/app.rs");
+const CARD: &str = include_str!("../../src/directory/card.rs");
+const COMPANY: &str = include_str!("../../src/directory/company.rs");
 const DIMENSION: &str = include_str!("../../src/directory/dimension.rs");
 const MEMBER: &str = include_str!("../../src/directory/member.rs");
+const PAN_KEY: &str = include_str!("../../src/directory/pan_key.rs");
 const REQUISITION: &str = include_str!("../../src/directory/requisition.rs");
 const SHARED_LINK: &str = include_str!("../../src/directory/shared_link.rs");
 const TICKET: &str = include_str!("../../src/directory/ticket.rs");
 const USER: &str = include_str!("../../src/directory/user.rs");
 const WEBHOOK_ENDPOINT: &str = include_str!("../../src/directory/webhook_endpoint.rs");
 /// Types of resources and of the domain that commands carry, by their files.
-const CARRIED: [(&str, &str); 35] = [
+const CARRIED: [(&str, &str); 43] = [
+    ("NewCompany", COMPANY),
+    ("NewAccount", COMPANY),
+    ("CompanyChanges", COMPANY),
+    ("VelocityChanges", COMPANY),
+    ("NewCard", CARD),
+    ("CardChanges", CARD),
+    ("AllowanceChanges", ALLOWANCE),
+    ("ResealedCard", PAN_KEY),
     ("NewWebhookEndpoint", WEBHOOK_ENDPOINT),
     ("WebhookEndpointChanges", WEBHOOK_ENDPOINT),
     ("GoneReceiver", WEBHOOK_ENDPOINT),

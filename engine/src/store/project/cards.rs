@@ -22,7 +22,7 @@ use crate::store::tables::{
 
 /// The newest images of a card's parts.
 #[derive(Debug, Default)]
-pub(super) struct CardChanges {
+pub(super) struct CardImages {
     issued: Option<Box<IssuedCard>>,
     pub(super) profile: Option<CardProfile>,
     pub(super) pin: Option<PinVerifier>,
@@ -31,7 +31,7 @@ pub(super) struct CardChanges {
     pub(super) sealed_pan: Option<SealedPan>,
 }
 
-impl CardChanges {
+impl CardImages {
     /// The card was made, with all its parts.
     pub(super) fn issue(&mut self, issued: IssuedCard) {
         *self = Self { issued: Some(Box::new(issued)), ..Self::default() };
@@ -56,7 +56,7 @@ impl CardChanges {
 /// Writes cards with what they are found by.
 pub(super) fn write_cards(
     write_txn: &WriteTransaction,
-    changes: &BTreeMap<u32, CardChanges>,
+    changes: &BTreeMap<u32, CardImages>,
 ) -> Result<(), StoreError> {
     if changes.is_empty() {
         return Ok(());

@@ -1,6 +1,9 @@
 //! Which events a run of records leaves: at most one for a record and a transaction, by the order of
 //! the records and, within one, of the transactions.
 
+use smallvec::SmallVec;
+
+use crate::command::NewTransactionView;
 use crate::command::effect::Effect;
 use crate::domain::event::EventKind;
 use crate::domain::ids::{Timestamp, TransactionSeq};
@@ -18,7 +21,7 @@ impl EventChanges {
 
     /// A record made a transaction. Cost: O(1), no memory where the one before was just made.
     #[inline]
-    pub(super) fn create(&mut self, seq: TransactionSeq) {
+    fn create(&mut self, seq: TransactionSeq) {
         if let Some(LoggedEvents::Created { first, count }) = self.0.last_mut()
             && first.0 + *count == seq.0
         {
@@ -44,15 +47,15 @@ impl EventChanges {
 
 /// What one record does to transactions.
 #[derive(Debug, Default)]
-pub(super) struct Touched(Vec<(TransactionSeq, EventKind)>);
+pub(super) struct Touched(SmallVec<[(TransactionSeq, EventKind); 4]>);
 
 impl Touched {
     /// Notes what an effect does to a transaction. A dimension that goes changes none: whoever reads
     /// one does not see it any more. Nor does the decision on an increment, which comes with what it
     /// added.
-    pub(super) fn note(&mut self, effect: &Effect) {
+    pub(super) fn note(&mut self, effect: &Effect<NewTransactionView<'_>>) {
         let found = match effect {
-            Effect::Transaction(row, _) => (row.seq, EventKind::Created),
+            Effect::Transaction(made) => (made.row().seq(), EventKind::Created),
             Effect::TransactionProgress(seq, _) | Effect::TransactionTags(seq, _) => {
                 (*seq, EventKind::Updated)
             }

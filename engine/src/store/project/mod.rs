@@ -24,13 +24,16 @@ pub(in crate::store) use write::{Written, write_table};
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::SmallVec;
+
 use super::checkpoint::Checkpoint;
 use super::directory::DirectoryChanges;
 use super::runs::Entry;
 use super::tables::{EarlyReversalKey, IncrementKey, RecordPlace, StoredAnswer};
 use crate::codec::CodecError;
+use crate::command::NewTransactionView;
 use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
-use crate::command::record::{AuthorizationView, Record, RecordView};
+use crate::command::record::RecordView;
 use crate::decision::IncrementDecision;
 use crate::directory::access_token::AccessToken;
 use crate::domain::account::{Account, AccountBalances};
@@ -44,8 +47,8 @@ use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
-use crate::packed::{RowAnswer, TransactionView, append_line, append_row};
-use cards::CardChanges;
+use crate::packed::append_line;
+use cards::CardImages;
 use events::{EventChanges, Touched};
 use identity::IdentityChanges;
 use organization::OrganizationChanges;
@@ -62,7 +65,7 @@ pub struct Projection {
     audit_events: Vec<AuditEvent>,
     network_key: Option<[u8; 32]>,
     pan_generations: Option<PanGenerations>,
-    cards: BTreeMap<u32, CardChanges>,
+    cards: BTreeMap<u32, CardImages>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
     credential_failures: BTreeMap<u32, CredentialFailures>,
     usages: Vec<(u32, CardUsage)>,
@@ -156,60 +159,48 @@ impl Projection {
         &self.balances
     }
 
-    /// Takes a record; records come in journal order.
-    pub fn project(&mut self, record: Record) {
+    /// Takes a record as it is read from the journal, in whose order they come; a new transaction is
+    /// copied, not decoded. Errors: a damaged record.
+    pub fn project(&mut self, record: RecordView<'_>) -> Result<(), CodecError> {
         self.begin_record(record.seq, record.at);
-        let Record { seq, at, effects } = record;
-        let mut parts = RecordParts::default();
         let mut touched = Touched::default();
-        for (place, effect) in (0..).zip(effects) {
+        let mut parts = RecordParts { at: record.at, ..RecordParts::default() };
+        for (place, effect) in (0..).zip(record.effects(Ok)) {
+            let effect = effect?;
             touched.note(&effect);
-            self.project_effect((seq.0, place), effect, &mut parts);
+            self.project_effect((record.seq.0, place), effect, &mut parts)?;
         }
-        self.project_parts(seq, at, parts);
-        self.events.take(touched, at);
-    }
-
-    /// Takes a record as it is read from the journal; an authorization is copied, not decoded.
-    /// Errors: a damaged row.
-    pub fn project_view(&mut self, record: RecordView<'_>) -> Result<(), CodecError> {
-        match record {
-            RecordView::Outcome(record) => self.project(record),
-            RecordView::Authorization(authorization) => {
-                self.project_authorization(&authorization)?;
-            }
+        let cause = if parts.is_network { Cause::Network } else { Cause::Other };
+        for (slot, state) in parts.card_states {
+            self.note_card_state(slot, state, cause);
         }
+        self.events.take(touched, record.at);
         Ok(())
     }
 
-    fn project_authorization(&mut self, view: &AuthorizationView<'_>) -> Result<(), CodecError> {
-        self.begin_record(view.seq(), view.at());
-        let row = view.transaction();
-        let is_marked = view.has_posting() && self.project_hold(&row)?;
-        self.transactions.push(row.seq().0, is_marked, |bytes| {
-            bytes.extend_from_slice(view.row());
+    fn project_transaction(
+        &mut self,
+        made: &NewTransactionView<'_>,
+        parts: &mut RecordParts,
+    ) -> Result<(), CodecError> {
+        let row = made.row();
+        parts.is_network = true;
+        // All that was requested is held: a mark on the row stands for its posting.
+        let is_marked = made.posting()?.is_some_and(|posting| {
+            let is_marked = posting.amount == row.requested();
+            self.postings.extend((!is_marked).then_some(posting));
+            is_marked
         });
-        self.events.create(row.seq());
+        self.transactions.push(row.seq().0, is_marked, |bytes| {
+            bytes.extend_from_slice(row.bytes());
+        });
         self.note_new_hold(row.seq(), row.authorized_at(), row.hold_expires_at());
-        if let (Some(card), Some(usage)) = (row.card(), view.usage()) {
+        if let (Some(card), Some(usage)) = (row.card(), made.usage()) {
             self.usages.push((card.0, usage));
-            self.note_card_state(card.0, usage.state, Cause::Network);
+            parts.card_states.push((card.0, usage.state));
         }
-        self.balances.extend(view.balances().map(|balances| (row.account().0, balances)));
+        self.balances.extend(made.balances().map(|balances| (row.account().0, balances)));
         Ok(())
-    }
-
-    /// Takes the posting of what a new transaction holds. Returns whether a mark on its row stands
-    /// for it: that is so where all that was requested is held.
-    fn project_hold(&mut self, row: &TransactionView<'_>) -> Result<bool, CodecError> {
-        let amount = row.to_progress()?.held.total();
-        let is_implied = amount == row.requested();
-        if !is_implied {
-            let (account, transaction) = (row.account(), row.seq());
-            let (from, to) = (Book::Funds, Book::Holds);
-            self.postings.push(Posting { account, transaction, from, to, amount });
-        }
-        Ok(is_implied)
     }
 
     fn begin_record(&mut self, seq: RecordSeq, at: Timestamp) {
@@ -220,8 +211,14 @@ impl Projection {
         self.records += 1;
     }
 
-    fn project_effect(&mut self, place: RecordPlace, effect: Effect, parts: &mut RecordParts) {
+    fn project_effect(
+        &mut self,
+        place: RecordPlace,
+        effect: Effect<NewTransactionView<'_>>,
+        parts: &mut RecordParts,
+    ) -> Result<(), CodecError> {
         match effect {
+            Effect::Transaction(made) => self.project_transaction(&made, parts)?,
             Effect::Company(row) => put(&mut self.companies, row.slot.0, *row),
             Effect::Account(row) => put(&mut self.accounts, row.slot.0, *row),
             Effect::AccountBalances(slot, row) => self.balances.push((slot.0, row)),
@@ -251,17 +248,17 @@ impl Projection {
             Effect::CredentialFailures(slot, row) => {
                 put(&mut self.credential_failures, slot.0, row);
             }
-            Effect::Transaction(row, progress) => parts.transactions.push((row, progress)),
             Effect::TransactionProgress(seq, row) => {
                 self.note_hold(seq, &row);
-                parts.progress.push((seq, row));
+                parts.is_network = true;
+                put(&mut self.progress, seq.0, *row);
             }
-            Effect::Posting(row) => parts.postings.push(row),
+            Effect::Posting(row) => self.postings.push(row),
             Effect::Increment(row) => {
                 put(&mut self.increments, (row.transaction.0, place.0), *row);
             }
             Effect::StatementLine(row) => self.project_line(&row),
-            Effect::Answer(row) => parts.answers.push(*row),
+            Effect::Answer(row) => self.project_answer((place.0, parts.at), *row),
             Effect::EarlyReversal(row) => {
                 let original = row.original_key.map(|key| key.0);
                 let retrieval = row.retrieval_key.map(|key| key.0);
@@ -274,36 +271,13 @@ impl Projection {
             Effect::Ticket(row) => self.identity.take(*row),
             Effect::Audit(row) => self.audit_events.push(*row),
         }
+        Ok(())
     }
 
-    /// Puts together what a record says of its transaction in several effects.
-    fn project_parts(&mut self, seq: RecordSeq, at: Timestamp, mut parts: RecordParts) {
-        let is_network = !parts.transactions.is_empty() || !parts.progress.is_empty();
-        let cause = if is_network { Cause::Network } else { Cause::Other };
-        for (slot, state) in parts.card_states {
-            self.note_card_state(slot, state, cause);
-        }
-        for (record, progress) in parts.transactions {
-            let of_row = |answer: &RememberedAnswer| RowAnswer::of(&record, answer);
-            let answer = parts.answers.iter().find_map(of_row);
-            parts.answers.retain(|answer| of_row(answer).is_none());
-            let implied = implied_posting(&record);
-            let implied = parts.postings.iter().position(|posting| *posting == implied);
-            implied.map(|place| parts.postings.remove(place));
-            self.transactions.push(record.seq.0, implied.is_some(), |bytes| {
-                append_row(bytes, &record, &progress, answer.as_ref());
-            });
-            self.note_new_hold(record.seq, record.authorized_at, progress.hold_expires_at);
-        }
-        for (transaction, progress) in parts.progress {
-            put(&mut self.progress, transaction.0, *progress);
-        }
-        self.postings.append(&mut parts.postings);
-        for answer in parts.answers {
-            assert!(!self.answers.contains_key(&seq.0), "a record gives one answer");
-            self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq.0));
-            put(&mut self.answers, seq.0, (at, answer));
-        }
+    fn project_answer(&mut self, (seq, at): (u64, Timestamp), answer: RememberedAnswer) {
+        assert!(!self.answers.contains_key(&seq), "a record gives one answer");
+        self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq));
+        put(&mut self.answers, seq, (at, answer));
     }
 
     /// Notes a card's state where it may be new. INVARIANT: nothing that moves money makes a card
@@ -335,7 +309,7 @@ impl Projection {
         self.account_lines.push(Entry::new(u64::from(line.account.0), line.seq.0));
     }
 
-    fn card(&mut self, slot: u32) -> &mut CardChanges {
+    fn card(&mut self, slot: u32) -> &mut CardImages {
         self.cards.entry(slot).or_default()
     }
 
@@ -364,11 +338,9 @@ enum Cause {
 /// What of one record belongs together.
 #[derive(Default)]
 struct RecordParts {
-    card_states: Vec<(u32, CardState)>,
-    transactions: Vec<(Box<TransactionRecord>, Box<TransactionProgress>)>,
-    progress: Vec<(TransactionSeq, Box<TransactionProgress>)>,
-    postings: Vec<Posting>,
-    answers: Vec<RememberedAnswer>,
+    at: Timestamp,
+    is_network: bool,
+    card_states: SmallVec<[(u32, CardState); 4]>,
 }
 
 /// The posting of a hold over all that was requested, which a mark on its row stands for.

@@ -26,7 +26,7 @@ pub(super) struct OrganizationChanges {
 
 impl OrganizationChanges {
     /// Takes what an effect says; any other is somebody else's.
-    pub(super) fn take(&mut self, effect: Effect) {
+    pub(super) fn take<T>(&mut self, effect: Effect<T>) {
         match effect {
             Effect::TransactionTags(seq, row) => self.tags.entry(seq.0).or_default().merge(&row),
             Effect::CompanySso(slot, row) => drop(self.sso.insert(slot.0, row.map(|row| *row))),

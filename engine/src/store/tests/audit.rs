@@ -99,8 +99,8 @@ fn a_changed_card_is_named_by_its_id() {
 #[test]
 fn a_declined_transaction_that_is_gone_is_missed() {
     let differing = differing_after(|effect| match effect {
-        Effect::Transaction(record, progress)
-            if progress.state == TransactionState::Declined && record.seq.0 < 50 =>
+        Effect::Transaction(made)
+            if made.progress.state == TransactionState::Declined && made.record.seq.0 < 50 =>
         {
             *effect = Effect::NetworkKey([0; 32]);
             true

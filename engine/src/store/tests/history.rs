@@ -12,7 +12,6 @@ use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::network_key::DuplicateKey;
 use crate::domain::transaction_tags::TagChanges;
 use crate::journal::testing::next_random;
-use crate::packed::RowAnswer;
 use crate::store::AnswerPlace;
 use crate::store::query::{LineFilter, Order, Page, TransactionFilter};
 
@@ -105,17 +104,20 @@ fn answers_since(
     let mut newest = BTreeMap::new();
     for record in records {
         let made = record.effects.iter().find_map(|effect| match effect {
-            Effect::Transaction(made, _) => Some(made),
+            Effect::Transaction(made) => Some(made),
             _ => None,
         });
+        if let Some(made) = made.filter(|made| made.record.seq.0 >= first)
+            && let Some(answer) = &made.answer
+        {
+            let place = AnswerPlace::Transaction(made.record.seq);
+            newest.insert(answer.fingerprint.key, (place, answer.answer(&made.record)));
+        }
         for effect in &record.effects {
-            let Effect::Answer(answer) = effect else { continue };
-            let of_row = made.filter(|made| RowAnswer::of(made, answer).is_some());
-            let (place, is_recent) = match of_row {
-                Some(made) => (AnswerPlace::Transaction(made.seq), made.seq.0 >= first),
-                None => (AnswerPlace::Record(record.seq), record.at >= since),
-            };
-            if is_recent {
+            if let Effect::Answer(answer) = effect
+                && record.at >= since
+            {
+                let place = AnswerPlace::Record(record.seq);
                 newest.insert(answer.fingerprint.key, (place, (**answer).clone()));
             }
         }

@@ -28,6 +28,7 @@ use super::tables::*;
 use super::{CommitKind, Projection, RestoreScope, Restored, Snapshot, Store};
 use crate::command::effect::Effect;
 use crate::command::record::Record;
+use crate::command::record::{append_record, record_views};
 use crate::domain::ids::{AccountSlot, EventNumber, RecordSeq, Timestamp};
 use crate::journal::testing::FaultyBackend;
 use crate::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
@@ -53,7 +54,11 @@ fn position_after(records: &[Record]) -> ChainPosition {
 
 fn gather(records: &[Record]) -> Projection {
     let mut projection = Projection::default();
-    records.iter().cloned().for_each(|record| projection.project(record));
+    let mut payload = Vec::new();
+    for record in records {
+        append_record(&mut payload, record.seq, record.at, &record.effects).unwrap();
+    }
+    record_views(&payload).for_each(|view| projection.project(view.unwrap()).unwrap());
     projection
 }
 

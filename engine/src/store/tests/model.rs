@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::command::NewTransaction;
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
 use crate::command::record::Record;
 use crate::directory::DirectoryRow;
@@ -86,7 +87,7 @@ impl Model {
         let mut touched = BTreeMap::new();
         for effect in &record.effects {
             let seq = match effect {
-                Effect::Transaction(row, _) => row.seq,
+                Effect::Transaction(made) => made.record.seq,
                 Effect::TransactionProgress(seq, _) | Effect::TransactionTags(seq, _) => *seq,
                 Effect::Posting(row) => row.transaction,
                 Effect::StatementLine(row) => row.transaction,
@@ -102,7 +103,8 @@ impl Model {
 
     fn count(&mut self, effect: &Effect) {
         use TransactionKind::{BankTransfer, BankWithdrawal, Refund, Verification};
-        let Effect::Transaction(row, progress) = effect else { return };
+        let Effect::Transaction(made) = effect else { return };
+        let NewTransaction { record: row, progress, .. } = &**made;
         if matches!(row.kind, Refund | BankTransfer | BankWithdrawal) {
             return;
         }
@@ -145,9 +147,19 @@ impl Model {
             Effect::CardUsage(slot, row) => self.card(slot).record.usage = row,
             Effect::CardAttempts(slot, row) => drop(self.attempts.insert(slot, row)),
             Effect::CredentialFailures(slot, row) => drop(self.failures.insert(slot, row)),
-            Effect::Transaction(record, progress) => {
+            Effect::Transaction(made) => {
+                let NewTransaction { record, progress, answer, usage, balances } = *made;
+                if let (Some(card), Some(usage)) = (record.card, usage) {
+                    self.card(card).record.usage = usage;
+                }
+                if let Some(balances) = balances {
+                    self.balances.insert(record.account, balances);
+                }
+                if let Some(answer) = answer {
+                    self.answers.insert(answer.fingerprint.key.0, answer.answer(&record));
+                }
                 let tags = TagChanges::default();
-                let row = TransactionRow { record: *record, progress: *progress, tags };
+                let row = TransactionRow { record, progress, tags };
                 self.transactions.insert(row.record.seq, row);
             }
             Effect::TransactionProgress(seq, row) => {

@@ -8,7 +8,6 @@ use super::model::Model;
 use super::world::journal;
 use super::*;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
-use crate::command::record::{RecordView, append_record, record_views};
 use crate::command::reply::NetworkReply;
 use crate::domain::ids::Timestamp;
 use crate::domain::network_key::{
@@ -52,26 +51,6 @@ proptest! {
             }
         }
         assert_same_dump(&store, &expected, "one run, or many, each twice");
-    }
-
-    #[test]
-    fn packed_records_give_the_same_rows_as_their_effects(seed in any::<u64>()) {
-        let records = journal(seed, 300);
-        let mut payload = Vec::new();
-        for record in &records {
-            append_record(&mut payload, record.seq, record.at, &record.effects).unwrap();
-        }
-        let mut packed = Projection::default();
-        let mut authorizations = 0;
-        for view in record_views(&payload) {
-            let view = view.unwrap();
-            authorizations += usize::from(matches!(view, RecordView::Authorization(_)));
-            packed.project_view(view).unwrap();
-        }
-        prop_assert!(authorizations > 10, "{authorizations} packed authorizations");
-        let store = empty_store();
-        store.commit(&packed, position_after(&records), CommitKind::Visible).unwrap();
-        assert_same_dump(&store, &store_of(&records), "packed, and by their effects");
     }
 
     #[test]

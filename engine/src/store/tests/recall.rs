@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::model::Model;
 use super::world::journal;
 use super::*;
+use crate::command::NewTransaction;
 use crate::command::effect::{Effect, RememberedAnswer};
-use crate::command::record::{RecordView, append_record, record_views};
 use crate::command::reply::NetworkReply;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
@@ -45,7 +45,7 @@ impl NetworkJournal {
     fn take(&mut self, mut record: Record) {
         for effect in &mut record.effects {
             match effect {
-                Effect::Transaction(row, progress) => self.name(row, progress),
+                Effect::Transaction(made) => self.name(&mut made.record, &mut made.progress),
                 Effect::TransactionProgress(seq, progress) => self.change(*seq, progress),
                 _ => {}
             }
@@ -92,13 +92,16 @@ impl NetworkJournal {
     }
 
     fn answer_from_the_row(&mut self, record: &mut Record) {
-        let made = record.effects.iter().find_map(|effect| match effect {
-            Effect::Transaction(row, _) => Some((**row).clone()),
+        if self.below(3) == 0 {
+            return;
+        }
+        let made = record.effects.iter_mut().find_map(|effect| match effect {
+            Effect::Transaction(made) => Some(made),
             _ => None,
         });
-        let Some(row) = made.filter(|_| self.below(3) > 0) else { return };
+        let Some(made) = made else { return };
         let is_traced = self.below(2) == 0;
-        let kept = RowAnswer {
+        made.answer = Some(RowAnswer {
             fingerprint: Fingerprint {
                 key: DuplicateKey(u128::from(self.below(40))),
                 trace: is_traced.then(|| TraceKey(7 << 64 | u128::from(self.below(60)))),
@@ -107,53 +110,26 @@ impl NetworkJournal {
             },
             allowance_balance: Minor(5),
             currency: CurrencyCode(840),
-        };
+        });
         record.effects.retain(|effect| !matches!(effect, Effect::Answer(_)));
-        record.effects.push(Effect::Answer(Box::new(kept.answer(&row))));
-        record.effects.sort_by_key(place_in_record);
     }
-}
-
-/// The order in which the shard says what an authorization changes, which the journal packs.
-fn place_in_record(effect: &Effect) -> u8 {
-    match effect {
-        Effect::Posting(_) => 0,
-        Effect::Transaction(..) => 1,
-        Effect::CardUsage(..) => 2,
-        Effect::AccountBalances(..) => 3,
-        _ => 4,
-    }
-}
-
-/// The projection of records as they come from the journal, and how many of them were packed.
-fn gather_packed(records: &[Record]) -> (Projection, usize) {
-    let mut payload = Vec::new();
-    for record in records {
-        append_record(&mut payload, record.seq, record.at, &record.effects).unwrap();
-    }
-    let (mut projection, mut packed) = (Projection::default(), 0);
-    for view in record_views(&payload) {
-        let view = view.unwrap();
-        packed += usize::from(matches!(view, RecordView::Authorization(_)));
-        projection.project_view(view).unwrap();
-    }
-    (projection, packed)
 }
 
 /// Every answer ever given, by place.
 fn answers_of(records: &[Record]) -> Vec<(AnswerPlace, Timestamp, RememberedAnswer)> {
     let mut answers = Vec::new();
     for record in records {
-        let row = record.effects.iter().find_map(|effect| match effect {
-            Effect::Transaction(row, _) => Some(row),
-            _ => None,
-        });
         for effect in &record.effects {
-            let Effect::Answer(answer) = effect else { continue };
-            let follows = row.filter(|row| RowAnswer::of(row, answer).is_some());
-            let place = follows
-                .map_or(AnswerPlace::Record(record.seq), |row| AnswerPlace::Transaction(row.seq));
-            answers.push((place, record.at, (**answer).clone()));
+            let (place, answer) = match effect {
+                Effect::Transaction(made) => {
+                    let Some(answer) = &made.answer else { continue };
+                    let place = AnswerPlace::Transaction(made.record.seq);
+                    (place, answer.answer(&made.record))
+                }
+                Effect::Answer(answer) => (AnswerPlace::Record(record.seq), (**answer).clone()),
+                _ => continue,
+            };
+            answers.push((place, record.at, answer));
         }
     }
     answers
@@ -162,15 +138,14 @@ fn answers_of(records: &[Record]) -> Vec<(AnswerPlace, Timestamp, RememberedAnsw
 /// A store that took the records in runs of these lengths.
 fn store_in_runs(records: &[Record], cuts: &[usize]) -> Store {
     let store = empty_store();
-    let (mut done, mut packed) = (0, 0);
+    let mut done = 0;
     for (turn, cut) in cuts.iter().cycle().enumerate() {
         let end = (done + cut).min(records.len());
         let kind = if turn % 3 == 2 { CommitKind::Checkpoint } else { CommitKind::Visible };
-        let (run, packed_in_run) = gather_packed(&records[done..end]);
+        let run = gather(&records[done..end]);
         store.commit(&run, position_after(&records[..end]), kind).unwrap();
-        (done, packed) = (end, packed + packed_in_run);
+        done = end;
         if done == records.len() {
-            assert!(packed > 10, "{packed} records were packed");
             // Forgets what ended as of the newest record.
             let nothing_new = Projection::default();
             let position = position_after(records);
@@ -328,8 +303,9 @@ fn many_holds_come_in_pieces() {
 fn busy_journal(authorizations: u64) -> Vec<Record> {
     let mut records = journal(3, 200);
     let is_purchase = |effect: &Effect| match effect {
-        Effect::Transaction(row, progress) => {
-            (!progress.held.is_empty()).then(|| ((**row).clone(), (**progress).clone()))
+        Effect::Transaction(made) => {
+            let NewTransaction { record, progress, .. } = &**made;
+            (!progress.held.is_empty()).then(|| (record.clone(), progress.clone()))
         }
         _ => None,
     };
@@ -345,7 +321,7 @@ fn busy_journal(authorizations: u64) -> Vec<Record> {
         (row.seq, row.authorized_at) = (TransactionSeq(seq), last.at);
         let days = if number % 5 == 0 { 30 } else { 7 };
         progress.hold_expires_at = last.at.plus(days * Timestamp::DAY);
-        last.effects.push(Effect::Transaction(Box::new(row), Box::new(progress)));
+        last.effects.push(Effect::Transaction(Box::new(NewTransaction::of(row, progress))));
         records.push(last.clone());
     }
     records

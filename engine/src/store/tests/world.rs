@@ -5,6 +5,7 @@ mod people;
 
 use uuid::Uuid;
 
+use crate::command::NewTransaction;
 use crate::command::effect::{
     EarlyReversal, Effect, IssuedCard, NetworkLogEntry, NetworkMessageKind, RememberedAnswer,
 };
@@ -180,7 +181,10 @@ impl World {
                 funding_source: None,
                 created_at: self.at,
             })),
-            Effect::Transaction(Box::new(record), Box::new(progress)),
+            Effect::Transaction(Box::new(NewTransaction {
+                balances: Some(balances),
+                ..NewTransaction::of(record, progress)
+            })),
             Effect::Posting(Posting {
                 account,
                 transaction,
@@ -189,7 +193,6 @@ impl World {
                 amount,
             }),
             line,
-            Effect::AccountBalances(account, balances),
         ]);
     }
 
@@ -366,26 +369,32 @@ impl World {
         let account = record.account;
         self.balances[account.index()].held += amount;
         self.transactions.push((record.clone(), progress.clone()));
-        let transaction = record.seq;
-        let posting = Posting { account, transaction, from: Book::Funds, to: Book::Holds, amount };
-        let posting = Effect::Posting(posting);
-        let (given, other) = (self.answer_of(&record), self.answer(24));
-        let made = Effect::Transaction(Box::new(record), Box::new(progress));
-        let usage = Effect::CardUsage(self.cards[card].0.slot, usage);
-        let balances = Effect::AccountBalances(account, self.balances[account.index()]);
-        // As the shard makes it, which is packed; with an answer that the row does not say, or
-        // none; and in another order.
-        let effects = match self.below(4) {
-            0 => vec![posting, made, usage, balances, given],
-            1 => vec![posting, made, usage, balances, other],
-            2 => vec![posting, made, usage, balances],
-            _ => vec![made, posting, usage, balances, given],
+        let balances = self.balances[account.index()];
+        let (given, other) = (self.row_answer(), self.answer(24));
+        let mut made = NewTransaction {
+            usage: Some(usage),
+            balances: Some(balances),
+            ..NewTransaction::of(record, progress)
         };
-        self.record(effects);
+        // With an answer that the row says, one that it does not say, or none; and with images beside it.
+        let beside = match self.below(4) {
+            0 => {
+                made.answer = Some(given);
+                vec![]
+            }
+            1 => vec![other],
+            2 => vec![],
+            _ => {
+                (made.usage, made.balances) = (None, None);
+                let usage = Effect::CardUsage(self.cards[card].0.slot, usage);
+                vec![usage, Effect::AccountBalances(account, balances), other]
+            }
+        };
+        self.record([vec![Effect::Transaction(Box::new(made))], beside].concat());
     }
 
-    /// The answer that follows from a transaction's row; it renews a key of the few.
-    fn answer_of(&mut self, record: &TransactionRecord) -> Effect {
+    /// An answer that follows from a transaction's row; it renews a key of the few.
+    fn row_answer(&mut self) -> RowAnswer {
         let (window, keys) = match self.below(2) {
             0 => (DuplicateWindow::Day, DAY_KEYS),
             _ => (DuplicateWindow::RepeatsOnly { is_repeat: false }, REPEAT_KEYS),
@@ -393,9 +402,7 @@ impl World {
         let key = self.renewed_key(keys);
         let fingerprint = Fingerprint { key, trace: None, content: self.below(1_000), window };
         let balance = self.amount();
-        let kept =
-            RowAnswer { fingerprint, allowance_balance: balance, currency: CurrencyCode(840) };
-        Effect::Answer(Box::new(kept.answer(record)))
+        RowAnswer { fingerprint, allowance_balance: balance, currency: CurrencyCode(840) }
     }
 
     fn decline(&mut self) {
@@ -409,7 +416,7 @@ impl World {
         let record = self.new_record(company, kind, Some(card), amount);
         let progress = TransactionProgress::empty(state);
         self.transactions.push((record.clone(), progress.clone()));
-        self.record(vec![Effect::Transaction(Box::new(record), Box::new(progress))]);
+        self.record(vec![Effect::Transaction(Box::new(NewTransaction::of(record, progress)))]);
     }
 
     fn open_purchase(&mut self) -> Option<(usize, usize)> {

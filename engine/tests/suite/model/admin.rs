@@ -1,11 +1,12 @@
 //! What people may do to the model.
 
-use cardswitch_engine::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewCard, NewCompany, ResealedCard,
-    SettableCardState,
-};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard, SettableCardState};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, NewCompany};
 use cardswitch_engine::directory::member::MemberCommand;
+use cardswitch_engine::directory::pan_key::{PanKeyCommand, ResealedCard};
 use cardswitch_engine::directory::requisition::RequisitionCommand;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
@@ -19,27 +20,29 @@ use super::{Card, Company, Line, Model, date_in};
 impl Model {
     pub(super) fn admin(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
         match command {
-            AdminCommand::CreateCompany(new) => self.create_company(new),
-            AdminCommand::SetCompany(id, changes) => self.set_company(*id, changes),
+            AdminCommand::Company(CompanyCommand::Create(new)) => self.create_company(new),
+            AdminCommand::Company(CompanyCommand::Update(id, changes)) => {
+                self.set_company(*id, changes)
+            }
             AdminCommand::Member(MemberCommand::Create(new)) => self.create_member(at, new),
             AdminCommand::SetNetworkKey(_) => Ok(()),
-            AdminCommand::RotatePanKey(generation) => {
+            AdminCommand::PanKey(PanKeyCommand::Rotate(generation)) => {
                 self.pan_generation = *generation;
                 Ok(())
             }
-            AdminCommand::ResealCards(cards) => self.reseal(cards),
-            AdminCommand::IssueCard(new) => self.issue_card(at, new),
-            AdminCommand::UpdateCard(company, id, changes) => {
+            AdminCommand::PanKey(PanKeyCommand::Reseal(cards)) => self.reseal(cards),
+            AdminCommand::Card(CardCommand::Issue(new)) => self.issue_card(at, new),
+            AdminCommand::Card(CardCommand::Update(company, id, changes)) => {
                 let card = self.card_of(*company, *id)?;
                 self.update_card(at, card, changes)
             }
-            AdminCommand::TerminateCard(company, id) => {
+            AdminCommand::Card(CardCommand::Terminate(company, id)) => {
                 let card = self.card_of(*company, *id)?;
                 let card = &mut self.cards[card];
                 (card.state, card.reason) = (CardState::Terminated, SuspensionReason::None);
                 Ok(())
             }
-            AdminCommand::SetPin(company, id, pin) => {
+            AdminCommand::Card(CardCommand::SetPin(company, id, pin)) => {
                 let card = self.card_of(*company, *id)?;
                 if self.cards[card].state == CardState::Terminated {
                     return Err(Rejection::CardTerminated);
@@ -47,11 +50,11 @@ impl Model {
                 (self.cards[card].pin, self.cards[card].wrong_pins) = (pin.0, 0);
                 Ok(())
             }
-            AdminCommand::UpdateAllowance(company, id, changes) => {
+            AdminCommand::Allowance(AllowanceCommand::Update(company, id, changes)) => {
                 let card = self.allowance_of(*company, *id)?;
                 self.update_allowance(at, card, changes)
             }
-            AdminCommand::IssueCards(cards) => self.issue_cards(at, cards),
+            AdminCommand::Card(CardCommand::IssueTogether(cards)) => self.issue_cards(at, cards),
             // No purchase depends on any of it: `shared_links` tests it, step by step.
             AdminCommand::SharedLink(_) => panic!("not drawn: {command:?}"),
             AdminCommand::Member(MemberCommand::Update(company, id, changes)) => {

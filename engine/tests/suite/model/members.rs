@@ -1,7 +1,7 @@
 //! Members of the model and what they ask for: who is there, who has left, what was decided.
 
-use cardswitch_engine::command::admin::NewCard;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::NewCard;
 use cardswitch_engine::directory::member::{MemberChanges, MemberRole, MemberState, NewMember};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionChanges, RequisitionStatus, Review, Verdict,

@@ -1,9 +1,10 @@
 //! Companies and whom they take in: approval, ids of their own, invitations.
 
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
@@ -29,7 +30,7 @@ fn a_company_that_is_not_approved_yet_buys_nothing() {
         [(CompanyState::Pending, 1000), (CompanyState::Active, 0), (CompanyState::Closed, 1000)];
     for (mark, (state, expected)) in (1..).zip(rows) {
         let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
-        office.does(AdminCommand::SetCompany(company_id(0), changes));
+        office.does(AdminCommand::Company(CompanyCommand::Update(company_id(0), changes)));
         assert_eq!(code(&mut office, mark), expected, "{state:?}");
     }
 }

@@ -1,9 +1,11 @@
 //! Draws what companies change of themselves, their cards and their allowances.
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewCard, SettableCardState,
-};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard, SettableCardState};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
+use cardswitch_engine::directory::pan_key::PanKeyCommand;
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::card::CardState;
@@ -30,13 +32,25 @@ impl Workload {
         };
         let (id, allowance) = (card.id, card.allowance_id);
         admin(match self.rng.below(100) {
-            0..42 => {
-                AdminCommand::UpdateAllowance(company, allowance, self.draw_allowance(model, at))
+            0..42 => AdminCommand::Allowance(AllowanceCommand::Update(
+                company,
+                allowance,
+                self.draw_allowance(model, at),
+            )),
+            42..72 => AdminCommand::Card(CardCommand::Update(
+                company,
+                id,
+                self.draw_card_changes(card.company),
+            )),
+            72..75 => AdminCommand::Card(CardCommand::Terminate(company, id)),
+            75..83 => AdminCommand::Card(CardCommand::SetPin(
+                company,
+                id,
+                PinVerifier(self.rng.below(500)),
+            )),
+            83..90 => {
+                AdminCommand::Company(CompanyCommand::Update(company, self.draw_company_changes()))
             }
-            42..72 => AdminCommand::UpdateCard(company, id, self.draw_card_changes(card.company)),
-            72..75 => AdminCommand::TerminateCard(company, id),
-            75..83 => AdminCommand::SetPin(company, id, PinVerifier(self.rng.below(500))),
-            83..90 => AdminCommand::SetCompany(company, self.draw_company_changes()),
             90 => self.draw_key_command(model, id),
             91 => {
                 let company = self.rng.below(3);
@@ -44,7 +58,7 @@ impl Workload {
                 if self.rng.chance(20) {
                     cards[1].pan_hash = card.pan;
                 }
-                AdminCommand::IssueCards(cards)
+                AdminCommand::Card(CardCommand::IssueTogether(cards))
             }
             92..94 => self.draw_member_command(company),
             94..96 => self.draw_requisition_command(model, id),
@@ -57,7 +71,7 @@ impl Workload {
                 if self.rng.chance(8) {
                     new.id = card.id;
                 }
-                AdminCommand::IssueCard(new)
+                AdminCommand::Card(CardCommand::Issue(new))
             }
         })
     }
@@ -67,9 +81,9 @@ impl Workload {
         let PanGeneration(newest) = model.pan_generation;
         match self.rng.below(8) {
             0..4 => AdminCommand::SetNetworkKey([self.rng.below(256) as u8; 32]),
-            4 => AdminCommand::RotatePanKey(PanGeneration(newest + 1)),
-            5 => AdminCommand::ResealCards(vec![resealed(card, newest + 1)]),
-            _ => AdminCommand::ResealCards(vec![resealed(card, newest)]),
+            4 => AdminCommand::PanKey(PanKeyCommand::Rotate(PanGeneration(newest + 1))),
+            5 => AdminCommand::PanKey(PanKeyCommand::Reseal(vec![resealed(card, newest + 1)])),
+            _ => AdminCommand::PanKey(PanKeyCommand::Reseal(vec![resealed(card, newest)])),
         }
     }
 

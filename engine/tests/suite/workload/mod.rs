@@ -12,6 +12,8 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::network::{CardRef, NetworkRequest};
 use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
@@ -82,14 +84,14 @@ impl Workload {
             if number == 1 {
                 company.velocity = VelocityLimits { per_minute: 4, per_hour: 25 };
             }
-            commands.push(admin(AdminCommand::CreateCompany(company)));
+            commands.push(admin(AdminCommand::Company(CompanyCommand::Create(company))));
             for _ in 0..MEMBERS_AT_FIRST {
                 let member = self.draw_member(number);
                 commands.push(admin(AdminCommand::Member(MemberCommand::Create(member))));
             }
             for _ in 0..CARDS_PER_COMPANY {
                 let card = self.draw_card(number);
-                commands.push(admin(AdminCommand::IssueCard(card)));
+                commands.push(admin(AdminCommand::Card(CardCommand::Issue(card))));
             }
         }
         commands

@@ -1,0 +1,246 @@
+//! What a client is told of a change that the engine rejects: the code, the text and the field at
+//! fault of each rejection. Statuses stay with `ApiError`'s own constructors.
+
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::limits;
+use cardswitch_wire::fault::{Fault, Flaw, window_faults};
+
+use super::ApiError;
+
+/// When a company may try again whose idempotency keys are used up: the oldest expire one by one.
+/// Units: seconds.
+const KEYS_RETRY_AFTER_S: u32 = 60;
+
+impl ApiError {
+    /// The answer to a refused change. `dimensions` are the dimension fields the request set,
+    /// since a refusal does not say which of them is unknown.
+    #[must_use]
+    pub fn rejected(rejection: Rejection, dimensions: &[&'static str]) -> Self {
+        match rejection {
+            Rejection::CompanyNotFound
+            | Rejection::CardNotFound
+            | Rejection::AllowanceNotFound
+            | Rejection::SharedLinkNotFound
+            | Rejection::DimensionGone
+            | Rejection::TransactionNotFound
+            | Rejection::RequisitionNotFound
+            | Rejection::UserNotFound
+            | Rejection::TicketNotFound
+            | Rejection::AppNotFound
+            | Rejection::TokenNotFound
+            | Rejection::WebhookEndpointNotFound => Self::not_found(),
+            Rejection::MemberNotFound => {
+                Self::invalid_field("assigned_to", Flaw::not_found("member"))
+            }
+            Rejection::DimensionNotFound => {
+                let fault = |param: &&'static str| Fault::new(*param, Flaw::not_found(param));
+                Self::invalid(dimensions.iter().map(fault).collect())
+            }
+            Rejection::StartsAfterEnd => Self::invalid(window_faults().into()),
+            Rejection::IdTaken | Rejection::CardNumberTaken => {
+                Self::internal(&"no free id or card number was drawn")
+            }
+            Rejection::KeyTaken => Self::idempotency_key_in_flight(),
+            Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
+            Rejection::Full => Self::unavailable("full", "the switch has no more room"),
+            Rejection::PanKeyOutdated | Rejection::PanKeyUnknown => {
+                Self::unavailable("key_replaced", "the key of card numbers was replaced meanwhile")
+            }
+            Rejection::CardTerminated
+            | Rejection::AllowanceEnded
+            | Rejection::EmailTaken
+            | Rejection::TooManySharedLinks
+            | Rejection::DimensionCodeTaken
+            | Rejection::TooManyChildren
+            | Rejection::MemberDeleted
+            | Rejection::MemberCodeTaken
+            | Rejection::LastAdministrator
+            | Rejection::TooManyCards
+            | Rejection::TooManyTokens
+            | Rejection::TooManyWebhookEndpoints
+            | Rejection::TooMuchAtOnce
+            | Rejection::RequisitionDecided
+            | Rejection::RequisitionEnded
+            | Rejection::TooManyRequisitions
+            | Rejection::TicketSpent
+            | Rejection::AppChanged
+            | Rejection::PasswordChanged
+            | Rejection::MemberInactive
+            | Rejection::StepUsed
+            | Rejection::ExternalIdTaken => {
+                let (code, message) = conflict_of(rejection);
+                Self::conflict(code, message)
+            }
+            Rejection::AssigneeMissing
+            | Rejection::ResetNeedsNoInterval
+            | Rejection::OutOfBounds
+            | Rejection::CardsTooLong
+            | Rejection::ReviewerNotFound
+            | Rejection::ParentNotFound
+            | Rejection::ParentCycle
+            | Rejection::TreeTooDeep => {
+                let (param, code, message) = fault_of(rejection);
+                Self::invalid_field(param, Flaw::new(code, message))
+            }
+        }
+    }
+}
+
+/// The field at fault, the code and the message of a change that cannot be made as it is asked for.
+fn fault_of(rejection: Rejection) -> (&'static str, &'static str, String) {
+    let (param, code, message) = match rejection {
+        Rejection::AssigneeMissing => {
+            ("assigned_to", "required", "is required before the card can be activated")
+        }
+        Rejection::ResetNeedsNoInterval => {
+            ("reset", "not_resettable", "needs an allowance whose `interval` is null")
+        }
+        Rejection::OutOfBounds => ("amount", "out_of_bounds", "is beyond what can be kept"),
+        Rejection::CardsTooLong => {
+            ("cards", "too_long", "have more text than is kept at once: send fewer")
+        }
+        Rejection::ReviewerNotFound => {
+            ("reviewed_by", "not_found", "names no administrator or reviewer of this company")
+        }
+        Rejection::ParentNotFound => {
+            ("parent", "not_found", "names nothing of this kind and company")
+        }
+        Rejection::ParentCycle => {
+            ("parent", "cycle", "must not be the object itself, nor stand below it")
+        }
+        Rejection::TreeTooDeep => {
+            let levels = limits::DIMENSION_LEVELS_MAX;
+            return ("parent", "too_deep", format!("would make more than {levels} levels"));
+        }
+        _ => unreachable!("a refusal that is no field's fault"),
+    };
+    (param, code, message.to_owned())
+}
+
+/// The code and the message of a change that the state of things does not allow.
+const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
+    match rejection {
+        Rejection::CardTerminated => ("card_terminated", "the card is terminated, for good"),
+        Rejection::AllowanceEnded => ("allowance_ended", "the allowance's `end_time` is past"),
+        Rejection::EmailTaken => ("email_taken", "another member has this e-mail address"),
+        Rejection::TooManySharedLinks => {
+            ("too_many_shared_links", "the card has no room for another link")
+        }
+        Rejection::DimensionCodeTaken => {
+            ("code_taken", "another object of this kind has this code")
+        }
+        Rejection::TooManyChildren => (
+            "too_many_children",
+            "one parent would have more children than it may: move some of them first",
+        ),
+        Rejection::MemberDeleted => ("member_deleted", "a deleted member changes no more"),
+        Rejection::MemberCodeTaken => ("code_taken", "another member has this code"),
+        Rejection::LastAdministrator => {
+            ("last_administrator", "the company would have no active administrator")
+        }
+        Rejection::TooManyCards => ("too_many_cards", "the member holds as many cards as one may"),
+        Rejection::TooManyTokens => (
+            "too_many_tokens",
+            "so many access tokens are in use that one of them has to be revoked first",
+        ),
+        Rejection::TooManyWebhookEndpoints => (
+            "too_many_webhook_endpoints",
+            "the company has as many webhook endpoints as one may; delete one first",
+        ),
+        Rejection::TooMuchAtOnce => (
+            "too_much_at_once",
+            "more depends on it than changes at once: delete shared links first",
+        ),
+        Rejection::RequisitionDecided => (
+            "requisition_decided",
+            "a requisition that was approved, denied or canceled changes no more",
+        ),
+        Rejection::RequisitionEnded => (
+            "requisition_ended",
+            "the requisition's `end_time` is past: it can be approved with a later one",
+        ),
+        Rejection::TooManyRequisitions => {
+            ("too_many_requisitions", "the member has as many pending requisitions as one may")
+        }
+        Rejection::TicketSpent => ("ticket_spent", "it was used, was ended or has expired"),
+        Rejection::AppChanged => ("app_changed", "the app was edited since it was looked at"),
+        Rejection::PasswordChanged => {
+            ("password_changed", "the password was changed since it was given")
+        }
+        Rejection::MemberInactive => {
+            ("member_inactive", "an inactive member has no role: activate the member with it")
+        }
+        Rejection::StepUsed => ("step_used", "this one-time password was used before"),
+        Rejection::ExternalIdTaken => ("external_id_taken", "another member has this external id"),
+        _ => ("conflict", "the state of the object does not allow the change"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rejection_has_its_status_and_code() {
+        let rows = [
+            (Rejection::CompanyNotFound, 404, "not_found", None),
+            (Rejection::CardNotFound, 404, "not_found", None),
+            (Rejection::MemberDeleted, 409, "member_deleted", None),
+            (Rejection::MemberInactive, 409, "member_inactive", None),
+            (Rejection::AppChanged, 409, "app_changed", None),
+            (Rejection::PasswordChanged, 409, "password_changed", None),
+            (Rejection::MemberCodeTaken, 409, "code_taken", None),
+            (Rejection::LastAdministrator, 409, "last_administrator", None),
+            (Rejection::TooManyCards, 409, "too_many_cards", None),
+            (Rejection::TooManyTokens, 409, "too_many_tokens", None),
+            (Rejection::TooMuchAtOnce, 409, "too_much_at_once", None),
+            (Rejection::RequisitionNotFound, 404, "not_found", None),
+            (Rejection::UserNotFound, 404, "not_found", None),
+            (Rejection::TicketNotFound, 404, "not_found", None),
+            (Rejection::AppNotFound, 404, "not_found", None),
+            (Rejection::TokenNotFound, 404, "not_found", None),
+            (Rejection::WebhookEndpointNotFound, 404, "not_found", None),
+            (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
+            (Rejection::TicketSpent, 409, "ticket_spent", None),
+            (Rejection::StepUsed, 409, "step_used", None),
+            (Rejection::ExternalIdTaken, 409, "external_id_taken", None),
+            (Rejection::RequisitionDecided, 409, "requisition_decided", None),
+            (Rejection::RequisitionEnded, 409, "requisition_ended", None),
+            (Rejection::ReviewerNotFound, 400, "not_found", Some("reviewed_by")),
+            (Rejection::TooManyRequisitions, 409, "too_many_requisitions", None),
+            (Rejection::AllowanceNotFound, 404, "not_found", None),
+            (Rejection::MemberNotFound, 400, "not_found", Some("assigned_to")),
+            (Rejection::DimensionNotFound, 400, "not_found", Some("label")),
+            (Rejection::CardTerminated, 409, "card_terminated", None),
+            (Rejection::AssigneeMissing, 400, "required", Some("assigned_to")),
+            (Rejection::AllowanceEnded, 409, "allowance_ended", None),
+            (Rejection::ResetNeedsNoInterval, 400, "not_resettable", Some("reset")),
+            (Rejection::EmailTaken, 409, "email_taken", None),
+            (Rejection::StartsAfterEnd, 400, "invalid_fields", None),
+            (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
+            (Rejection::IdTaken, 500, "internal", None),
+            (Rejection::CardNumberTaken, 500, "internal", None),
+            (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
+            (Rejection::TooManyKeys, 429, "too_many_requests", None),
+            (Rejection::Full, 503, "full", None),
+            (Rejection::PanKeyOutdated, 503, "key_replaced", None),
+            (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
+            (Rejection::SharedLinkNotFound, 404, "not_found", None),
+            (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
+            (Rejection::DimensionGone, 404, "not_found", None),
+            (Rejection::TransactionNotFound, 404, "not_found", None),
+            (Rejection::DimensionCodeTaken, 409, "code_taken", None),
+            (Rejection::ParentNotFound, 400, "not_found", Some("parent")),
+            (Rejection::ParentCycle, 400, "cycle", Some("parent")),
+            (Rejection::TreeTooDeep, 400, "too_deep", Some("parent")),
+            (Rejection::TooManyChildren, 409, "too_many_children", None),
+        ];
+        for (rejection, status, code, param) in rows {
+            let error = ApiError::rejected(rejection, &["label"]);
+            assert_eq!(error.status().as_u16(), status, "{rejection:?}");
+            let detail = &error.body()["detail"];
+            assert_eq!(detail["code"], code, "{rejection:?}");
+            assert_eq!(detail["param"].as_str(), param, "{rejection:?}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What every edge of the switch stands on: the way into the engine, HTTP connections and their
+//! bounds, what is taken of a request, what a client is told when it fails.
+//!
+//! No resource and no person is known here: those who ask are addresses, what they ask is a path.
+
+pub mod actor;
+pub mod address_counts;
+pub mod bounded;
+pub mod client_address;
+pub mod descriptors;
+pub mod error;
+pub mod http_connection;
+mod http_stream;
+pub mod idempotency_header;
+pub mod input;
+mod known;
+pub mod lasting_access;
+pub mod lingering;
+pub mod needed;
+pub mod operation;
+pub mod peers;
+pub mod request_body;
+mod request_head;
+pub mod request_id;
+pub mod switch;
+pub mod token_rate;
+pub mod unread_body;
+pub mod write_error;

@@ -1,0 +1,133 @@
+//! An operation, one line: what a caller needs, and its handler. Method, path and description stand
+//! above the handler (`#[utoipa::path]`); the routes, the check of access and the published document
+//! are made from such lines.
+//!
+//! INVARIANT: what has no line in a table is not served: a path without one answers 404 and a method
+//! without one 405.
+
+use axum::Router;
+use axum::routing::{MethodFilter, MethodRouter};
+use utoipa::openapi::tag::TagBuilder;
+
+use crate::needed::Needed;
+
+/// An operation.
+#[derive(Debug)]
+pub struct Operation<S> {
+    /// The part of the reference it stands in, and what that is about.
+    pub group: (&'static str, &'static str),
+    /// What the caller needs.
+    pub needed: Needed,
+    /// `GET`, `POST`, `PUT` or `DELETE`. Who may get may ask for the head alone.
+    pub method: &'static str,
+    /// The path as the router has it.
+    pub path: String,
+    /// The operation as its handler describes it, with the schemas it needs.
+    pub document: fn() -> utoipa::openapi::OpenApi,
+    /// Its handler, for a method.
+    pub serve: fn(MethodFilter) -> MethodRouter<S>,
+}
+
+impl<S: Clone + Send + Sync + 'static> Operation<S> {
+    /// The operation of a handler.
+    pub fn new(
+        group: (&'static str, &'static str),
+        needed: Needed,
+        document: fn() -> utoipa::openapi::OpenApi,
+        serve: fn(MethodFilter) -> MethodRouter<S>,
+    ) -> Self {
+        let (path, item) = document().paths.paths.into_iter().next().unwrap_or_default();
+        let methods = [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put)];
+        let given = methods.into_iter().find(|(_, operation)| operation.is_some());
+        let method = given.map_or("DELETE", |(method, _)| method);
+        Self { group, needed, method, path, document, serve }
+    }
+
+    fn filter(&self) -> MethodFilter {
+        match self.method {
+            "GET" => MethodFilter::GET,
+            "POST" => MethodFilter::POST,
+            "PUT" => MethodFilter::PUT,
+            _ => MethodFilter::DELETE,
+        }
+    }
+}
+
+/// Operations by their lines: what is needed, and the handler. They are grouped as the reference is.
+#[macro_export]
+macro_rules! operations {
+    ($($group:literal: $about:literal { $($needed:ident $($handler:ident)::+,)+ })+) => {
+        [$($({
+            #[derive(utoipa::OpenApi)]
+            #[openapi(paths($($handler)::+))]
+            struct Described;
+            $crate::operation::Operation::new(
+                ($group, $about),
+                $crate::needed::Needed::$needed,
+                <Described as utoipa::OpenApi>::openapi,
+                |method| axum::routing::on(method, $($handler)::+),
+            )
+        }),+),+]
+    };
+}
+
+/// The routes of operations.
+pub fn routes_of<'a, S: Clone + Send + Sync + 'static>(
+    operations: impl Iterator<Item = &'a Operation<S>>,
+) -> Router<S> {
+    operations.fold(Router::new(), |routes, operation| {
+        routes.route(&operation.path, (operation.serve)(operation.filter()))
+    })
+}
+
+/// The document of operations, before it is finished.
+pub fn document_of<S>(
+    about: utoipa::openapi::OpenApi,
+    operations: &[Operation<S>],
+) -> utoipa::openapi::OpenApi {
+    let mut whole = about;
+    for Operation { group: (name, about), document, .. } in operations {
+        let tag = TagBuilder::new().name(*name).description(Some(*about)).build();
+        let mut document = document();
+        document.tags = Some(vec![tag]);
+        for item in document.paths.paths.values_mut() {
+            let of_item = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
+            for operation in of_item.into_iter().flatten() {
+                operation.tags = Some(vec![(*name).to_owned()]);
+            }
+        }
+        whole.merge(document);
+    }
+    whole
+}
+
+/// What each operation needs, by path and method.
+#[derive(Debug)]
+pub struct AccessTable(Vec<(String, &'static str, Needed)>);
+
+impl AccessTable {
+    /// The table of operations. Those that ask for no access token have no row.
+    #[must_use]
+    pub fn of<S>(operations: &[Operation<S>]) -> Self {
+        let guarded = operations.iter().filter(|operation| operation.needed != Needed::Open);
+        Self(guarded.map(|line| (line.path.clone(), line.method, line.needed)).collect())
+    }
+
+    /// What an operation needs; none where there is no such operation.
+    #[must_use]
+    pub fn needed(&self, method: &str, path: &str) -> Option<Needed> {
+        let method = if method == "HEAD" { "GET" } else { method };
+        let mut rows = self.0.iter();
+        Some(rows.find(|(known, of, _)| known == path && *of == method)?.2)
+    }
+
+    /// The methods of a path, as the header `Allow` lists them; none where there is no such path.
+    #[must_use]
+    pub fn allowed_methods(&self, path: &str) -> Option<String> {
+        let methods = self.0.iter().filter(|(known, ..)| known == path);
+        let names =
+            methods.map(|(_, method, _)| if *method == "GET" { "GET,HEAD" } else { method });
+        let listed = names.collect::<Vec<_>>().join(",");
+        (!listed.is_empty()).then_some(listed)
+    }
+}

@@ -1,0 +1,301 @@
+//! The edges' way into the engine: asking from async code, and reading what was answered.
+//!
+//! A command is one message: whoever hangs up while waiting loses the answer, never half a change.
+//! Reads see every change that was durable when they came, if the tables are up in time.
+
+mod event_news;
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_engine::command::TimedCommand;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::domain::card::PanHash;
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::RecordSeq;
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::engine::Engine;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+use self::event_news::EventNews;
+use crate::known::Known;
+
+/// How long anybody waits for the tables to catch up; beyond, reads show what there is.
+const VISIBLE_WAIT: Duration = Duration::from_secs(5);
+
+/// Takes commands on behalf of the shard; a door needs no more of the engine than this.
+pub trait Submit: Send + Sync + 'static {
+    /// Hands commands over, all or none; answers come through their ports.
+    /// Errors: overloaded, or stopped.
+    fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError>;
+}
+
+impl Submit for Engine {
+    fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
+        Self::submit(self, envelopes)
+    }
+}
+
+/// The engine as the edges see it; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    engine: Arc<Engine>,
+    known: Arc<Known>,
+    news: Arc<EventNews>,
+    /// The newest record that may have changed who may see what.
+    access: Arc<watch::Sender<RecordSeq>>,
+}
+
+impl Switch {
+    /// The way into `engine`.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>) -> Self {
+        let access = Arc::new(watch::Sender::new(RecordSeq(0)));
+        let told = Arc::clone(&access);
+        engine.watermark().on_access_change(move |seq| {
+            told.send_replace(seq);
+        });
+        Self { engine, known: Arc::default(), news: Arc::default(), access }
+    }
+
+    /// The engine itself.
+    #[must_use]
+    pub const fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Asks the shard and waits for its answer, which is durable.
+    /// Errors: the command never entered the engine.
+    pub async fn ask(&self, command: TimedCommand) -> Result<Reply, SubmitError> {
+        let (answer, answered) = oneshot::channel();
+        let port = Arc::new(SinglePort { answer: Mutex::new(Some(answer)) });
+        self.engine.submit(vec![Envelope { command, tag: 0, port }])?;
+        // A port that goes without its answer belonged to an engine that stopped.
+        Ok(answered.await.unwrap_or(Reply::OutcomeUnknown))
+    }
+
+    /// Asks several things as one batch and waits for all answers, in the order of the commands.
+    /// Errors: none of the commands entered the engine.
+    pub async fn ask_many(&self, commands: Vec<TimedCommand>) -> Result<Vec<Reply>, SubmitError> {
+        let count = commands.len();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let (port, answered) = BatchPort::new(count);
+        let envelope = |(tag, command)| Envelope {
+            command,
+            tag,
+            port: Arc::clone(&port) as Arc<dyn ReplyPort>,
+        };
+        let envelopes = (0..).zip(commands).map(envelope).collect();
+        drop(port);
+        self.engine.submit(envelopes)?;
+        // A port that goes without all its answers belonged to an engine that stopped.
+        Ok(answered.await.unwrap_or_else(|_| vec![Reply::OutcomeUnknown; count]))
+    }
+
+    /// Waits, not for ever, until reads show the record `seq`. Returns whether they do.
+    pub async fn visible(&self, seq: RecordSeq) -> bool {
+        let watermark = self.engine.watermark();
+        if watermark.applied() >= seq {
+            return true;
+        }
+        let (reached, wait) = oneshot::channel();
+        watermark.on_reached(
+            seq,
+            Box::new(move || {
+                // Whoever waited may be gone.
+                let _ = reached.send(());
+            }),
+        );
+        let _ = tokio::time::timeout(VISIBLE_WAIT, wait).await;
+        watermark.applied() >= seq
+    }
+
+    /// Waits until reads show an event after `after`, and returns the number of the newest; none where
+    /// projection has stopped, so that none will come. Whoever waits looks at nothing meanwhile.
+    /// Errors: the tables cannot be read.
+    pub async fn events_beyond(
+        &self,
+        after: EventNumber,
+    ) -> Result<Option<EventNumber>, StoreError> {
+        let watermark = self.engine.watermark();
+        let mut changes = self.news.changes();
+        loop {
+            // In this order: what comes after it was read is news.
+            changes.mark_unchanged();
+            let applied = watermark.applied();
+            let newest = self.newest_event()?;
+            if newest > after {
+                return Ok(Some(newest));
+            }
+            if watermark.is_closed() {
+                return Ok(None);
+            }
+            self.news.listen(watermark, applied);
+            if changes.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Changes with each record that may have changed who may see what, before anybody is told that it
+    /// was made. Reads show it by then.
+    #[must_use]
+    pub fn access_changes(&self) -> watch::Receiver<RecordSeq> {
+        self.access.subscribe()
+    }
+
+    /// The number of the newest event that reads show; looked up once for all who ask.
+    /// Errors: the tables cannot be read.
+    pub fn newest_event(&self) -> Result<EventNumber, StoreError> {
+        let applied = self.engine.watermark().applied();
+        self.news.newest(applied, || self.read_at_once(Snapshot::last_event))
+    }
+
+    /// Reads the tables once they show everything that was durable when this was called.
+    pub async fn read<T>(
+        &self,
+        query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.visible(self.engine.durable_seq()).await;
+        self.read_at_once(query)
+    }
+
+    /// Reads the tables as they are, for what changes rarely and is waited for when it does:
+    /// cards, accounts, keys.
+    pub fn read_at_once<T>(
+        &self,
+        query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        query(&self.engine.store().read()?)
+    }
+
+    /// The digest of the network key, as the tables are.
+    pub fn network_key(&self) -> Result<Option<[u8; 32]>, StoreError> {
+        let applied = self.engine.watermark().applied();
+        self.known.network_key(applied, || self.read_at_once(Snapshot::network_key))
+    }
+
+    /// A view of the tables as they are when something is first looked for in it.
+    #[must_use]
+    pub const fn view(&self) -> View<'_> {
+        View { switch: self, snapshot: OnceCell::new() }
+    }
+
+    /// The currency of the account that pays for a card; none where no such card is there.
+    pub fn currency_of_card(
+        &self,
+        view: &View<'_>,
+        card: PanHash,
+    ) -> Result<Option<CurrencyCode>, StoreError> {
+        if let Some(currency) = self.known.currency(card) {
+            return Ok(Some(currency));
+        }
+        let snapshot = view.snapshot()?;
+        let Some(row) = snapshot.card_by_pan_hash(card)? else { return Ok(None) };
+        let Some(account) = snapshot.account(row.record.account)? else { return Ok(None) };
+        let currency = account.account.currency;
+        self.known.remember_currency(card, currency);
+        Ok(Some(currency))
+    }
+}
+
+/// A view of the tables that stands still once something was looked for in it. Most requests of the
+/// network look for nothing that is not known.
+/// INVARIANT: never held across a wait: while it lives, the file grows.
+#[derive(Debug)]
+pub struct View<'a> {
+    switch: &'a Switch,
+    snapshot: OnceCell<Snapshot>,
+}
+
+impl View<'_> {
+    /// The view itself.
+    /// Errors: the tables cannot be read.
+    pub fn snapshot(&self) -> Result<&Snapshot, StoreError> {
+        if let Some(snapshot) = self.snapshot.get() {
+            return Ok(snapshot);
+        }
+        let snapshot = self.switch.engine.store().read()?;
+        Ok(self.snapshot.get_or_init(|| snapshot))
+    }
+}
+
+/// Takes the answer to one command and wakes the task that waits for it.
+struct SinglePort {
+    answer: Mutex<Option<oneshot::Sender<Reply>>>,
+}
+
+impl ReplyPort for SinglePort {
+    fn deliver(&self, _tag: u64, reply: Reply) {
+        if let Some(answer) = self.answer.lock().take() {
+            // Whoever asked may have hung up.
+            let _ = answer.send(reply);
+        }
+    }
+}
+
+/// Gathers the answers to one batch and wakes the task that waits for them.
+struct BatchPort {
+    gathered: Mutex<Gathered>,
+}
+
+struct Gathered {
+    replies: Vec<Reply>,
+    missing: usize,
+    done: Option<oneshot::Sender<Vec<Reply>>>,
+}
+
+impl BatchPort {
+    fn new(count: usize) -> (Arc<Self>, oneshot::Receiver<Vec<Reply>>) {
+        let (done, answered) = oneshot::channel();
+        let replies = vec![Reply::OutcomeUnknown; count];
+        let gathered = Gathered { replies, missing: count, done: Some(done) };
+        (Arc::new(Self { gathered: Mutex::new(gathered) }), answered)
+    }
+}
+
+impl ReplyPort for BatchPort {
+    fn deliver(&self, tag: u64, reply: Reply) {
+        let mut gathered = self.gathered.lock();
+        let place = usize::try_from(tag).ok().and_then(|tag| gathered.replies.get_mut(tag));
+        let Some(place) = place else { return };
+        *place = reply;
+        gathered.missing = gathered.missing.saturating_sub(1);
+        if gathered.missing == 0
+            && let Some(done) = gathered.done.take()
+        {
+            // Whoever asked may have hung up.
+            let _ = done.send(std::mem::take(&mut gathered.replies));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_come_back_in_the_order_of_the_questions() {
+        let (port, answered) = BatchPort::new(3);
+        port.deliver(2, Reply::Done(RecordSeq(2)));
+        port.deliver(0, Reply::Done(RecordSeq(0)));
+        port.deliver(7, Reply::Ticked);
+        port.deliver(1, Reply::Done(RecordSeq(1)));
+        let expected: Vec<_> = (0..3).map(|seq| Reply::Done(RecordSeq(seq))).collect();
+        assert_eq!(answered.await.unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_port_dropped_with_answers_missing_ends_the_wait() {
+        let (port, answered) = BatchPort::new(2);
+        port.deliver(0, Reply::Ticked);
+        drop(port);
+        assert!(answered.await.is_err());
+    }
+}

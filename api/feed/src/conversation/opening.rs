@@ -1,0 +1,212 @@
+//! Opening a purchase: its authorization, advice or single message, and what the answer sets off.
+
+use super::due::Action;
+use super::live::{FirstAnswer, Live, is_final};
+use super::{Conversation, Outgoing, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
+use crate::books::{EntryId, Event, Outcome};
+use crate::merchants::catalogue;
+use crate::message::{Answer, LaterKind, OpeningMessage};
+use crate::portfolio::Card;
+use crate::report::RecentPurchase;
+use crate::traffic::{Fate, Opening, Payer, Plan};
+
+impl Conversation<'_> {
+    pub(super) fn open(&mut self, plan: Plan) -> Option<Outgoing> {
+        if self.frontier == Some(plan.number) {
+            self.frontier = None;
+        }
+        let (number, due_us) = (plan.number, plan.due_us);
+        let rrn = (self.first_rrn + RRNS_A_PURCHASE * number) % RRN_LIMIT;
+        self.purchases = self.purchases.max(number + 1);
+        let identity = self.new_identity(rrn, due_us);
+        let virtual_us = self.virtual_us(due_us);
+        let (card, pan) = self.payer(&plan);
+        let message = OpeningMessage { plan: &plan, card, pan: &pan, identity, virtual_us };
+        let (bytes, key) = (message.encode(false, &self.settings.dialect), message.key());
+        let entry = self.enter_opening(&plan, identity.rrn);
+        self.live.insert(number, Live::new(plan, pan, identity, entry, bytes.clone()));
+        let outgoing = Outgoing { bytes, due_us, lane: number, key };
+        self.await_answer(&outgoing, None);
+        self.schedule_from_opening(number);
+        Some(outgoing)
+    }
+
+    pub(super) fn payer(&self, plan: &Plan) -> (Option<&Card>, String) {
+        match plan.payer {
+            Payer::Card(slot) => {
+                let card = self.portfolio.card(slot);
+                (card, card.map(|card| card.pan.clone()).unwrap_or_default())
+            }
+            Payer::Stranger(draw) => (None, self.portfolio.stranger(draw)),
+        }
+    }
+
+    /// Opens a page in the books, unless nothing is to be booked.
+    fn enter_opening(&mut self, plan: &Plan, rrn: u64) -> Option<EntryId> {
+        let amount_minor = plan.price.billing_minor;
+        let event = match plan.opening {
+            Opening::BalanceInquiry => return None,
+            Opening::Verification => Event::Verify,
+            Opening::Financial | Opening::Forced => Event::Post { amount_minor },
+            Opening::Refund => Event::Refund { amount_minor },
+            Opening::Authorization | Opening::Advice => Event::Hold { amount_minor },
+        };
+        self.tally.counts.authorizations += 1;
+        let Payer::Card(card) = plan.payer else { return None };
+        self.books.open(plan.number, card, rrn, plan.due_us);
+        self.books.sent(plan.number, event)
+    }
+
+    /// Plans what happens whatever the answer is.
+    fn schedule_from_opening(&mut self, purchase: u64) {
+        let Some(live) = self.live.get(&purchase) else { return };
+        let plan = &live.plan;
+        if plan.opening == Opening::BalanceInquiry {
+            return;
+        }
+        let (due_us, fate, is_advice) = (plan.due_us, plan.fate, plan.opening.is_advice());
+        let (duplicate, repeat) = (plan.duplicate_after_us, plan.repeat_after_us);
+        let moves_money = plan.opening != Opening::Verification;
+        if let Some(after_us) = duplicate {
+            let action = Action::OpenAgain { purchase, marked: false };
+            self.schedule(purchase, due_us + after_us, action);
+        }
+        if let Some(after_us) = repeat.filter(|_| is_advice) {
+            self.schedule(
+                purchase,
+                due_us + after_us,
+                Action::OpenAgain { purchase, marked: true },
+            );
+        }
+        if let Fate::TimesOut { after_us, .. } = fate
+            && moves_money
+        {
+            let action = Action::Later { purchase, kind: LaterKind::TimeOutReversal };
+            self.schedule(purchase, due_us + after_us, action);
+        }
+    }
+
+    pub(super) fn open_again(
+        &mut self,
+        purchase: u64,
+        marked: bool,
+        due_us: u64,
+    ) -> Option<Outgoing> {
+        let virtual_us = self.virtual_us(due_us);
+        let live = self.live.get(&purchase)?;
+        let (card, identity) = (self.payer(&live.plan).0, live.identity);
+        let message =
+            OpeningMessage { plan: &live.plan, card, pan: &live.pan, identity, virtual_us };
+        let bytes =
+            if marked { message.encode(true, &self.settings.dialect) } else { live.bytes.clone() };
+        let key = message.key();
+        self.tally.counts.duplicates += 1;
+        let outgoing = Outgoing { bytes, due_us, lane: purchase, key };
+        self.await_answer(&outgoing, None);
+        self.release(purchase);
+        Some(outgoing)
+    }
+
+    pub(super) fn opening_answered(
+        &mut self,
+        purchase: u64,
+        answer: &Answer,
+        now_us: u64,
+        latency_us: u64,
+    ) {
+        let Some(live) = self.live.get_mut(&purchase) else { return };
+        let given =
+            FirstAnswer { response: answer.response, authorization_id: answer.authorization_id };
+        let first = live.first_answer;
+        if let Some(first) = first.filter(|first| is_final(first.response)) {
+            return self.compare_with_first(purchase, first, given);
+        }
+        live.first_answer = Some(given);
+        match first {
+            None => self.tally.record_latency(latency_us),
+            Some(first) => self.tally.take_back(first.response),
+        }
+        let outcome = opening_outcome(&live.plan, answer);
+        if let Some(entry) = live.entry {
+            self.books.answered(entry, outcome);
+        }
+        if live.plan.opening == Opening::BalanceInquiry {
+            self.tally.counts.balance_inquiries += u64::from(answer.response == *b"00");
+            return;
+        }
+        match outcome {
+            Outcome::Unknown | Outcome::Awaited => {
+                self.tally.counts.unknown += 1;
+                self.outcome_unknown(purchase, None, now_us);
+            }
+            Outcome::Accepted { amount_minor } => {
+                self.approved(purchase, amount_minor, answer, now_us)
+            }
+            _ => self.declined(purchase, answer.exact_code()),
+        }
+    }
+
+    fn declined(&mut self, purchase: u64, code: u16) {
+        self.books.set_response_code(purchase, code);
+        self.record_purchase(purchase, code);
+    }
+
+    /// Holds what was approved and plans what becomes of it.
+    fn approved(&mut self, purchase: u64, held_minor: u64, answer: &Answer, now_us: u64) {
+        self.books.set_response_code(purchase, 0);
+        self.record_purchase(purchase, 0);
+        let Some(live) = self.live.get_mut(&purchase) else { return };
+        live.authorization_id = answer.authorization_id;
+        self.tally.counts.approved_in_part += u64::from(answer.response == *b"10");
+        if held_minor != live.held_minor {
+            // Approved in part, which happens in the account's currency only.
+            live.amount_minor = held_minor;
+        }
+        live.held_minor = held_minor;
+        // One that the acquirer has already given up is reversed, never presented.
+        let is_given_up = live.tries == TRIES_MAX;
+        let is_settled = matches!(live.plan.opening, Opening::Financial | Opening::Forced);
+        if is_settled && !is_given_up && live.plan.fate == Fate::Abandoned {
+            live.posted = (live.amount_minor, live.held_minor);
+            return self.plan_refund(purchase, now_us);
+        }
+        if is_given_up || !matches!(live.plan.opening, Opening::Authorization | Opening::Advice) {
+            return;
+        }
+        let opened_us = live.plan.due_us;
+        let (after_us, kind) = match live.plan.fate {
+            Fate::Settles { after_us, .. } => (after_us, LaterKind::Presentment),
+            Fate::Reversed { after_us } => (after_us, LaterKind::Reversal),
+            Fate::PartlyReversed { after_us, .. } => (after_us, LaterKind::PartialReversal),
+            Fate::Incremented { after_us, .. } => (after_us, LaterKind::Increment),
+            Fate::Completed { after_us, .. } => (after_us, LaterKind::Completion),
+            Fate::TimesOut { .. } | Fate::Abandoned => return,
+        };
+        let due_us = (opened_us + after_us).max(now_us);
+        self.schedule(purchase, due_us, Action::Later { purchase, kind });
+    }
+
+    fn record_purchase(&mut self, purchase: u64, response_code: u16) {
+        let Some(live) = self.live.get(&purchase) else { return };
+        let merchant = catalogue().merchant(live.plan.merchant);
+        self.tally.record_purchase(RecentPurchase {
+            merchant: format!("{}, {}", merchant.name, merchant.city),
+            billing_minor: live.plan.price.billing_minor,
+            response_code,
+        });
+    }
+}
+
+/// What an answer means for the purchase it opens.
+fn opening_outcome(plan: &Plan, answer: &Answer) -> Outcome {
+    match &answer.response {
+        b"00" => Outcome::Accepted { amount_minor: plan.price.billing_minor },
+        b"10" => Outcome::Accepted {
+            amount_minor: answer.amount_minor.unwrap_or(plan.price.billing_minor),
+        },
+        b"96" => Outcome::Unknown,
+        b"91" | b"30" | b"94" | b"14" => Outcome::NotTaken,
+        _ if answer.exact_code() == 1000 => Outcome::RefusedPerhapsRecorded,
+        _ => Outcome::Refused,
+    }
+}

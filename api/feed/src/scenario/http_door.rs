@@ -1,0 +1,126 @@
+//! The HTTP door: what a step asks as a JSON body, and the answer to it.
+
+use hyper::Method;
+use serde_json::{Map, Value, json};
+
+use super::asked::{Answered, Asked, Known, Original};
+use super::file::{Credential, Presentment};
+use super::iso_door::WRONG_PIN;
+use super::money::Money;
+use super::script::Act;
+use super::switch_api::{Access, HttpAnswer, SwitchApi};
+use crate::FeedError;
+use crate::merchants::catalogue;
+use crate::message::{acquirer, given, given_expiry};
+
+/// Sends what is asked and waits for the answer.
+/// Errors: a broken connection.
+pub(super) fn ask(api: &mut SwitchApi<'_>, asked: &Asked<'_>) -> Result<Answered, FeedError> {
+    let place = (Method::POST, place(asked.act));
+    let answer = api.call(Access::Network, place, Some(&body(asked)))?;
+    Ok(answered(&answer))
+}
+
+const fn place(act: Act) -> &'static str {
+    match act {
+        Act::Advise(_) => "/network/v1/advices",
+        Act::Increment(_) => "/network/v1/increments",
+        Act::Present(_) => "/network/v1/presentments",
+        Act::Refund(_) => "/network/v1/refunds",
+        Act::Reverse => "/network/v1/reversals",
+        _ => "/network/v1/authorizations",
+    }
+}
+
+fn body(asked: &Asked<'_>) -> Value {
+    let (act, details) = (asked.act, asked.details);
+    let decimal = |money: Money| json!(money.decimal());
+    let mut body = Map::new();
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(key.to_owned(), value);
+        }
+    };
+    set("card_number", Some(json!(asked.card.pan)));
+    set("stan", Some(json!(asked.identity.stan)));
+    set("acquirer", Some(json!(acquirer(asked.merchant).to_string())));
+    set("kind", kind(act).map(|kind| json!(kind)));
+    set("amount", act.amount().map(decimal));
+    set("currency", act.amount().map(|amount| json!(amount.currency.code())));
+    set("billing_amount", details.billing.map(decimal));
+    set("remaining", details.keep.map(decimal));
+    set("partial", details.partial.then_some(json!(true)));
+    set("approved", details.declined.then_some(json!(false)));
+    if let Some(Presentment { number, count }) = details.number {
+        set("presentment_number", Some(json!(number)));
+        set("presentment_count", Some(json!(count)));
+    }
+    if act != Act::Reverse && act != Act::Inquire {
+        set("merchant", Some(merchant(asked.merchant)));
+    }
+    if act.is_card_use() {
+        let expiry = given_expiry(asked.card, details.given(Credential::Expiry));
+        let expiry = expiry.map(|yymm| format!("20{}-{}", &yymm[..2], &yymm[2..]));
+        set("expiration", expiry.map(Value::from));
+        let cvv = given(asked.card.cvv.as_deref(), details.given(Credential::Cvv));
+        set("cvv", cvv.map(Value::from));
+        let is_pin_wrong = details.wrong.contains(&Credential::Pin);
+        set("pin", is_pin_wrong.then_some(json!(WRONG_PIN)));
+    }
+    let (rrn, transaction_id) = match &asked.original {
+        Some(Original { known: None, identity, .. }) => (identity.rrn, None),
+        Some(Original { known: Some(known), .. }) => {
+            (asked.identity.rrn, known.transaction_id.clone())
+        }
+        None => (asked.identity.rrn, None),
+    };
+    set("rrn", Some(json!(format!("{rrn:012}"))));
+    set("transaction_id", transaction_id.map(Value::from));
+    Value::Object(body)
+}
+
+const fn kind(act: Act) -> Option<&'static str> {
+    match act {
+        Act::Purchase(_) => Some("single_message"),
+        Act::Cash(_) => Some("cash"),
+        Act::Verify => Some("verification"),
+        Act::Inquire => Some("balance_inquiry"),
+        _ => None,
+    }
+}
+
+fn merchant(slot: u16) -> Value {
+    let merchant = catalogue().merchant(slot);
+    json!({
+        "mid": merchant.mid,
+        "mcc": merchant.mcc,
+        "name": merchant.name,
+        "city": merchant.city,
+        "state": merchant.state,
+        "country": merchant.country,
+    })
+}
+
+/// What an answer says; an error of the door stands with its status and its code.
+pub(super) fn answered(answer: &HttpAnswer) -> Answered {
+    let HttpAnswer { status, body } = answer;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let code = body["response_code"].as_u64().and_then(|code| u16::try_from(code).ok());
+    let code = code.unwrap_or(*status);
+    let reason = [&body["sub_reason"], &body["outcome"], &body["detail"]["code"]]
+        .into_iter()
+        .find_map(text)
+        .filter(|_| code != 0);
+    let money = |value: &Value| Money::parse_any(&value.to_string());
+    let authorization_id = body["authorization_id"].as_str();
+    Answered {
+        code,
+        reason,
+        approved: money(&body["approved_amount"]).filter(|_| code == 0),
+        balance: money(&body["allowance_balance"]),
+        known: Known {
+            authorization_id: authorization_id.and_then(|id| id.as_bytes().try_into().ok()),
+            transaction_id: text(&body["transaction_id"]),
+        },
+    }
+}

@@ -1,0 +1,282 @@
+//! A scenario as it is carried out: its own cards, its own stretch of time, and how the account
+//! stood before.
+//!
+//! Every run starts more than a month after the time it finds, so that no hold of an earlier one
+//! expires in it, and no message of it is a repeat of an earlier one's.
+
+use std::collections::BTreeMap;
+
+use super::asked::{Answered, Asked, Known, Original};
+use super::file::AccountSetup;
+use super::http_door;
+use super::iso_door::IsoDoor;
+use super::judge::Judge;
+use super::money::Money;
+use super::script::{Act, OfAccount, OfCard, OfTransaction, Script, Step};
+use super::switch_api::{AccountView, SwitchApi, TransactionView};
+use super::{Door, ScenarioOptions, StepOutcome};
+use crate::FeedError;
+use crate::message::Identity;
+use crate::portfolio::Card;
+
+/// Longer than any hold lasts. Units: microseconds.
+const APART_US: i64 = 31 * DAY_US;
+const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// How much further than told the clock is turned. While a manual clock stands, commands follow one
+/// another by microseconds: without this, what is 7 days old by the file is a few short of it.
+/// Units: microseconds.
+const BEYOND_US: i64 = 1_000;
+
+/// Reference numbers that one run may use. Source: ISO DE37, twelve digits.
+const RRNS_A_RUN: u64 = 10_000;
+const RUNS: u64 = 100_000_000;
+
+/// What is there while a scenario is carried out.
+pub(super) struct Stage<'a> {
+    script: &'a Script,
+    api: SwitchApi<'a>,
+    /// None where the messages go over HTTP.
+    iso_door: Option<IsoDoor>,
+    cards: BTreeMap<String, Card>,
+    account_id: String,
+    /// What the account's balances count from: how it stood before the first step, or zero where the
+    /// scenario set that up.
+    first: AccountView,
+    /// What was taken out of the account for that.
+    taken_out: Option<Money>,
+    /// What has been opened so far, by name.
+    opened: BTreeMap<String, Opened>,
+    first_rrn: u64,
+    /// Units: microseconds since the Unix epoch.
+    now_us: i64,
+}
+
+/// Brings the account to where the scenario wants it. Returns its id, what its balances count from,
+/// and what was taken out of it.
+/// Errors: a company with another line of credit, a transfer that is not made.
+fn set_up_account(
+    api: &mut SwitchApi<'_>,
+    wanted: Option<AccountSetup>,
+) -> Result<(String, AccountView, Option<Money>), FeedError> {
+    let (id, found) = api.account()?;
+    let Some(AccountSetup { available, credit_limit }) = wanted else {
+        return Ok((id, found, None));
+    };
+    let limit = Money::of_account(found.available_credit.minor - found.available.minor);
+    if limit != credit_limit {
+        let message = format!(
+            "the scenario is for a line of credit of {credit_limit}, and the company's is {limit}: \
+             see `init --credit-limit` and `company set --credit-limit`"
+        );
+        return Err(FeedError::BadOption { message });
+    }
+    let missing = Money::of_account(available.minor - found.available.minor);
+    if missing.minor != 0 {
+        api.demand_transfer(&id, missing)?;
+    }
+    let zero = Money::of_account(0);
+    let first = AccountView {
+        ledger: Money::of_account(found.ledger.minor - found.available.minor),
+        available: zero,
+        available_credit: zero,
+        ..found
+    };
+    let taken_out = (missing.minor < 0).then(|| Money::of_account(-missing.minor));
+    Ok((id, first, taken_out))
+}
+
+/// A transaction that a step has opened.
+struct Opened {
+    sent_us: u64,
+    known: Known,
+}
+
+impl<'a> Stage<'a> {
+    /// Sets the clock, makes the cards, looks at the account.
+    /// Errors: no switch at the addresses, one on the system's clock, terms that it refuses.
+    pub(super) fn set_up(
+        script: &'a Script,
+        options: &'a ScenarioOptions,
+    ) -> Result<Self, FeedError> {
+        let mut api = SwitchApi::open(options)?;
+        let earliest_us = api.clock_us()? + APART_US;
+        let midnight_us = earliest_us + DAY_US - earliest_us.rem_euclid(DAY_US);
+        let now_us = api.set_clock(midnight_us + i64::from(script.start.0) * 1_000_000)?;
+        let mut cards = BTreeMap::new();
+        for (name, terms) in &script.cards {
+            cards.insert(name.clone(), api.make_card((name, terms), now_us)?);
+        }
+        let (account_id, first, taken_out) = set_up_account(&mut api, script.account)?;
+        let iso_door = match options.door {
+            Door::Iso8583 => Some(IsoDoor::open(options)?),
+            Door::Http => None,
+        };
+        // Runs are a month apart, so the second alone tells them apart.
+        let run = u64::try_from(now_us / 1_000_000).unwrap_or(0) % RUNS;
+        Ok(Self {
+            script,
+            api,
+            iso_door,
+            cards,
+            account_id,
+            first,
+            taken_out,
+            opened: BTreeMap::new(),
+            first_rrn: run * RRNS_A_RUN,
+            now_us,
+        })
+    }
+
+    /// Puts back what was taken out of the account, so that the next scenario finds it.
+    /// Errors: a broken connection.
+    pub(super) fn clear_away(&mut self) -> Result<(), FeedError> {
+        match self.taken_out.take() {
+            Some(amount) => self.api.demand_transfer(&self.account_id, amount),
+            None => Ok(()),
+        }
+    }
+
+    /// Carries out the step in this place and compares what it expects.
+    /// Errors: a broken connection, a change that the switch does not make.
+    pub(super) fn carry_out(&mut self, place: usize) -> Result<StepOutcome, FeedError> {
+        let step = &self.script.steps[place];
+        let answered = self.act(place, step)?;
+        let sent_us = u64::try_from(self.now_us).unwrap_or(0);
+        if let Some(name) = &step.opens
+            && let Some(answered) = &answered
+        {
+            let known = answered.known.clone();
+            self.opened.insert(name.clone(), Opened { sent_us, known });
+        }
+        let mismatches = self.judge(step, answered.as_ref())?;
+        Ok(StepOutcome {
+            line: step.line,
+            step: step.to_string(),
+            answer: answered.as_ref().map_or_else(String::new, Answered::to_string),
+            mismatches,
+        })
+    }
+
+    /// Does what the step says; the answer where there is one.
+    fn act(&mut self, place: usize, step: &Step) -> Result<Option<Answered>, FeedError> {
+        match step.act {
+            Act::Advance(span) => {
+                self.now_us = self.api.set_clock(span.after_us(self.now_us) + BEYOND_US)?;
+                Ok(None)
+            }
+            Act::Suspend | Act::Activate | Act::Terminate | Act::Change => {
+                self.change(step).map(|()| None)
+            }
+            Act::Look => Ok(None),
+            act if act.is_of_bank() => self.move_money(step).map(Some),
+            _ => self.ask(place, step),
+        }
+    }
+
+    fn change(&mut self, step: &Step) -> Result<(), FeedError> {
+        let card = &self.cards[&step.card];
+        match step.act {
+            Act::Suspend => self.api.set_card_state(card, "suspended"),
+            Act::Activate => self.api.set_card_state(card, "active"),
+            Act::Terminate => self.api.terminate_card(card),
+            _ => self.api.change_allowance(card, &step.details.terms, self.now_us),
+        }
+    }
+
+    fn move_money(&mut self, step: &Step) -> Result<Answered, FeedError> {
+        let transfer = step.of.as_deref().and_then(|name| self.opened.get(name));
+        let id = transfer.and_then(|opened| opened.known.transaction_id.as_deref());
+        let id = id.unwrap_or_default();
+        let answer = match step.act {
+            Act::Transfer(amount) => {
+                self.api.transfer((&self.account_id, amount), step.details.settled)
+            }
+            Act::Settle => self.api.conclude(id, "settle"),
+            _ => self.api.conclude(id, "return"),
+        };
+        answer.map(|answer| http_door::answered(&answer))
+    }
+
+    fn ask(&mut self, place: usize, step: &Step) -> Result<Option<Answered>, FeedError> {
+        let asked = Asked {
+            act: step.act,
+            details: &step.details,
+            card: &self.cards[&step.card],
+            merchant: self.script.merchant(step),
+            identity: self.identity(place),
+            original: step.of.as_deref().and_then(|name| self.original(name)),
+        };
+        match &mut self.iso_door {
+            Some(door) => door.ask(&asked),
+            None => http_door::ask(&mut self.api, &asked).map(Some),
+        }
+    }
+
+    /// What tells the message of a step apart: known before it is sent, but for its time.
+    fn identity(&self, place: usize) -> Identity {
+        let number = u32::try_from(place + 1).unwrap_or(u32::MAX);
+        Identity {
+            stan: number,
+            rrn: self.first_rrn + u64::from(number),
+            sent_us: u64::try_from(self.now_us).unwrap_or(0),
+        }
+    }
+
+    fn original(&self, name: &str) -> Option<Original> {
+        let place = self.script.opener(name)?;
+        let opened = self.opened.get(name);
+        let identity = self.identity(place);
+        let sent_us = opened.map_or(identity.sent_us, |opened| opened.sent_us);
+        Some(Original {
+            act: self.script.steps[place].act,
+            identity: Identity { sent_us, ..identity },
+            known: opened.map(|opened| opened.known.clone()),
+        })
+    }
+
+    fn judge(
+        &mut self,
+        step: &Step,
+        answered: Option<&Answered>,
+    ) -> Result<Vec<super::Mismatch>, FeedError> {
+        let (mut judge, expected) = (Judge::default(), &step.expected);
+        if step.act.is_answered() {
+            judge.answer(&expected.answer, answered);
+            judge.approved(expected.approved, answered.and_then(|answered| answered.approved));
+        }
+        if step.act == Act::Inquire && expected.answer.code == Some(0) {
+            let told = answered.and_then(|answered| answered.balance);
+            judge.told_balance(expected.card.balance, told);
+        }
+        if expected.card != OfCard::default() {
+            judge.card(&expected.card, &self.api.card(&self.cards[&step.card])?);
+        }
+        if expected.account != OfAccount::default() {
+            let (_, now) = self.api.account()?;
+            judge.account(&expected.account, &self.first, &now);
+        }
+        if expected.transaction != OfTransaction::default() {
+            let found = self.transaction(step)?;
+            judge.transaction(&expected.transaction, found.as_ref());
+        }
+        Ok(judge.mismatches)
+    }
+
+    /// The transaction that a step is about, as it stands.
+    fn transaction(&mut self, step: &Step) -> Result<Option<TransactionView>, FeedError> {
+        let Some(place) = step.subject().and_then(|name| self.script.opener(name)) else {
+            return Ok(None);
+        };
+        let opener = &self.script.steps[place];
+        if !opener.act.is_of_bank() {
+            let identity = self.identity(place);
+            return self.api.card_transaction(&self.cards[&opener.card], identity);
+        }
+        let opened = step.subject().and_then(|name| self.opened.get(name));
+        match opened.and_then(|opened| opened.known.transaction_id.as_deref()) {
+            Some(id) => self.api.transaction(id).map(Some),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! What a scenario does and sees beside its messages: cards made and changed under `/v1`, the clock
+//! turned, and how cards, account and transactions stand. One HTTP connection, one request at a
+//! time.
+
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+
+use super::ScenarioOptions;
+use super::file::{Span, Terms};
+use super::money::Money;
+use crate::FeedError;
+use crate::message::Identity;
+use crate::portfolio::Card;
+
+/// Transactions of a card looked at: far more than a scenario makes.
+const TRANSACTIONS_MAX: usize = 1000;
+
+/// Whose rights a request needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Access {
+    /// The network key.
+    Network,
+    /// The access token of an administrator.
+    Admin,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug)]
+pub(super) struct HttpAnswer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+}
+
+/// An account's balances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AccountView {
+    pub(super) ledger: Money,
+    pub(super) available: Money,
+    pub(super) available_credit: Money,
+    pub(super) pending_credits: Money,
+}
+
+/// A card and its allowance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CardView {
+    pub(super) balance: Money,
+    pub(super) daily_balance: Option<Money>,
+    pub(super) state: String,
+}
+
+/// A transaction; what is held and posted is known of card transactions alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TransactionView {
+    pub(super) state: String,
+    pub(super) amount: Money,
+    pub(super) held: Option<Money>,
+    pub(super) posted: Option<Money>,
+}
+
+/// The connection.
+pub(super) struct SwitchApi<'a> {
+    options: &'a ScenarioOptions,
+    runtime: Runtime,
+    authority: String,
+    prefix: String,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl<'a> SwitchApi<'a> {
+    /// Connects.
+    /// Errors: an address that is none, nobody there.
+    pub(super) fn open(options: &'a ScenarioOptions) -> Result<Self, FeedError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(|source| FeedError::Thread { source })?;
+        let url = &options.http.url;
+        let bad_url = || FeedError::BadUrl { url: url.clone() };
+        let uri = Uri::from_str(url).map_err(|_| bad_url())?;
+        let authority = uri.authority().ok_or_else(bad_url)?.to_string();
+        let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(80));
+        let sender = runtime.block_on(connect(address))?;
+        let prefix = uri.path().trim_end_matches('/').to_owned();
+        Ok(Self { options, runtime, authority, prefix, sender })
+    }
+
+    /// One request and its answer.
+    /// Errors: a broken connection, an answer that is no JSON.
+    pub(super) fn call(
+        &mut self,
+        access: Access,
+        (method, path): (Method, &str),
+        body: Option<&Value>,
+    ) -> Result<HttpAnswer, FeedError> {
+        let authorization = match access {
+            Access::Network => format!("Bearer {}", self.options.http.network_key),
+            Access::Admin => format!("Token {}", self.options.access_token),
+        };
+        let content = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.prefix))
+            .header("host", &self.authority)
+            .header("authorization", authorization)
+            .header("content-type", "application/json")
+            .body(Full::new(content))
+            .map_err(failed)?;
+        let sender = &mut self.sender;
+        let (status, bytes) = self.runtime.block_on(async {
+            sender.ready().await.map_err(failed)?;
+            let response = sender.send_request(request).await.map_err(failed)?;
+            let status = response.status().as_u16();
+            let bytes = response.into_body().collect().await.map_err(failed)?.to_bytes();
+            Ok::<_, FeedError>((status, bytes))
+        })?;
+        let body = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
+        Ok(HttpAnswer { status, body: body.map_err(failed)? })
+    }
+
+    /// A request that has to succeed.
+    /// Errors: it does not, told with the door's own words.
+    fn demand(
+        &mut self,
+        access: Access,
+        (method, path): (Method, &str),
+        body: Option<&Value>,
+    ) -> Result<Value, FeedError> {
+        let shown = format!("{method} {path}");
+        let HttpAnswer { status, body } = self.call(access, (method, path), body)?;
+        if (200..300).contains(&status) {
+            return Ok(body);
+        }
+        let detail = &body["detail"];
+        let (message, param) = (&detail["message"], &detail["param"]);
+        let message = message.as_str().unwrap_or_default();
+        let param = param.as_str().unwrap_or_default();
+        Err(failed(format!("{shown}: {status} {param} {message}")))
+    }
+
+    /// The switch's time. Units: microseconds since the Unix epoch.
+    /// Errors: a clock that nobody may turn.
+    pub(super) fn clock_us(&mut self) -> Result<i64, FeedError> {
+        let clock = self.demand(Access::Network, (Method::GET, "/network/v1/clock"), None)?;
+        if clock["manual"] != true {
+            let message = "the switch goes by the system's clock; `serve --clock manual` is needed";
+            return Err(FeedError::BadOption { message: message.to_owned() });
+        }
+        time_of(&clock)
+    }
+
+    /// Sets the clock and runs what becomes due. Units: microseconds since the Unix epoch.
+    /// Errors: a time that the clock has passed.
+    pub(super) fn set_clock(&mut self, at_us: i64) -> Result<i64, FeedError> {
+        let at: Option<DateTime<Utc>> = DateTime::from_timestamp_micros(at_us);
+        let now = at.ok_or_else(|| failed("beyond the calendar"))?.to_rfc3339();
+        let (path, body) = ("/network/v1/clock", json!({ "now": now }));
+        time_of(&self.demand(Access::Network, (Method::POST, path), Some(&body))?)
+    }
+
+    /// Makes a card with an allowance and learns its number.
+    /// Errors: terms that the switch does not take.
+    pub(super) fn make_card(
+        &mut self,
+        (name, terms): (&str, &Terms),
+        now_us: i64,
+    ) -> Result<Card, FeedError> {
+        let body = json!({
+            "description": format!("Scenario: {name}"),
+            "is_virtual": true,
+            "allowance": terms_body(terms, now_us),
+        });
+        let card = self.demand(Access::Admin, (Method::POST, "/v1/cards"), Some(&body))?;
+        let card_id = text_of(&card, "id")?;
+        let path = format!("/network/v1/cards/{card_id}");
+        let mut known = self.demand(Access::Network, (Method::GET, &path), None)?;
+        known["pan"] = known["card_number"].take();
+        known["allowance_id"] = json!(text_of(&card["allowance"], "id")?);
+        serde_json::from_value(known).map_err(failed)
+    }
+
+    /// Changes an allowance.
+    /// Errors: terms that the switch does not take.
+    pub(super) fn change_allowance(
+        &mut self,
+        card: &Card,
+        terms: &Terms,
+        now_us: i64,
+    ) -> Result<(), FeedError> {
+        let path = format!("/v1/allowances/{}", card.allowance_id);
+        let body = terms_body(terms, now_us);
+        self.demand(Access::Admin, (Method::PUT, &path), Some(&body)).map(drop)
+    }
+
+    /// Suspends a card, or takes that back.
+    /// Errors: a change that the switch does not make.
+    pub(super) fn set_card_state(&mut self, card: &Card, state: &str) -> Result<(), FeedError> {
+        let path = format!("/v1/cards/{}", card.card_id);
+        let body = json!({ "state": state });
+        self.demand(Access::Admin, (Method::PUT, &path), Some(&body)).map(drop)
+    }
+
+    /// Terminates a card.
+    /// Errors: a change that the switch does not make.
+    pub(super) fn terminate_card(&mut self, card: &Card) -> Result<(), FeedError> {
+        let path = format!("/v1/cards/{}", card.card_id);
+        self.demand(Access::Admin, (Method::DELETE, &path), None).map(drop)
+    }
+
+    /// The company's account and its balances.
+    /// Errors: there is none.
+    pub(super) fn account(&mut self) -> Result<(String, AccountView), FeedError> {
+        let list = self.demand(Access::Admin, (Method::GET, "/v1/accounts"), None)?;
+        let account = &list["results"][0];
+        let view = AccountView {
+            ledger: money_of(account, "ledger_balance")?,
+            available: money_of(account, "available_balance")?,
+            available_credit: money_of(account, "available_credit")?,
+            pending_credits: money_of(account, "pending_credits")?,
+        };
+        Ok((text_of(account, "id")?, view))
+    }
+
+    /// How a card and its allowance stand.
+    /// Errors: those of the connection.
+    pub(super) fn card(&mut self, card: &Card) -> Result<CardView, FeedError> {
+        let path = format!("/v1/cards/{}", card.card_id);
+        let body = self.demand(Access::Admin, (Method::GET, &path), None)?;
+        let allowance = &body["allowance"];
+        let usage = &allowance["usage"];
+        let daily_balance = match usage["daily_balance"].is_null() {
+            true => None,
+            false => Some(money_of(usage, "daily_balance")?),
+        };
+        let balance = money_of(allowance, "balance")?;
+        Ok(CardView { balance, daily_balance, state: text_of(&body, "state")? })
+    }
+
+    /// How the transaction stands that a message made, if it made one.
+    /// Errors: those of the connection.
+    pub(super) fn card_transaction(
+        &mut self,
+        card: &Card,
+        identity: Identity,
+    ) -> Result<Option<TransactionView>, FeedError> {
+        let path =
+            format!("/network/v1/cards/{}/transactions?limit={TRANSACTIONS_MAX}", card.card_id);
+        let page = self.demand(Access::Network, (Method::GET, &path), None)?;
+        let number = |row: &Value, key: &str| row[key].as_str().and_then(|text| text.parse().ok());
+        let is_ours = |row: &&Value| {
+            number(row, "rrn") == Some(identity.rrn)
+                && number(row, "stan") == Some(u64::from(identity.stan))
+        };
+        let row = page["results"].as_array().and_then(|rows| rows.iter().find(is_ours));
+        let Some(row) = row else { return Ok(None) };
+        let (held, posted) = (money_of(row, "held")?, money_of(row, "posted")?);
+        let view = self.transaction(&text_of(row, "transaction_id")?)?;
+        Ok(Some(TransactionView { held: Some(held), posted: Some(posted), ..view }))
+    }
+
+    /// How any transaction stands.
+    /// Errors: there is none with this id.
+    pub(super) fn transaction(&mut self, id: &str) -> Result<TransactionView, FeedError> {
+        let path = format!("/v1/transactions/{id}");
+        let body = self.demand(Access::Admin, (Method::GET, &path), None)?;
+        let (state, amount) = (text_of(&body, "state")?, money_of(&body, "amount")?);
+        Ok(TransactionView { state, amount, held: None, posted: None })
+    }
+
+    /// Moves money from the company's bank to its account, or back where the amount is below zero.
+    /// Errors: a broken connection.
+    pub(super) fn transfer(
+        &mut self,
+        (account_id, amount): (&str, Money),
+        settled: bool,
+    ) -> Result<HttpAnswer, FeedError> {
+        let body = json!({
+            "account_id": account_id,
+            "amount": amount.decimal(),
+            "bank_account": { "description": "Scenario", "name": "Checking", "number": "000123" },
+            "settled": settled,
+        });
+        self.call(Access::Network, (Method::POST, "/network/v1/transfers"), Some(&body))
+    }
+
+    /// A transfer that has to be posted.
+    /// Errors: it is not.
+    pub(super) fn demand_transfer(
+        &mut self,
+        account_id: &str,
+        amount: Money,
+    ) -> Result<(), FeedError> {
+        let answer = self.transfer((account_id, amount), true)?;
+        let code = &answer.body["response_code"];
+        match answer.status {
+            200..300 if code == 0 => Ok(()),
+            status => Err(failed(format!("a transfer of {amount}: {status}, {code}"))),
+        }
+    }
+
+    /// Ends a transfer: `settle` or `return`.
+    /// Errors: a broken connection.
+    pub(super) fn conclude(&mut self, id: &str, how: &str) -> Result<HttpAnswer, FeedError> {
+        let path = format!("/network/v1/transfers/{id}/{how}");
+        self.call(Access::Network, (Method::POST, &path), None)
+    }
+}
+
+async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedError> {
+    let stream = TcpStream::connect(address).await.map_err(failed)?;
+    stream.set_nodelay(true).map_err(failed)?;
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    // The connection's own error shows in the request that it fails.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
+
+/// The terms as `/v1` takes them; what is not given is left out.
+fn terms_body(terms: &Terms, now_us: i64) -> Value {
+    let time = |span: Span| {
+        DateTime::from_timestamp_micros(span.after_us(now_us))
+            .map(|at: DateTime<Utc>| json!(at.to_rfc3339()))
+    };
+    let amount = |amount: Money| json!(amount.decimal());
+    let given = [
+        ("amount", terms.amount.map(amount)),
+        ("interval", terms.interval.as_ref().map(|interval| json!(interval))),
+        ("daily_limit", terms.daily_limit.map(amount)),
+        ("transaction_limit", terms.transaction_limit.map(amount)),
+        ("single_use", terms.single_use.map(|single_use| json!(single_use))),
+        ("scope", terms.scope.as_ref().map(|scope| json!(scope))),
+        ("start_time", terms.starts_in.and_then(time)),
+        ("end_time", terms.ends_in.and_then(time)),
+    ];
+    let given = given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    Value::Object(given.collect())
+}
+
+fn time_of(clock: &Value) -> Result<i64, FeedError> {
+    let now = DateTime::parse_from_rfc3339(&text_of(clock, "now")?).map_err(failed)?;
+    Ok(now.timestamp_micros())
+}
+
+fn text_of(body: &Value, key: &str) -> Result<String, FeedError> {
+    let text = body[key].as_str();
+    text.map(str::to_owned).ok_or_else(|| failed(format!("an answer without `{key}`")))
+}
+
+/// An amount of the account's currency.
+pub(super) fn money_of(body: &Value, key: &str) -> Result<Money, FeedError> {
+    let money = Money::parse_any(&body[key].to_string());
+    money.ok_or_else(|| failed(format!("`{key}` of an answer is no amount: {}", body[key])))
+}
+
+fn failed(error: impl std::fmt::Display) -> FeedError {
+    FeedError::Http { message: error.to_string() }
+}

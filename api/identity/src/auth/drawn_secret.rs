@@ -1,0 +1,46 @@
+//! Secrets that the switch makes for others: access tokens, codes, sessions, links, client secrets.
+//! Each is shown once and kept by its hash alone.
+
+use std::fmt;
+
+use cardswitch_secrets::issuing::{IssueError, RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
+
+/// 256 random bits, as 64 hexadecimal digits.
+#[derive(Clone)]
+pub struct DrawnSecret {
+    /// What its holder is told.
+    pub text: String,
+    /// What is kept.
+    pub digest: [u8; 32],
+}
+
+impl fmt::Debug for DrawnSecret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("DrawnSecret(..)")
+    }
+}
+
+impl DrawnSecret {
+    /// A secret that nobody can guess.
+    /// Errors: no randomness.
+    pub fn draw() -> Result<Self, IssueError> {
+        let mut bytes = [0; 32];
+        SystemRandom.fill(&mut bytes)?;
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { digest: token_digest(&text), text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_differ_and_are_not_printed() {
+        let (one, other) = (DrawnSecret::draw().unwrap(), DrawnSecret::draw().unwrap());
+        assert_eq!((one.text.len(), one.digest), (64, token_digest(&one.text)));
+        assert!(one.text != other.text && one.digest != other.digest);
+        assert_eq!(format!("{one:?}"), "DrawnSecret(..)");
+    }
+}

@@ -1,0 +1,229 @@
+//! Who asks, and what they may do. Requests are checked against the table in `operations.rs` before any
+//! handler sees them; a handler takes the caller by extractor.
+//!
+//! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
+
+pub mod credentials;
+pub mod drawn_secret;
+pub mod failures;
+pub mod lasting_body;
+pub mod link_guesses;
+pub mod passwords;
+pub mod second_factor;
+pub mod throttle;
+pub mod totp;
+
+use std::sync::atomic::Ordering;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::{ALLOW, AUTHORIZATION};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::actor::acting;
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::needed::Needed;
+use cardswitch_edge::switch::Switch;
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
+use cardswitch_secrets::token_digest;
+
+use self::lasting_body::LastingBody;
+use crate::state::AppState;
+
+/// The holder of an access token.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Whose data the token opens.
+    pub company: Company,
+    /// Which token.
+    pub token: AccessTokenId,
+    /// What it may do.
+    pub scope: AccessScope,
+    /// Who it acts for, where it was given by a member.
+    pub member: Option<MemberId>,
+}
+
+impl Caller {
+    /// The access of this caller while an answer waits or is being sent: it ends with the token.
+    pub fn lasting_access(&self, switch: &Switch) -> LastingAccess {
+        let (company, token) = (self.company.slot, self.token);
+        LastingAccess::new(switch, None, move |snapshot| {
+            let token = snapshot.access_token_by_id(company, token)?;
+            Ok(token.is_some_and(|token| !token.is_revoked))
+        })
+    }
+}
+
+impl Caller {
+    /// The caller as an audit names it.
+    #[must_use]
+    pub const fn actor(&self) -> Actor {
+        Actor::Token { id: self.token, member: self.member }
+    }
+}
+
+/// Lets a request of `/v1` through to its handler where the table has a row for it and the token
+/// the scope. Stands around every route; handlers find the caller with the request.
+pub async fn check_access(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match permit(&parts, &state) {
+        Ok(caller) => answer_to(&state, caller, Request::from_parts(parts, body), next).await,
+        Err(refusal) => *refusal,
+    }
+}
+
+/// Has a request answered in the name of its caller, whom handlers find with it. What access ends
+/// before the body is there is not done.
+pub async fn answer_to(
+    state: &AppState,
+    caller: Caller,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let address = ClientAddress::of(request.extensions());
+    let note = AuditNote { actor: caller.actor(), address };
+    let access = caller.lasting_access(&state.switch);
+    request.extensions_mut().insert(caller);
+    let (parts, body) = request.into_parts();
+    let (body, has_ended) = LastingBody::new(body, access);
+    let request = Request::from_parts(parts, Body::new(body));
+    let answer = acting(note, next.run(request)).await;
+    if has_ended.load(Ordering::Acquire) {
+        return ApiError::unauthorized().into_response();
+    }
+    answer
+}
+
+/// Who asks, where they may.
+/// Errors: the answer to somebody who may not, or to what nobody may.
+pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
+    let refused = |error: ApiError| Box::new(error.into_response());
+    let needed = needed_for(parts, state).ok_or_else(|| Box::new(not_served(parts, state)))?;
+    let caller = find_caller(&parts.headers, state).map_err(refused)?;
+    check_rate(&caller, state).map_err(refused)?;
+    match needed.scopes() {
+        [first, ..] if !needed.is_met_by(caller.scope) => {
+            Err(refused(ApiError::scope_too_small(first)))
+        }
+        _ => Ok(caller),
+    }
+}
+
+/// Lets a caller through who does not ask too often.
+/// Errors: the token has asked too often; when to come back.
+pub fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
+    state.token_rate.take(caller.token).map_err(|retry_after_s| {
+        let refused = state.token_rate.refused();
+        if refused.is_power_of_two() {
+            tracing::warn!(token = %caller.token.0, refused, "a token asks too often");
+        }
+        ApiError::too_many_requests(retry_after_s)
+    })
+}
+
+fn needed_for(parts: &Parts, state: &AppState) -> Option<Needed> {
+    state.access.needed(parts.method.as_str(), matched_path(parts)?)
+}
+
+fn matched_path(parts: &Parts) -> Option<&str> {
+    parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str)
+}
+
+/// The answer to an operation without a row.
+fn not_served(parts: &Parts, state: &AppState) -> Response {
+    let Some(methods) = matched_path(parts).and_then(|path| state.access.allowed_methods(path))
+    else {
+        return ApiError::not_found().into_response();
+    };
+    let mut response = ApiError::method_not_allowed().into_response();
+    // INVARIANT: names of methods and commas are a header's characters.
+    let methods = HeaderValue::try_from(methods).unwrap_or(HeaderValue::from_static(""));
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}
+
+/// The holder of the token in these headers.
+/// Errors: there is none, or it opens nothing; the tables cannot be read.
+pub fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
+    let token = token_in(headers).ok_or_else(ApiError::unauthorized)?;
+    let digest = token_digest(token);
+    // Tokens change rarely, and whoever changes one waits until the tables show it.
+    let found = state.switch.read_at_once(|snapshot| {
+        let Some(token) = snapshot.access_token(&digest)? else { return Ok(None) };
+        let Some(company) = snapshot.company(token.company)? else { return Ok(None) };
+        let member = token.member().map_or(Ok(None), |member| snapshot.member(member))?;
+        Ok(Some((token, company, member.map(|member| member.id))))
+    })?;
+    match found {
+        Some((token, company, member)) if !token.is_revoked => {
+            Ok(Caller { company, token: token.id, scope: token.scope, member })
+        }
+        _ => Err(ApiError::unauthorized()),
+    }
+}
+
+/// The text of the token in these headers.
+pub(crate) fn token_in(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION)?.to_str().ok().and_then(token_of)
+}
+
+impl FromRequestParts<AppState> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        // What stands around the check has to look for itself.
+        match parts.extensions.get::<Self>() {
+            Some(caller) => Ok(caller.clone()),
+            None => find_caller(&parts.headers, state),
+        }
+    }
+}
+
+/// What every handler takes: the switch, and who asks.
+#[derive(Clone)]
+pub struct Call(pub AppState, pub Caller);
+
+impl FromRequestParts<AppState> for Call {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        Ok(Self(state.clone(), Caller::from_request_parts(parts, state).await?))
+    }
+}
+
+/// The token in an Authorization header, under the scheme `Token` or `Bearer`.
+fn token_of(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim().split_once(' ')?;
+    let is_known = ["token", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    Some(token.trim()).filter(|token| is_known && !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_under_either_scheme() {
+        let rows = [
+            ("Token abc", Some("abc")),
+            ("token abc", Some("abc")),
+            ("Bearer abc", Some("abc")),
+            ("BEARER  abc ", Some("abc")),
+            ("Basic abc", None),
+            ("abc", None),
+            ("Token", None),
+            ("Token ", None),
+            ("", None),
+        ];
+        for (header, token) in rows {
+            assert_eq!(token_of(header), token, "{header}");
+        }
+    }
+}

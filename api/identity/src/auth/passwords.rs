@@ -1,0 +1,280 @@
+//! Passwords: hashed with Argon2id, verified, and new ones judged.
+//!
+//! Hashing is made to be slow, so it happens off the async threads, few at a time, and a bounded
+//! number waits. INVARIANT: whether an account exists cannot be told by the time an answer takes:
+//! where there is no hash, a hash of nobody's password is verified in its place.
+
+use std::fmt;
+
+use argon2::Argon2;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use cardswitch_engine::domain::email::email_key;
+use tokio::sync::Semaphore;
+use zeroize::Zeroizing;
+
+use cardswitch_edge::error::ApiError;
+
+/// The shortest new password. Units: characters.
+pub const PASSWORD_CHARS_MIN: usize = 12;
+/// The longest new password. Units: characters.
+pub const PASSWORD_CHARS_MAX: usize = 128;
+/// The fewest different characters of a new password.
+const DIFFERENT_CHARS_MIN: usize = 5;
+/// How many passwords are hashed at the same time; each takes 19 MiB.
+const HASHED_AT_ONCE: usize = 2;
+/// How many may wait for that.
+const WAITING_MAX: usize = 256;
+const SALT_BYTES: usize = 16;
+
+/// Verified where there is no hash: of the same cost as every other, and no password fits.
+const NOBODYS_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyBpdA$\
+                            AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// What people choose where twelve characters are asked for, in small letters.
+const COMMON: &[&str] = &[
+    "123456789012",
+    "1234567890123",
+    "12345678901234",
+    "123456789abc",
+    "1234567890ab",
+    "1q2w3e4r5t6y",
+    "abcdefghijkl",
+    "abcdefghijklm",
+    "administrator",
+    "administrator1",
+    "changemeplease",
+    "correcthorsebatterystaple",
+    "iloveyou1234",
+    "letmeinplease",
+    "password1234",
+    "password12345",
+    "password123456",
+    "passwordpassword",
+    "qwertyuiop12",
+    "qwertyuiop123",
+    "qwertyuiopas",
+    "qwertyuiop[]",
+    "qwerty123456",
+    "unbelievable",
+    "welcome12345",
+    "zaq12wsxcde3",
+];
+
+static SEATS: Semaphore = Semaphore::const_new(HASHED_AT_ONCE);
+static PLACES: Semaphore = Semaphore::const_new(HASHED_AT_ONCE + WAITING_MAX);
+
+/// Why a password was neither hashed nor verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PasswordError {
+    /// Too many others wait.
+    Busy,
+    /// The system gave no random bytes, or no memory.
+    Failed,
+}
+
+impl fmt::Display for PasswordError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Busy => "too many passwords wait to be verified",
+            Self::Failed => "a password could not be hashed",
+        })
+    }
+}
+
+impl std::error::Error for PasswordError {}
+
+impl From<PasswordError> for ApiError {
+    fn from(error: PasswordError) -> Self {
+        match error {
+            PasswordError::Busy => Self::overloaded(),
+            PasswordError::Failed => Self::internal(&error),
+        }
+    }
+}
+
+/// What is wrong with a new password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PasswordFault {
+    /// Fewer than `PASSWORD_CHARS_MIN` characters.
+    TooShort,
+    /// More than `PASSWORD_CHARS_MAX` characters.
+    TooLong,
+    /// It is the e-mail address.
+    IsEmail,
+    /// Everybody tries it first.
+    Common,
+}
+
+impl fmt::Display for PasswordFault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort => {
+                write!(formatter, "A password has at least {PASSWORD_CHARS_MIN} characters.")
+            }
+            Self::TooLong => {
+                write!(formatter, "A password has at most {PASSWORD_CHARS_MAX} characters.")
+            }
+            Self::IsEmail => formatter.write_str("The password must not be your e-mail address."),
+            Self::Common => formatter.write_str("This password is among those guessed first."),
+        }
+    }
+}
+
+/// Hashes a password, or another secret that a person remembers, for keeping.
+/// Errors: too many wait, or the system gave no random bytes.
+/// Cost: 19 MiB and some ten milliseconds of one core.
+pub async fn hash(text: &str) -> Result<String, PasswordError> {
+    let text = Zeroizing::new(text.to_owned());
+    seated(move || {
+        let mut salt = [0; SALT_BYTES];
+        getrandom::fill(&mut salt).map_err(|_| PasswordError::Failed)?;
+        let hashed = Argon2::default().hash_password_with_salt(text.as_bytes(), &salt);
+        hashed.map(|hash| hash.to_string()).map_err(|_| PasswordError::Failed)
+    })
+    .await?
+}
+
+/// Whether a password is the one that was hashed; where nothing was, never, after the same time.
+/// Errors: too many wait.
+/// Cost: as `hash`.
+pub async fn verify(hash: Option<String>, text: &str) -> Result<bool, PasswordError> {
+    counted::count();
+    let text = Zeroizing::new(text.to_owned());
+    seated(move || {
+        let known = hash.as_deref().unwrap_or(NOBODYS_HASH);
+        let fits = Argon2::default().verify_password(text.as_bytes(), known).is_ok();
+        fits && hash.is_some()
+    })
+    .await
+}
+
+/// How often passwords are verified, which is what shows in the time of an answer.
+pub mod counted {
+    use std::cell::Cell;
+
+    tokio::task_local! {
+        static VERIFIED: Cell<u32>;
+    }
+
+    pub(super) fn count() {
+        // Only where a test asks.
+        VERIFIED.try_with(|verified| verified.set(verified.get() + 1)).unwrap_or_default();
+    }
+
+    /// What comes of `work`, and how many passwords it had verified.
+    pub async fn verifications<T>(work: impl Future<Output = T>) -> (T, u32) {
+        VERIFIED
+            .scope(Cell::new(0), async {
+                let done = work.await;
+                (done, VERIFIED.with(Cell::get))
+            })
+            .await
+    }
+}
+
+/// Carries out slow work off the async threads, when it is its turn.
+async fn seated<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, PasswordError> {
+    let _place = PLACES.try_acquire().map_err(|_| PasswordError::Busy)?;
+    // INVARIANT: neither semaphore is ever closed. The seat is given back when the work is done,
+    // not when whoever asked hangs up.
+    let seat = SEATS.acquire().await.map_err(|_| PasswordError::Busy)?;
+    let worked = tokio::task::spawn_blocking(move || {
+        let _seat = seat;
+        work()
+    });
+    worked.await.map_err(|_| PasswordError::Failed)
+}
+
+/// Judges a new password of the account `email`.
+/// Errors: what is wrong with it.
+pub fn check_new(password: &str, email: &str) -> Result<(), PasswordFault> {
+    let chars = password.chars().count();
+    if chars < PASSWORD_CHARS_MIN {
+        return Err(PasswordFault::TooShort);
+    }
+    if chars > PASSWORD_CHARS_MAX {
+        return Err(PasswordFault::TooLong);
+    }
+    let folded = email_key(password.trim());
+    if folded == email_key(email) {
+        return Err(PasswordFault::IsEmail);
+    }
+    let mut different: Vec<char> = folded.chars().collect();
+    different.sort_unstable();
+    different.dedup();
+    if different.len() < DIFFERENT_CHARS_MIN || COMMON.contains(&folded.as_str()) {
+        return Err(PasswordFault::Common);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use argon2::PasswordHash;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_hashed_is_verified_and_nothing_else() {
+        let hashed = hash("correct horse").await.unwrap();
+        assert!(hashed.starts_with("$argon2id$v=19$"), "{hashed}");
+        assert_ne!(hashed, hash("correct horse").await.unwrap(), "a salt came twice");
+        let rows = [
+            (Some(hashed.clone()), "correct horse", true),
+            (Some(hashed.clone()), "correct horsf", false),
+            (Some(hashed.clone()), "Correct horse", false),
+            (Some(hashed), "", false),
+            (Some("no hash".to_owned()), "correct horse", false),
+            (Some(String::new()), "", false),
+            (None, "correct horse", false),
+            (None, "", false),
+        ];
+        for (hash, text, fits) in rows {
+            assert_eq!(verify(hash.clone(), text).await, Ok(fits), "{hash:?} {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobodys_hash_costs_what_every_other_does() {
+        let hashed = hash("correct horse").await.unwrap();
+        let cost = |text: &str| {
+            let hash = PasswordHash::new(text).unwrap();
+            let output = hash.hash.unwrap().as_bytes().len();
+            (hash.algorithm.to_string(), hash.version, hash.params.to_string(), output)
+        };
+        assert_eq!(cost(NOBODYS_HASH), cost(&hashed));
+    }
+
+    #[test]
+    fn new_passwords_are_long_and_not_the_obvious() {
+        let longest = "aB3$xY".repeat(22)[..128].to_owned();
+        let rows = [
+            ("correct horse battery", Ok(())),
+            ("twelve chars", Ok(())),
+            ("zwölf zeiche", Ok(())),
+            (longest.as_str(), Ok(())),
+            ("eleven char", Err(PasswordFault::TooShort)),
+            ("", Err(PasswordFault::TooShort)),
+            ("ada@example.com", Err(PasswordFault::IsEmail)),
+            ("ADA@Example.com ", Err(PasswordFault::IsEmail)),
+            ("password1234", Err(PasswordFault::Common)),
+            ("PassWord1234", Err(PasswordFault::Common)),
+            ("aaaaaaaaaaaa", Err(PasswordFault::Common)),
+            ("abababababab", Err(PasswordFault::Common)),
+        ];
+        for (password, judged) in rows {
+            assert_eq!(check_new(password, "ada@example.com"), judged, "{password}");
+        }
+        assert_eq!(check_new(&format!("{longest}x"), "a@b.c"), Err(PasswordFault::TooLong));
+    }
+
+    #[test]
+    fn the_list_has_only_what_would_be_taken_otherwise() {
+        for common in COMMON {
+            assert!(common.chars().count() >= PASSWORD_CHARS_MIN, "{common}");
+            assert_eq!(*common, email_key(common), "small letters");
+        }
+    }
+}

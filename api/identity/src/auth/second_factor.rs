@@ -1,0 +1,672 @@
+//! What is asked of a user after the password: a one-time code, then a security question, as far as
+//! the user has set them up. The same conversation serves apps (the challenge endpoint) and the
+//! sign-in page.
+//!
+//! A conversation is found by the SHA-256 of the secret that its client holds, lives five minutes in
+//! memory only, and ends with the fifth wrong answer, with a new password, with the process, or when
+//! what it was for has been made: until then its last answer may be given again.
+//! INVARIANT: a try is counted before it is verified, so answers that come at the same time are no
+//! more than those that come one by one; and a one-time code is used up in the engine's record, so it
+//! works once whatever conversation it is given in. Whoever knows the password cannot keep its owner
+//! out: answers for one user are judged one after the other (`throttle`), those of a device that the
+//! user signed in on before apart from all others, and a new conversation only ever takes the place of
+//! one from the same source.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::user::{ProvenPassword, SignInProof, User, UserCommand};
+use cardswitch_engine::domain::audit::Actor;
+use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
+
+use super::failures::note_failure;
+use super::passwords;
+use super::throttle::{Account, Beyond, Source, TooMany};
+use super::totp::Seed;
+use crate::state::AppState;
+
+/// How long a conversation lasts. Units: microseconds.
+pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;
+/// The wrong answer that ends a conversation.
+const WRONG_MAX: u8 = 5;
+/// How many conversations one user may have from one source; the oldest gives way.
+const PER_SOURCE_MAX: usize = 5;
+/// How many conversations one user may have at all.
+const PER_USER_MAX: usize = 30;
+/// How many answers of one conversation may come at the same time.
+const LINE_MAX: usize = 4;
+/// When to come back where more come. Units: seconds.
+const LINE_RETRY_AFTER_S: u32 = 1;
+/// How many there may be at all.
+const CONVERSATIONS_MAX: usize = 10_000;
+/// When to come back where there is no room. Units: seconds.
+const FULL_RETRY_AFTER_S: u32 = 60;
+/// What is asked for a one-time code.
+const CODE_QUESTION: &str = "Which six digits does your authenticator app show?";
+
+/// What a user proves to be the one with, besides the password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// A one-time code.
+    Totp,
+    /// The answer to a question of the user's choice.
+    SecurityQuestion,
+}
+
+impl Factor {
+    /// Its name. Source: spec "OAuth", rule 4, key.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Totp => "totp",
+            Self::SecurityQuestion => "security_question",
+        }
+    }
+}
+
+impl Factor {
+    const fn proof(self) -> SignInProof {
+        match self {
+            Self::Totp => SignInProof::Totp,
+            Self::SecurityQuestion => SignInProof::SecurityQuestion,
+        }
+    }
+}
+
+/// A question that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// What is asked for.
+    pub factor: Factor,
+    /// The question, for people.
+    pub question: String,
+    /// Until when it can be answered.
+    pub expires_at: Timestamp,
+}
+
+/// What a conversation is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// An access token, whose text its app has already.
+    Token(PendingToken),
+    /// A session on the site.
+    SignIn {
+        /// The local path that was asked for.
+        next: Option<String>,
+    },
+}
+
+/// An access token that is not one yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingToken {
+    /// Which app has it.
+    pub app: AppId,
+    /// Whose data it will open.
+    pub company: CompanyId,
+    /// Who it will act for.
+    pub member: MemberId,
+}
+
+/// What became of an answer.
+#[derive(Debug)]
+pub enum Answered {
+    /// Nothing more is asked of this user: what it was for can be made.
+    Done(Finishing),
+    /// Another question follows.
+    Next(Challenge),
+    /// It was wrong; another may be given.
+    Wrong,
+    /// There is no such conversation, or none any more.
+    Ended,
+}
+
+/// A conversation whose questions are all answered. It stays until it is said to be finished, so that
+/// the last answer can be given again where something came between.
+#[derive(Debug)]
+pub struct Finishing {
+    /// Whose it is, by the password that it began with.
+    pub proven: ProvenPassword,
+    /// What it was for.
+    pub purpose: Purpose,
+    digest: [u8; 32],
+    /// Who gives the same answer at the same time waits for what becomes of this one.
+    _turn: Option<OwnedMutexGuard<()>>,
+    /// Who ends the conversation waits until it is known what was made.
+    _making: Option<OwnedMutexGuard<()>>,
+}
+
+/// The conversations that wait for answers.
+#[derive(Debug, Default)]
+pub struct SecondFactors {
+    conversations: Mutex<HashMap<[u8; 32], Conversation>>,
+}
+
+#[derive(Clone, Debug)]
+struct Conversation {
+    /// With whom, by which password: a new one ends the conversation.
+    proven: ProvenPassword,
+    /// What is left to ask, in this order; never empty.
+    questions: Vec<(Factor, String)>,
+    /// Whether the last of them is answered, too.
+    is_finishing: bool,
+    purpose: Purpose,
+    /// Who began it.
+    source: Source,
+    expires_at: Timestamp,
+    wrong: u8,
+    turns: Turns,
+}
+
+/// Who waits for whom.
+#[derive(Clone, Debug)]
+struct Turns {
+    /// Whose answer has come.
+    line: Arc<Semaphore>,
+    /// Whose answer is verified.
+    turn: Arc<AsyncMutex<()>>,
+    /// Who makes what the conversation is for.
+    making: Arc<AsyncMutex<()>>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        let line = Arc::new(Semaphore::new(LINE_MAX));
+        Self { line, turn: Arc::default(), making: Arc::default() }
+    }
+}
+
+impl Conversation {
+    fn challenge(&self) -> Option<Challenge> {
+        let (factor, question) = self.questions.first()?.clone();
+        Some(Challenge { factor, question, expires_at: self.expires_at })
+    }
+
+    /// Whether its client is a device of the user's, of which nobody else takes the room.
+    const fn is_of_known_device(&self) -> bool {
+        matches!(self.source, Source::Device(_))
+    }
+
+    /// How far it has come.
+    const fn stage(&self) -> (usize, bool) {
+        (self.questions.len(), self.is_finishing)
+    }
+}
+
+/// What a user has set up, in the order it is asked.
+fn questions_of(user: &User) -> Vec<(Factor, String)> {
+    let code = user.totp.as_ref().map(|_| (Factor::Totp, CODE_QUESTION.to_owned()));
+    let question = user.security_question.as_ref();
+    let question = question.map(|asked| (Factor::SecurityQuestion, asked.question.to_string()));
+    code.into_iter().chain(question).collect()
+}
+
+impl SecondFactors {
+    /// Begins a conversation with a user whose password was right, under the digest of a secret that
+    /// nobody else has. None where the user has set up nothing: then nothing is asked.
+    /// Errors: no room.
+    pub fn begin(
+        &self,
+        digest: [u8; 32],
+        user: &User,
+        (purpose, source): (Purpose, Source),
+        now: Timestamp,
+    ) -> Result<Option<Challenge>, TooMany> {
+        let mut conversations = self.conversations.lock();
+        conversations.retain(|_, known| now < known.expires_at);
+        let own = || conversations.iter().filter(|(_, known)| known.proven.user == user.id);
+        let conversation = Conversation {
+            proven: ProvenPassword::of(user),
+            questions: questions_of(user),
+            is_finishing: false,
+            purpose,
+            source: source.counted(),
+            expires_at: now.plus(CONVERSATION),
+            wrong: 0,
+            turns: Turns::default(),
+        };
+        let Some(challenge) = conversation.challenge() else { return Ok(None) };
+        let of_source = own().filter(|(_, known)| known.source == conversation.source);
+        let oldest = of_source.clone().min_by_key(|(_, known)| known.expires_at);
+        let oldest = oldest.map(|(key, _)| *key);
+        if of_source.count() >= PER_SOURCE_MAX {
+            oldest.and_then(|key| conversations.remove(&key));
+        } else if (own().count() >= PER_USER_MAX && !conversation.is_of_known_device())
+            || conversations.len() >= CONVERSATIONS_MAX
+        {
+            return Err(TooMany { retry_after_s: FULL_RETRY_AFTER_S });
+        }
+        conversations.insert(digest, conversation);
+        Ok(Some(challenge))
+    }
+
+    /// The question that waits, where there is one.
+    #[must_use]
+    pub fn question(&self, digest: &[u8; 32], now: Timestamp) -> Option<Challenge> {
+        self.find(digest, now)?.challenge()
+    }
+
+    /// What the conversation is for, where there is one.
+    #[must_use]
+    pub fn purpose(&self, digest: &[u8; 32], now: Timestamp) -> Option<Purpose> {
+        self.find(digest, now).map(|conversation| conversation.purpose)
+    }
+
+    /// With whom the conversation is, where there is one.
+    #[must_use]
+    pub fn user(&self, digest: &[u8; 32], now: Timestamp) -> Option<UserId> {
+        self.find(digest, now).map(|conversation| conversation.proven.user)
+    }
+
+    /// Ends the conversations whose purpose is one of these. When it returns, what they were for is
+    /// made or never will be.
+    pub async fn end_where(&self, is_over: impl Fn(&[u8; 32], &Purpose) -> bool) {
+        for making in self.take_where(is_over) {
+            drop(making.lock().await);
+        }
+    }
+
+    fn take_where(
+        &self,
+        is_over: impl Fn(&[u8; 32], &Purpose) -> bool,
+    ) -> Vec<Arc<AsyncMutex<()>>> {
+        let mut taken = Vec::new();
+        self.conversations.lock().retain(|digest, known| {
+            let is_over = is_over(digest, &known.purpose);
+            if is_over {
+                taken.push(Arc::clone(&known.turns.making));
+            }
+            !is_over
+        });
+        taken
+    }
+
+    /// What the conversation was for has been made.
+    pub fn finish(&self, finishing: Finishing) {
+        self.conversations.lock().remove(&finishing.digest);
+    }
+
+    fn find(&self, digest: &[u8; 32], now: Timestamp) -> Option<Conversation> {
+        let conversations = self.conversations.lock();
+        conversations.get(digest).filter(|known| now < known.expires_at).cloned()
+    }
+
+    /// Takes one of the tries that are left.
+    fn take_try(&self, digest: &[u8; 32], now: Timestamp) -> Option<Conversation> {
+        let mut conversations = self.conversations.lock();
+        let known = conversations.get_mut(digest)?;
+        if known.wrong >= WRONG_MAX || now >= known.expires_at {
+            return None;
+        }
+        known.wrong += 1;
+        Some(known.clone())
+    }
+
+    fn give_back_try(&self, digest: &[u8; 32]) {
+        if let Some(known) = self.conversations.lock().get_mut(digest) {
+            known.wrong = known.wrong.saturating_sub(1);
+        }
+    }
+
+    /// Takes note of a wrong answer, whose try was taken.
+    fn wrong(&self, digest: &[u8; 32]) -> Answered {
+        let mut conversations = self.conversations.lock();
+        match conversations.get(digest) {
+            Some(known) if known.wrong < WRONG_MAX => Answered::Wrong,
+            _ => {
+                conversations.remove(digest);
+                Answered::Ended
+            }
+        }
+    }
+
+    /// Takes note of the right answer to the question that waits.
+    fn right(&self, digest: &[u8; 32]) -> Answered {
+        let mut conversations = self.conversations.lock();
+        let Some(known) = conversations.get_mut(digest) else { return Answered::Ended };
+        known.wrong = known.wrong.saturating_sub(1);
+        if known.questions.len() > 1 {
+            known.questions.remove(0);
+        } else {
+            known.is_finishing = true;
+        }
+        drop(conversations);
+        self.stands(digest)
+    }
+
+    /// What an answer is told without being verified: how far the conversation has come.
+    fn stands(&self, digest: &[u8; 32]) -> Answered {
+        let conversations = self.conversations.lock();
+        let Some(known) = conversations.get(digest) else { return Answered::Ended };
+        if !known.is_finishing {
+            return known.challenge().map_or(Answered::Ended, Answered::Next);
+        }
+        let (proven, purpose, digest) = (known.proven.clone(), known.purpose.clone(), *digest);
+        Answered::Done(Finishing { proven, purpose, digest, _turn: None, _making: None })
+    }
+}
+
+/// Answers the question that waits in a conversation, for which `source` is answerable.
+/// Errors: too many tries, the switch cannot tell.
+pub async fn answer(
+    state: &AppState,
+    digest: &[u8; 32],
+    given: &str,
+    source: Source,
+    beyond: Beyond,
+) -> Result<Answered, ApiError> {
+    let factors = &state.second_factors;
+    let Some(known) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
+    let line = known.turns.line.try_acquire();
+    let _line = line.map_err(|_| TooMany { retry_after_s: LINE_RETRY_AFTER_S })?;
+    let turn = Arc::clone(&known.turns.turn).lock_owned().await;
+    let Some(now) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
+    // Where the same answer came twice at the same time, or the last one again, the first one counts.
+    let is_new = now.stage() == known.stage() && !now.is_finishing;
+    if is_new {
+        match verify(state, digest, &now, given, (source, beyond)).await? {
+            Verified::Right => {}
+            Verified::Wrong => return Ok(factors.wrong(digest)),
+            Verified::Ended => return Ok(Answered::Ended),
+        }
+    }
+    let making = Arc::clone(&known.turns.making).lock_owned().await;
+    let answered = if is_new { factors.right(digest) } else { factors.stands(digest) };
+    Ok(match answered {
+        Answered::Done(finishing) => {
+            act_as(Actor::User { id: finishing.proven.user, member: None });
+            state.throttle.failures.forget_factors(finishing.proven.user);
+            Answered::Done(Finishing { _turn: Some(turn), _making: Some(making), ..finishing })
+        }
+        other => other,
+    })
+}
+
+/// What is found of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verified {
+    Right,
+    Wrong,
+    Ended,
+}
+
+/// Errors: too many tries, the switch cannot tell.
+async fn verify(
+    state: &AppState,
+    digest: &[u8; 32],
+    known: &Conversation,
+    given: &str,
+    (source, beyond): (Source, Beyond),
+) -> Result<Verified, ApiError> {
+    let factors = &state.second_factors;
+    let account = Account::SecondFactor(known.proven.user);
+    let attempt = state.throttle.admit_or(beyond, Some(account), Some(source)).await?;
+    let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Verified::Ended) };
+    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_id(asked.proven.user))?;
+    let user = user.filter(|user| ProvenPassword::of(user) == asked.proven);
+    let (Some(user), Some((factor, _))) = (user, asked.questions.first()) else {
+        factors.take_where(|known, _| known == digest);
+        return Ok(Verified::Ended);
+    };
+    act_as(Actor::User { id: user.id, member: None });
+    match is_right(state, &user, *factor, given).await {
+        Ok(true) => {
+            // Half of a proof is none: who has the code may still be guessing the other answer.
+            if asked.questions.len() == 1 {
+                attempt.succeeded();
+            }
+            Ok(Verified::Right)
+        }
+        Ok(false) => {
+            attempt.failed();
+            note_failure(state, Some(&user), factor.proof());
+            Ok(Verified::Wrong)
+        }
+        Err(error) => {
+            // Nobody can say that it was wrong.
+            factors.give_back_try(digest);
+            Err(error)
+        }
+    }
+}
+
+/// Errors: the switch cannot tell.
+async fn is_right(
+    state: &AppState,
+    user: &User,
+    factor: Factor,
+    given: &str,
+) -> Result<bool, ApiError> {
+    match factor {
+        Factor::Totp => uses_step(state, user, given).await,
+        Factor::SecurityQuestion => {
+            let hash = user.security_question.as_ref().map(|asked| asked.answer_hash.clone());
+            Ok(passwords::verify(hash, &normal_answer(given)).await?)
+        }
+    }
+}
+
+/// Whether a code is one of now that was not used before; uses it up.
+/// Errors: the switch cannot tell.
+pub async fn uses_step(state: &AppState, user: &User, given: &str) -> Result<bool, ApiError> {
+    let Some(totp) = &user.totp else { return Ok(false) };
+    let seed = Seed::open(&state.secrets, user.id, &totp.sealed_seed)
+        .ok_or_else(|| ApiError::internal(&"a seed was sealed with another key"))?;
+    let Some(step) = seed.matching_step(&without_spaces(given), state.now()) else {
+        return Ok(false);
+    };
+    match state.carry_out(AdminCommand::User(UserCommand::UseTotpStep(user.id, step))).await {
+        // The shard knows of it, which is all that counts.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(true),
+        Err(WriteError::Rejected(Rejection::StepUsed)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Apps show codes with a gap in the middle.
+fn without_spaces(code: &str) -> String {
+    code.chars().filter(|letter| !letter.is_whitespace()).collect()
+}
+
+/// An answer as it is hashed and compared: people remember words, not how they wrote them.
+#[must_use]
+pub fn normal_answer(answer: &str) -> String {
+    answer.trim().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::directory::user::{SecurityQuestion, Totp};
+    use cardswitch_engine::domain::ids::UserSlot;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000_000_000);
+    const KEY: [u8; 32] = [1; 32];
+
+    fn user(number: u128, has_totp: bool, has_question: bool) -> User {
+        User {
+            slot: UserSlot(0),
+            id: UserId(Uuid::from_u128(number)),
+            email: "ada@example.com".into(),
+            first_name: "Ada".into(),
+            last_name: "Lovelace".into(),
+            password_hash: Some("hash".into()),
+            totp: has_totp.then(|| Totp { sealed_seed: Vec::new(), last_step: 0 }),
+            security_question: has_question.then(|| SecurityQuestion {
+                question: "First pet?".parse().unwrap(),
+                answer_hash: "hash".into(),
+            }),
+            developer_of: Vec::new(),
+            created_at: NOW,
+        }
+    }
+
+    fn purpose() -> Purpose {
+        Purpose::SignIn { next: None }
+    }
+
+    fn from(address: &str) -> Source {
+        Source::Address(address.parse().unwrap())
+    }
+
+    fn begun(has_totp: bool, has_question: bool) -> SecondFactors {
+        let factors = SecondFactors::default();
+        let user = user(1, has_totp, has_question);
+        factors.begin(KEY, &user, (purpose(), from("203.0.113.7")), NOW).unwrap();
+        factors
+    }
+
+    #[test]
+    fn what_a_user_has_is_asked_one_after_the_other() {
+        let rows = [
+            (false, false, vec![]),
+            (true, false, vec!["totp"]),
+            (false, true, vec!["security_question"]),
+            (true, true, vec!["totp", "security_question"]),
+        ];
+        for (has_totp, has_question, expected) in rows {
+            let factors = begun(has_totp, has_question);
+            let mut asked = Vec::new();
+            while let Some(challenge) = factors.question(&KEY, NOW) {
+                asked.push(challenge.factor.name());
+                factors.take_try(&KEY, NOW).unwrap();
+                if let Answered::Done(finishing) = factors.right(&KEY) {
+                    factors.finish(finishing);
+                }
+            }
+            assert_eq!(asked, expected);
+        }
+    }
+
+    #[test]
+    fn the_last_answer_stays_until_it_has_led_somewhere() {
+        let factors = begun(false, true);
+        factors.take_try(&KEY, NOW).unwrap();
+        // What comes of it is lost.
+        assert!(matches!(factors.right(&KEY), Answered::Done(_)));
+        assert!(factors.question(&KEY, NOW).is_some());
+        let Answered::Done(finishing) = factors.stands(&KEY) else { panic!() };
+        factors.finish(finishing);
+        assert!(matches!(factors.stands(&KEY), Answered::Ended));
+        assert_eq!(factors.question(&KEY, NOW), None);
+    }
+
+    #[test]
+    fn who_has_ended_meanwhile_gets_nothing() {
+        let factors = begun(false, true);
+        factors.take_try(&KEY, NOW).unwrap();
+        assert_eq!(factors.take_where(|known, _| *known == KEY).len(), 1);
+        assert!(matches!(factors.right(&KEY), Answered::Ended));
+    }
+
+    #[test]
+    fn the_fifth_wrong_answer_ends_it() {
+        let factors = begun(true, false);
+        for place in 1..=5 {
+            factors.take_try(&KEY, NOW).unwrap();
+            let is_wrong = matches!(factors.wrong(&KEY), Answered::Wrong);
+            assert_eq!(is_wrong, place < 5, "{place}");
+        }
+        assert!(factors.take_try(&KEY, NOW).is_none());
+        assert_eq!(factors.question(&KEY, NOW), None);
+    }
+
+    #[test]
+    fn answers_at_the_same_time_are_no_more_tries() {
+        let factors = begun(true, true);
+        let taken: Vec<_> = (0..100).filter_map(|_| factors.take_try(&KEY, NOW)).collect();
+        assert_eq!(taken.len(), 5);
+    }
+
+    #[test]
+    fn right_answers_use_up_no_tries() {
+        let factors = begun(true, true);
+        for _ in 0..3 {
+            factors.take_try(&KEY, NOW).unwrap();
+            assert!(matches!(factors.wrong(&KEY), Answered::Wrong));
+        }
+        factors.take_try(&KEY, NOW).unwrap();
+        factors.right(&KEY);
+        factors.take_try(&KEY, NOW).unwrap();
+        let answered = factors.wrong(&KEY);
+        assert!(matches!(answered, Answered::Wrong), "wrong ones of both questions count");
+        factors.take_try(&KEY, NOW).unwrap();
+        assert!(matches!(factors.wrong(&KEY), Answered::Ended));
+    }
+
+    #[test]
+    fn after_five_minutes_there_is_nothing() {
+        let factors = begun(true, false);
+        let last = Timestamp(NOW.0 + CONVERSATION - 1);
+        assert_eq!(factors.question(&KEY, last).unwrap().expires_at, NOW.plus(CONVERSATION));
+        let over = NOW.plus(CONVERSATION);
+        assert_eq!(factors.question(&KEY, over), None);
+        assert_eq!(factors.purpose(&KEY, over), None);
+        assert!(factors.take_try(&KEY, over).is_none());
+        assert_eq!(factors.question(&[2; 32], NOW), None);
+    }
+
+    #[test]
+    fn only_the_same_source_takes_the_place_of_a_conversation() {
+        let factors = SecondFactors::default();
+        let (owner, thief) = (from("2001:db8:1:2::1"), from("203.0.113.7"));
+        let begin = |number: usize, source| {
+            let at = Timestamp(NOW.0 + i64::try_from(number).unwrap());
+            factors
+                .begin(token_key(number), &user(1, true, false), (purpose(), source), at)
+                .unwrap()
+        };
+        begin(0, owner);
+        for number in 1..=100 {
+            begin(number, thief);
+        }
+        assert!(factors.question(&token_key(0), NOW).is_some());
+        assert_eq!(factors.conversations.lock().len(), 1 + PER_SOURCE_MAX);
+        // Addresses of one network are one source.
+        for number in 101..101 + PER_SOURCE_MAX {
+            begin(number, from("2001:db8:1:2::2"));
+        }
+        assert!(factors.question(&token_key(0), NOW).is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let factors = SecondFactors::default();
+        let begin = |number: usize, of: u128| {
+            let source = Source::App(AppId(Uuid::from_u128(number as u128)));
+            factors.begin(token_key(number), &user(of, true, false), (purpose(), source), NOW)
+        };
+        for number in 0..PER_USER_MAX {
+            begin(number, 1).unwrap();
+        }
+        assert!(begin(PER_USER_MAX, 1).is_err());
+        for number in PER_USER_MAX..CONVERSATIONS_MAX {
+            begin(number, 2 + number as u128).unwrap();
+        }
+        let full = begin(CONVERSATIONS_MAX, 0).unwrap_err();
+        assert_eq!(full.retry_after_s, FULL_RETRY_AFTER_S);
+        assert_eq!(factors.conversations.lock().len(), CONVERSATIONS_MAX);
+        let (later, source) = (NOW.plus(2 * CONVERSATION), from("203.0.113.7"));
+        let begun = factors.begin(KEY, &user(1, true, false), (purpose(), source), later).unwrap();
+        assert!(begun.is_some() && factors.conversations.lock().len() == 1);
+    }
+
+    fn token_key(number: usize) -> [u8; 32] {
+        cardswitch_secrets::token_digest(&number.to_string())
+    }
+
+    #[test]
+    fn answers_are_compared_as_people_mean_them() {
+        assert_eq!(normal_answer("  Rex \n"), "rex");
+        assert_eq!(normal_answer("ÄPFEL"), "äpfel");
+        assert_eq!(without_spaces("123 456\n"), "123456");
+    }
+}

@@ -1,0 +1,293 @@
+//! Idempotency keys on `/v1`: a request that changes something is carried out once for each key of
+//! its caller, and every repeat gets the first answer. Source: spec "Authentication", 9.
+//!
+//! | file | what |
+//! |---|---|
+//! | `header` | the key as a client sends it |
+//! | `keys` | its name in the tables; seals |
+//! | `in_flight` | keys of requests under way in this process |
+//! | `claim` | the key on its way beside the command it protects |
+//! | `shown` | where the answer to a change is found that was never answered |
+//! | `kept` | an answer as it is kept |
+//!
+//! 1. A key under way is 409. One that is kept answers, or is refused for another request.
+//! 2. The handler runs; its command carries the claim (`AppState::carry_out`), so that the record of
+//!    the change says that the key is used and where its answer is found.
+//! 3. The answer is sealed and kept by a second record, and only then sent.
+//!
+//! A process that dies between 2 and 3 leaves the claim: the repeat is answered with what GET of the
+//! changed object shows, and that is kept.
+//!
+//! INVARIANT: whoever hangs up changes nothing: 1 to 3 are a task of their own.
+
+pub mod claim;
+mod in_flight;
+pub mod kept;
+mod shown;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::{IDEMPOTENCY_KEY, idempotency_key};
+use cardswitch_edge::request_body::read_body;
+use cardswitch_edge::request_id::answer_of;
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, KeyedContent};
+use tower::ServiceExt;
+use tracing::Instrument;
+
+pub use self::claim::Claim;
+use self::claim::{CLAIM, Fate};
+use self::in_flight::{InFlight, UnderWay};
+use self::kept::{Answer, IDEMPOTENT_REPLAYED};
+use self::shown::Shown;
+use crate::auth::{Caller, find_caller, permit};
+use crate::state::AppState;
+
+/// The longest body of a request with a key that is no upload: more than any handler takes.
+/// Units: bytes.
+const BODY_BYTES_MAX: usize = 640 << 10;
+/// The longest upload with a key: the largest file that is taken, and what surrounds it.
+/// Units: bytes.
+const UPLOAD_BYTES_MAX: usize = (10 << 20) + (64 << 10);
+
+/// Has the routes carry out each request that comes with a key once.
+pub fn once_per_key(routes: Router<AppState>, state: AppState) -> Router<AppState> {
+    let shown = routes.clone().with_state(state.clone());
+    let desk = Desk { state, routes: shown, in_flight: Arc::default() };
+    routes.route_layer(middleware::from_fn_with_state(desk, take))
+}
+
+/// Where requests with a key are taken.
+#[derive(Clone)]
+struct Desk {
+    state: AppState,
+    /// The routes without keys: they show what a repeat is answered with.
+    routes: Router,
+    in_flight: Arc<InFlight>,
+}
+
+/// A request with a key.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    key: [u8; 32],
+    request: [u8; 32],
+}
+
+async fn take(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
+        return next.run(Request::from_parts(parts, body)).await;
+    }
+    // Without an access token there is nobody whose key it could be; who checks access says so.
+    let Ok(caller) = find_caller(&parts.headers, &desk.state) else {
+        return next.run(Request::from_parts(parts, body)).await;
+    };
+    let answered = desk.take(&caller, parts, body, next).await;
+    answered.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// The methods that change something. The others show the same however often they are asked.
+fn takes_key(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
+}
+
+/// How long a body may be: only who may hand in receipts may send one as long as those.
+fn body_bytes_max(caller: &Caller, parts: &Parts) -> usize {
+    let is_upload = parts.uri.path().ends_with("/receipt");
+    let may_upload = caller.scope.accountant || caller.scope.admin;
+    if is_upload && may_upload { UPLOAD_BYTES_MAX } else { BODY_BYTES_MAX }
+}
+
+/// Answers that say nothing of the request itself: a repeat is carried out. Neither does a scope that
+/// is too small, and who has one is to use up no keys of its company.
+fn is_kept(status: StatusCode) -> bool {
+    ![
+        StatusCode::UNAUTHORIZED,
+        StatusCode::FORBIDDEN,
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ]
+    .contains(&status)
+}
+
+impl Desk {
+    async fn take(
+        self,
+        caller: &Caller,
+        parts: Parts,
+        body: Body,
+        next: Next,
+    ) -> Result<Response, ApiError> {
+        let Some(key) = idempotency_key(&parts.headers)? else {
+            return Ok(next.run(Request::from_parts(parts, body)).await);
+        };
+        let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
+        let body = read_body(body, body_bytes_max(caller, &parts)).await?;
+        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+        let request =
+            self.state.secrets.idempotency().request_hash(parts.method.as_str(), target, &body);
+        let asked = Asked { key, request };
+        let under_way =
+            self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;
+        let request = Request::from_parts(parts, Body::from(body));
+        let work = self.answer(asked, request, next, under_way).in_current_span();
+        tokio::spawn(work)
+            .await
+            .unwrap_or_else(|_| Err(ApiError::internal(&"a request with a key broke off")))
+    }
+
+    async fn answer(
+        self,
+        asked: Asked,
+        request: Request,
+        next: Next,
+        _under_way: UnderWay,
+    ) -> Result<Response, ApiError> {
+        if let Some(known) = self.find(&asked.key)? {
+            let (parts, _) = request.into_parts();
+            // Access may have ended while the body came, and a repeat counts as a request, too.
+            if let Err(refusal) = permit(&parts, &self.state) {
+                return Ok(*refusal);
+            }
+            return self.replay(&asked, known, parts.headers.get(AUTHORIZATION).cloned()).await;
+        }
+        let claim = Arc::new(Claim::new(asked.key, asked.request, &request));
+        let response = answer_of(CLAIM.scope(Arc::clone(&claim), next.run(request))).await;
+        // A refused claim belongs to another answer; of an unknown outcome there is none yet.
+        let is_open = matches!(claim.fate(), Fate::Waiting | Fate::Made);
+        if !is_open || !is_kept(response.status()) {
+            return Ok(response);
+        }
+        let answer = Answer::of(response).await?;
+        self.keep(&asked, &answer).await?;
+        Ok(answer.into_response())
+    }
+
+    /// What is kept under a key and has not expired. Whoever kept it waited until it shows here; where
+    /// it did not in time, the shard knows the key.
+    fn find(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, ApiError> {
+        let found = self.state.switch.read_at_once(|snapshot| snapshot.keyed_answer(key))?;
+        Ok(found.filter(|known| known.expires_at > self.state.now()))
+    }
+
+    async fn replay(
+        &self,
+        asked: &Asked,
+        known: KeyedAnswer,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Response, ApiError> {
+        if known.request != asked.request {
+            return Err(ApiError::idempotency_key_reused());
+        }
+        let answer = match &known.content {
+            KeyedContent::Body(sealed) => {
+                let plain = self.state.secrets.idempotency().open(&known, sealed);
+                plain.and_then(|plain| Answer::unpack(known.status, &plain))
+            }
+            KeyedContent::Object { path } => {
+                let answer = match self.show(known.status, path, authorization).await {
+                    Ok(answer) => answer,
+                    // Its time will come: nothing is kept of this.
+                    Err(response) => return Ok(*response),
+                };
+                self.keep(asked, &answer).await?;
+                Some(answer)
+            }
+        };
+        let answer = answer
+            .ok_or_else(|| ApiError::internal(&"a kept answer is sealed with another key"))?;
+        let mut response = answer.into_response();
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+        Ok(response)
+    }
+
+    /// The answer to a change that was made and never answered: what its caller is shown now.
+    /// Errors: the answer of a GET that could not be carried out.
+    async fn show(
+        &self,
+        status: u16,
+        text: &str,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Answer, Box<Response>> {
+        let shown = match Shown::parse(text) {
+            Shown::Nothing => None,
+            Shown::Object(path) => self.get(path, &authorization).await?,
+            Shown::Member(path, name) => {
+                let whole = self.get(path, &authorization).await?;
+                whole.and_then(|whole| whole.member(name))
+            }
+            Shown::Results(paths) => {
+                let mut results = Vec::new();
+                for path in paths {
+                    results.extend(self.get(path, &authorization).await?);
+                }
+                Some(Answer::of_results(&results))
+            }
+        };
+        let shown = shown.map(|shown| shown.with_status(status));
+        Ok(shown.unwrap_or_else(|| Answer::without_content(status)))
+    }
+
+    /// What a GET shows; none where nothing is there: it was taken away again since.
+    /// Errors: any other answer.
+    async fn get(
+        &self,
+        path: &str,
+        authorization: &Option<HeaderValue>,
+    ) -> Result<Option<Answer>, Box<Response>> {
+        let get = Request::get(path).body(Body::empty());
+        let mut get = get.map_err(|error| ApiError::internal(&error).into_response())?;
+        get.headers_mut().extend(authorization.clone().map(|value| (AUTHORIZATION, value)));
+        let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
+        match shown.status() {
+            StatusCode::OK => {
+                let answer = Answer::of(shown).await;
+                Ok(Some(answer.map_err(IntoResponse::into_response)?))
+            }
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(None),
+            _ => Err(shown.into()),
+        }
+    }
+
+    /// Keeps an answer, and waits until it is there for repeats.
+    /// Errors: it cannot be kept, so it must not be given.
+    async fn keep(&self, asked: &Asked, answer: &Answer) -> Result<(), ApiError> {
+        let sealed = self.state.secrets.idempotency().seal(&answer.name(asked), &answer.pack());
+        let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
+        if sealed.len() > cardswitch_engine::limits::KEYED_ANSWER_BYTES_MAX {
+            // The claim stays, and a repeat is shown the object. Refusals are never that long.
+            return Ok(());
+        }
+        let claim = KeyClaim {
+            key: asked.key,
+            request: asked.request,
+            status: answer.status(),
+            content: KeyedContent::Body(sealed),
+        };
+        let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }));
+        let reply = self.state.switch.ask(command.into()).await?;
+        match reply {
+            // Durable; where the tables are late, the shard knows the key.
+            Reply::Done(seq) => {
+                self.state.switch.visible(seq).await;
+                Ok(())
+            }
+            Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection).into()),
+            Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => {
+                Err(ApiError::outcome_unknown())
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The claim of a request's key on its way beside the command that makes the request's change.
+//!
+//! Handlers do not know of it: it is scoped to the task that runs them, and `AppState::carry_out`
+//! picks it up there. A refused command leaves it to the next one; once a change is made it is used.
+//! INVARIANT: a handler makes its change by one command, so what is claimed is all or nothing.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::Method;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::domain::audit::AuditNote;
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
+use parking_lot::Mutex;
+
+use super::shown::shown_at;
+
+tokio::task_local! {
+    /// The claim of the request that this task answers.
+    pub static CLAIM: Arc<Claim>;
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No change was made under it.
+    Waiting,
+    /// It is in the record of a change.
+    Made,
+    /// The shard knows the key, or takes no more of them.
+    Refused,
+    /// The journal failed under it.
+    Unknown,
+}
+
+/// The claim of one request.
+#[derive(Debug)]
+pub struct Claim {
+    key: [u8; 32],
+    request: [u8; 32],
+    method: Method,
+    path: String,
+    fate: Mutex<Fate>,
+}
+
+impl Claim {
+    /// The claim of a request under this name, whose hash is `hash`.
+    pub fn new(key: [u8; 32], hash: [u8; 32], request: &Request) -> Self {
+        Self {
+            key,
+            request: hash,
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            fate: Mutex::new(Fate::Waiting),
+        }
+    }
+
+    /// The claim of the request that is being answered, as long as no change was made under it.
+    #[must_use]
+    pub fn at_hand() -> Option<Arc<Self>> {
+        let claim = CLAIM.try_with(Arc::clone).ok()?;
+        (claim.fate() != Fate::Made).then_some(claim)
+    }
+
+    /// The command with the claim beside it, and a note of who asks.
+    #[must_use]
+    pub fn beside(&self, command: AdminCommand, note: AuditNote) -> Command {
+        let (status, path) = shown_at(&self.method, &self.path, &command);
+        let claim = KeyClaim {
+            key: self.key,
+            request: self.request,
+            status: status.as_u16(),
+            content: KeyedContent::Object { path },
+        };
+        Command::Keyed(Box::new(KeyedCommand { claim, change: Some(command), note: Some(note) }))
+    }
+
+    /// Takes note of what became of a command that the claim was beside.
+    pub fn note(&self, reply: &Reply) {
+        *self.fate.lock() = match reply {
+            Reply::Done(_) => Fate::Made,
+            Reply::Rejected(Rejection::KeyTaken | Rejection::TooManyKeys) => Fate::Refused,
+            Reply::Rejected(_) => Fate::Waiting,
+            Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => Fate::Unknown,
+        };
+    }
+
+    /// The fate of the change, as far as it is known.
+    pub fn fate(&self) -> Fate {
+        *self.fate.lock()
+    }
+}

@@ -1,0 +1,154 @@
+//! An answer as it is kept: its status in the row, the rest sealed. What else a header says is made
+//! anew each time, as the request's id is.
+//!
+//! | at | bytes | content, before it is sealed |
+//! |---|---|---|
+//! | 0 | 1 | format, 1 |
+//! | 1 | 1 | length of the content type; 0 where there is none |
+//! | 2 | n | content type |
+//! | | | body |
+
+use std::collections::BTreeMap;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use cardswitch_edge::error::ApiError;
+use cardswitch_secrets::idempotency_keys::AnswerName;
+use serde_json::value::RawValue;
+
+use super::Asked;
+
+/// Tells a repeat's answer from the first.
+pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+const FORMAT: u8 = 1;
+
+/// Status, content type and body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    status: StatusCode,
+    content_type: Option<HeaderValue>,
+    body: Bytes,
+}
+
+impl Answer {
+    /// What of a response is kept.
+    /// Errors: its body breaks off.
+    pub(super) async fn of(response: Response) -> Result<Self, ApiError> {
+        let (parts, body) = response.into_parts();
+        let content_type = parts.headers.get(header::CONTENT_TYPE).cloned();
+        // Handlers that change something answer with what they hold in memory already.
+        let body = to_bytes(body, usize::MAX).await.map_err(|error| ApiError::internal(&error))?;
+        Ok(Self { status: parts.status, content_type, body })
+    }
+
+    /// An answer that shows nothing.
+    pub(super) fn without_content(status: u16) -> Self {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+        let is_empty = status == StatusCode::NO_CONTENT;
+        let content_type = HeaderValue::from_static("application/json");
+        Self {
+            status,
+            content_type: (!is_empty).then_some(content_type),
+            body: if is_empty { Bytes::new() } else { Bytes::from_static(b"{}") },
+        }
+    }
+
+    /// The member of this name in a JSON object, as it is written there.
+    pub(super) fn member(&self, name: &str) -> Option<Self> {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).ok()?;
+        let body = Bytes::copy_from_slice(members.get(name)?.get().as_bytes());
+        Some(Self { body, ..self.clone() })
+    }
+
+    /// A JSON object with the list of these.
+    pub(super) fn of_results(results: &[Self]) -> Self {
+        let bodies: Vec<_> = results.iter().map(|result| &*result.body).collect();
+        let list = bodies.join(&b","[..]);
+        let body = [&b"{\"results\":["[..], &list, b"]}"].concat();
+        Self { body: body.into(), ..Self::without_content(200) }
+    }
+
+    pub(super) fn with_status(self, status: u16) -> Self {
+        Self { status: StatusCode::from_u16(status).unwrap_or(self.status), ..self }
+    }
+
+    pub(super) fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    /// What the answer is sealed for.
+    pub(super) fn name(&self, asked: &Asked) -> AnswerName {
+        AnswerName { key: asked.key, request: asked.request, status: self.status() }
+    }
+
+    pub(super) fn pack(&self) -> Vec<u8> {
+        let content_type = self.content_type.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+        // Ours are short; one that is not would be left out.
+        let (length, content_type) =
+            u8::try_from(content_type.len()).map_or((0, &b""[..]), |length| (length, content_type));
+        [&[FORMAT, length], content_type, &self.body].concat()
+    }
+
+    /// None for bytes that `pack` did not write.
+    pub(super) fn unpack(status: u16, plain: &[u8]) -> Option<Self> {
+        let [FORMAT, length, rest @ ..] = plain else { return None };
+        let (content_type, body) = rest.split_at_checked(usize::from(*length))?;
+        let content_type = match content_type {
+            [] => None,
+            bytes => Some(HeaderValue::from_bytes(bytes).ok()?),
+        };
+        let status = StatusCode::from_u16(status).ok()?;
+        Some(Self { status, content_type, body: Bytes::copy_from_slice(body) })
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        // Among these are links and their passphrases: none is for a cache.
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().insert(header::CACHE_CONTROL, no_store);
+        if let Some(content_type) = self.content_type {
+            response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_as_it_was_kept() {
+        let json = Some(HeaderValue::from_static("application/json"));
+        let rows = [
+            (201, json.clone(), &b"{\"id\": 1}"[..]),
+            (200, json, b""),
+            (204, None, b""),
+            (500, None, &[0, 1, 255]),
+        ];
+        for (status, content_type, body) in rows {
+            let status_code = StatusCode::from_u16(status).unwrap();
+            let answer =
+                Answer { status: status_code, content_type, body: Bytes::from_static(body) };
+            assert_eq!(Answer::unpack(status, &answer.pack()), Some(answer));
+        }
+        let shown = |body: &'static [u8]| Answer {
+            body: Bytes::from_static(body),
+            ..Answer::without_content(200)
+        };
+        let whole = shown(b"{\"a\": 1.50, \"b\": {\"c\": 2.00}}");
+        assert_eq!(whole.member("b"), Some(shown(b"{\"c\": 2.00}")), "digits stay");
+        assert_eq!((whole.member("d"), shown(b"[]").member("a")), (None, None));
+        let list = Answer::of_results(&[shown(b"{\"a\":1.50}"), shown(b"2")]);
+        assert_eq!(list, shown(b"{\"results\":[{\"a\":1.50},2]}"));
+        for damaged in [&b""[..], b"\x01", b"\x02\x00", b"\x01\x05json"] {
+            assert_eq!(Answer::unpack(200, damaged), None);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The invitation of a new member: a link by mail to set a password with.
+//!
+//! User and link are made in the record of the member itself, and only where nobody with the address
+//! has a password yet; the letter follows. One too many for its address or its company is not sent,
+//! which is as good as a forgotten password.
+//!
+//! INVARIANT: whether somebody has one cannot be told by who invites them: nobody waits for letters.
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::user::NewInvite;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{TicketId, UserId};
+use cardswitch_notify::mail::News;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+
+use crate::auth::drawn_secret::DrawnSecret;
+use crate::state::AppState;
+
+/// How long an invitation opens something. Units: microseconds.
+const LIFETIME_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
+
+/// An invitation that is about to be made.
+#[derive(Debug)]
+pub struct Invitation {
+    key: DrawnSecret,
+    /// What goes with the member.
+    pub invite: NewInvite,
+}
+
+impl Invitation {
+    /// Draws what the link opens with.
+    /// Errors: no randomness.
+    pub fn draw(state: &AppState) -> Result<Self, ApiError> {
+        let (key, now, mut random) = (DrawnSecret::draw()?, state.now(), SystemRandom);
+        let invite = NewInvite {
+            user: UserId(random.id(now)?),
+            digest: key.digest,
+            ticket: TicketId(random.id(now)?),
+            expires_at: now.plus(LIFETIME_US),
+        };
+        Ok(Self { key, invite })
+    }
+
+    /// One for a change after which a member may take part: who does so for the first time may have
+    /// no password yet.
+    /// Errors: no randomness.
+    pub fn of_change(state: &AppState, is_active: Option<bool>) -> Result<Option<Self>, ApiError> {
+        is_active.filter(|is_active| *is_active).map(|_| Self::draw(state)).transpose()
+    }
+
+    /// What whoever is invited is told, once it is made by `AppState::carry_out_and_tell`.
+    #[must_use]
+    pub fn news(&self, company: &Company) -> News {
+        News::Invitation { company: company.id.0, key: self.key.text.clone() }
+    }
+}

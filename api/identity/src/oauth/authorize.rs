@@ -1,0 +1,330 @@
+//! An app's request for a member's consent, and the addresses its answer goes to; no page is made
+//! here. Source: spec "OAuth", GET authorize; RFC 6749, 4.1.1 and 4.1.2; RFC 7636; RFC 9207.
+//!
+//! INVARIANT: nobody is ever sent to an address that is not, letter by letter, on the app's list: as
+//! long as app or address are in doubt, what is wrong is shown as a page.
+
+use std::fmt;
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::directory::ticket::{
+    NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand,
+};
+use cardswitch_engine::domain::company::{Company, CompanyState};
+use cardswitch_engine::domain::ids::{AppId, TicketId, Timestamp, UserId};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_wire::fields::parse_id;
+use url::form_urlencoded;
+
+use super::{pkce, scope};
+use crate::auth::drawn_secret::DrawnSecret;
+use crate::state::AppState;
+
+/// How long a code can be exchanged. Units: microseconds.
+pub const CODE_LIFETIME: i64 = 10 * Timestamp::MINUTE;
+/// The longest `state` that is sent back. Units: bytes.
+const STATE_BYTES_MAX: usize = 2_000;
+
+/// A request that may be put before a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationRequest {
+    /// Who asks.
+    pub app: App,
+    /// Where the answer goes: an address of the app's list.
+    pub redirect_uri: String,
+    /// Where the app asked to have it; none where it left that out.
+    pub asked_redirect_uri: Option<String>,
+    /// What it asks for.
+    pub scope: AccessScope,
+    /// What it gets back as it sent it.
+    pub state: Option<String>,
+    /// What it will have to prove, by S256.
+    pub code_challenge: Option<String>,
+    /// The issuer: an app of several servers tells by it which one answered.
+    issuer: String,
+}
+
+/// What becomes of a request before anybody is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// A member is to be asked.
+    Ask(Box<AuthorizationRequest>),
+    /// It is refused, and nowhere it could be told but here.
+    Page(PageFault),
+    /// It is refused, and the app is told at this address.
+    Redirect(String),
+}
+
+/// What is wrong with a request that leads nowhere safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFault {
+    /// No app has this `client_id`.
+    UnknownApp,
+    /// The app's list is empty.
+    NoRedirectUrls,
+    /// The address is not on the app's list.
+    RedirectNotApproved,
+    /// `client_id` or `redirect_uri` came twice.
+    Repeated,
+}
+
+impl fmt::Display for PageFault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::UnknownApp => "No app is registered under this client_id.",
+            Self::NoRedirectUrls => "The app has no approved redirect URL.",
+            Self::RedirectNotApproved => {
+                "The redirect_uri is not one of the app's approved redirect URLs."
+            }
+            Self::Repeated => "A parameter came more than once.",
+        })
+    }
+}
+
+/// Why a request is not granted though nothing is wrong with it.
+/// Source: spec "Authentication", 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Who was asked said no.
+    Declined,
+    /// Who was asked belongs to no company.
+    NoAccount,
+    /// The company is not approved yet.
+    PendingApproval,
+    /// Who was asked may not allow it.
+    NotAllowed,
+}
+
+impl Refusal {
+    /// What the app is told.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Declined => "The request was declined",
+            Self::NoAccount => "No account",
+            Self::PendingApproval => "Pending approval",
+            Self::NotAllowed => "The member may not authorize this request",
+        }
+    }
+}
+
+/// Judges a request by the query of its address.
+/// Errors: the tables cannot be read.
+pub fn check(state: &AppState, query: &str) -> Result<Checked, ApiError> {
+    let asked = Asked::parse(query);
+    let id = asked.text("client_id").and_then(|text| parse_id(&text)).map(AppId);
+    let app = match id {
+        Some(id) => state.switch.read_at_once(|snapshot| snapshot.app_by_id(id))?,
+        None => None,
+    };
+    Ok(asked.check(app, state.urls().app()))
+}
+
+/// The parameters of a request.
+struct Asked(Vec<(String, String)>);
+
+/// What an app is told at its address, and in what words.
+type Flawed = (&'static str, &'static str);
+
+impl Asked {
+    fn parse(query: &str) -> Self {
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    fn is_repeated(&self, name: &str) -> bool {
+        self.0.iter().filter(|(known, _)| known == name).count() > 1
+    }
+
+    /// A parameter; what has no value counts as left out. Source: RFC 6749, 3.1.
+    fn text(&self, name: &str) -> Option<String> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, text)| text.clone()).filter(|text| !text.is_empty())
+    }
+
+    fn check(&self, app: Option<App>, issuer: &str) -> Checked {
+        if self.is_repeated("client_id") || self.is_repeated("redirect_uri") {
+            return Checked::Page(PageFault::Repeated);
+        }
+        let Some(app) = app.filter(|app| !app.is_deleted) else {
+            return Checked::Page(PageFault::UnknownApp);
+        };
+        let asked_redirect_uri = self.text("redirect_uri");
+        let redirect_uri = match find_redirect(&app, asked_redirect_uri.as_deref()) {
+            Ok(redirect_uri) => redirect_uri,
+            Err(fault) => return Checked::Page(fault),
+        };
+        let state = self.state();
+        match self.check_rest(&app) {
+            Ok((scope, code_challenge)) => Checked::Ask(Box::new(AuthorizationRequest {
+                app,
+                redirect_uri,
+                asked_redirect_uri,
+                scope,
+                state,
+                code_challenge,
+                issuer: issuer.to_owned(),
+            })),
+            Err((error, description)) => {
+                let told = [("error", error), ("error_description", description)];
+                Checked::Redirect(answer_at(&redirect_uri, &told, issuer, state.as_deref()))
+            }
+        }
+    }
+
+    /// What the app gets back, where it came once and is not too long.
+    fn state(&self) -> Option<String> {
+        let is_kept = |state: &String| state.len() <= STATE_BYTES_MAX;
+        self.text("state").filter(|state| is_kept(state) && !self.is_repeated("state"))
+    }
+
+    /// Everything that can be told at the app's address.
+    fn check_rest(&self, app: &App) -> Result<(AccessScope, Option<String>), Flawed> {
+        let once = ["response_type", "scope", "state", "code_challenge", "code_challenge_method"];
+        if once.iter().any(|name| self.is_repeated(name)) {
+            return Err(("invalid_request", "A parameter came more than once"));
+        }
+        if self.text("state").is_some() && self.state().is_none() {
+            return Err(("invalid_request", "The state is too long"));
+        }
+        match self.text("response_type").as_deref() {
+            Some("code") => {}
+            Some(_) => return Err(("unsupported_response_type", "The response_type must be code")),
+            None => return Err(("invalid_request", "The response_type is missing")),
+        }
+        let scope = scope::parse(&self.text("scope").unwrap_or_default());
+        let scope = scope.map_err(|_| ("invalid_scope", "There is no such scope"))?;
+        scope::check_approved(scope, app.approved)
+            .map_err(|_| ("invalid_scope", "The app is not approved for this scope"))?;
+        Ok((scope, self.challenge()?))
+    }
+
+    /// What the app will have to prove.
+    fn challenge(&self) -> Result<Option<String>, Flawed> {
+        let challenge = self.text("code_challenge");
+        match (&challenge, self.text("code_challenge_method").as_deref()) {
+            (None, None) => Ok(None),
+            (Some(text), Some("S256")) if pkce::is_challenge(text) => Ok(challenge),
+            (Some(_), Some("S256")) => Err(("invalid_request", "The code_challenge is malformed")),
+            // Left out, the method would be `plain`, which proves nothing to who reads the request.
+            (Some(_), _) => Err(("invalid_request", "The code_challenge_method must be S256")),
+            (None, Some(_)) => Err(("invalid_request", "The code_challenge is missing")),
+        }
+    }
+}
+
+/// Where the answer goes: compared letter by letter. Source: spec "OAuth", rule 1.
+fn find_redirect(app: &App, asked: Option<&str>) -> Result<String, PageFault> {
+    let first = app.redirect_urls.first().ok_or(PageFault::NoRedirectUrls)?;
+    let found = match asked {
+        None => Some(first),
+        Some(asked) => app.redirect_urls.iter().find(|approved| *approved == asked),
+    };
+    found.cloned().ok_or(PageFault::RedirectNotApproved)
+}
+
+/// A registered address with parameters behind those it has.
+fn with_parameters(address: &str, parameters: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(parameters);
+    let between = match address.split_once('?') {
+        None => "?",
+        Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+        Some(_) => "&",
+    };
+    format!("{address}{between}{}", query.finish())
+}
+
+/// An answer to the app at `address`.
+fn answer_at(address: &str, told: &[(&str, &str)], issuer: &str, state: Option<&str>) -> String {
+    let echoed = state.map(|state| ("state", state));
+    let own = [("iss", issuer)].into_iter().chain(echoed);
+    with_parameters(address, &told.iter().copied().chain(own).collect::<Vec<_>>())
+}
+
+impl AuthorizationRequest {
+    fn answered(&self, told: &[(&str, &str)]) -> String {
+        answer_at(&self.redirect_uri, told, &self.issuer, self.state.as_deref())
+    }
+
+    /// Where the app is told that it is refused.
+    #[must_use]
+    pub fn refused(&self, refusal: Refusal) -> String {
+        let description = refusal.description();
+        self.answered(&[("error", "access_denied"), ("error_description", description)])
+    }
+
+    /// Where the app gets its code.
+    #[must_use]
+    pub fn granted(&self, code: &str) -> String {
+        self.answered(&[("code", code)])
+    }
+
+    /// The memberships in which a user may grant the request.
+    /// Errors: there is none, and why.
+    pub fn grantable(
+        &self,
+        memberships: &[(Company, Member)],
+    ) -> Result<Vec<(Company, Member)>, Refusal> {
+        find_grantable(self.scope, memberships)
+    }
+
+    /// Grants the request in one of `grantable`: makes a code, and says where the user is to go.
+    /// Errors: the code cannot be made.
+    pub async fn grant(
+        &self,
+        state: &AppState,
+        user: UserId,
+        (company, member): (&Company, &Member),
+        address: &str,
+    ) -> Result<String, ApiError> {
+        let (secret, now) = (DrawnSecret::draw()?, state.now());
+        let code = NewAuthorizationCode {
+            app: self.app.id,
+            company: company.id,
+            member: member.id,
+            redirect_uri: self.asked_redirect_uri.clone(),
+            scope: self.scope,
+            code_challenge: self.code_challenge.clone(),
+        };
+        let ticket = NewTicket {
+            digest: secret.digest,
+            id: TicketId(SystemRandom.id(now)?),
+            user,
+            expires_at: now.plus(CODE_LIFETIME),
+            address: address.to_owned(),
+            content: NewTicketContent::AuthorizationCode(Box::new(code)),
+        };
+        state.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
+        Ok(self.granted(&secret.text))
+    }
+}
+
+/// The memberships in which a user may give these scopes.
+/// Errors: there is none, and why.
+pub(super) fn find_grantable(
+    scope: AccessScope,
+    memberships: &[(Company, Member)],
+) -> Result<Vec<(Company, Member)>, Refusal> {
+    let in_state =
+        |state: CompanyState| memberships.iter().filter(move |(company, _)| company.state == state);
+    let may = |(_, member): &&(Company, Member)| scope::may_give(member.role, scope);
+    let grantable: Vec<_> = in_state(CompanyState::Active).filter(may).cloned().collect();
+    if !grantable.is_empty() {
+        return Ok(grantable);
+    }
+    if in_state(CompanyState::Active).next().is_some() {
+        return Err(Refusal::NotAllowed);
+    }
+    match in_state(CompanyState::Pending).next() {
+        Some(_) => Err(Refusal::PendingApproval),
+        None => Err(Refusal::NoAccount),
+    }
+}
+
+#[cfg(test)]
+#[path = "authorize_tests.rs"]
+mod tests;

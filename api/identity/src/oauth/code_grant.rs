@@ -1,0 +1,139 @@
+//! A token for an authorization code. Source: RFC 6749, 4.1.3; RFC 7636, 4.6.
+//!
+//! A code works once: the exchange is one record, and who comes second takes back what the first was
+//! given, since one of the two has stolen it. All ways in which a code is no good are answered alike.
+
+use axum::http::StatusCode;
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::access_token::NewAccessToken;
+use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::member::{Member, MemberState};
+use cardswitch_engine::directory::ticket::{
+    AuthorizationCode, CodeExchange, Ticket, TicketCommand, TicketState,
+};
+use cardswitch_engine::domain::audit::Actor;
+use cardswitch_engine::domain::company::{Company, CompanyState};
+use cardswitch_engine::domain::ids::AccessTokenId;
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
+
+use super::parameters::Parameters;
+use super::reply::TokenBody;
+use super::{pkce, scope};
+use crate::auth::drawn_secret::DrawnSecret;
+use crate::state::AppState;
+
+/// A code with what it leads to.
+struct Known {
+    ticket: Ticket,
+    code: AuthorizationCode,
+    company: Company,
+    member: Member,
+}
+
+/// Errors: the code is not the app's, not proven, used, or over.
+pub(super) async fn give(
+    state: &AppState,
+    app: &App,
+    parameters: &Parameters,
+) -> Result<(StatusCode, TokenBody), ApiError> {
+    let digest = token_digest(parameters.required("code")?);
+    let redirect_uri = parameters.text("redirect_uri")?;
+    let verifier = parameters.text("code_verifier")?;
+    let known = find(state, &digest)?.filter(|known| known.code.app == app.slot);
+    let known = known.ok_or_else(no_good)?;
+    if known.ticket.state == TicketState::Used {
+        take_back(state, app, digest).await?;
+        return Err(no_good());
+    }
+    let is_right = is_allowed(&known, app)
+        && is_redirect(&known.code, redirect_uri, app)
+        && pkce::is_proven(known.code.code_challenge.as_deref(), verifier)
+        && known.ticket.is_open(state.now());
+    if !is_right {
+        return Err(no_good());
+    }
+    exchange(state, &known, app).await
+}
+
+fn no_good() -> ApiError {
+    ApiError::invalid_grant(
+        "the code is unknown, used, expired, of another app, or was asked for in another way",
+    )
+}
+
+fn find(state: &AppState, digest: &[u8; 32]) -> Result<Option<Known>, ApiError> {
+    let found = state.switch.read_at_once(|snapshot| {
+        let Some(ticket) = snapshot.ticket(digest)? else { return Ok(None) };
+        let Some(code) = ticket.code().cloned() else { return Ok(None) };
+        let company = snapshot.company(code.company)?;
+        let member = snapshot.member(code.member)?;
+        Ok(company.zip(member).map(|(company, member)| Known { ticket, code, company, member }))
+    });
+    Ok(found?)
+}
+
+/// Whether everybody may still do what they might when the code was made.
+fn is_allowed(known: &Known, app: &App) -> bool {
+    known.company.state == CompanyState::Active
+        && known.member.state == MemberState::Active
+        && scope::may_give(known.member.role, known.code.scope)
+        && scope::check_approved(known.code.scope, app.approved).is_ok()
+}
+
+/// Whether the app names the address that the code went to.
+// SPEC: "OAuth": redirect_uri is optional here, also where the request had one; the code went to an
+// address of the app's list all the same.
+fn is_redirect(code: &AuthorizationCode, named: Option<&str>, app: &App) -> bool {
+    let sent_to = code.redirect_uri.as_ref().or_else(|| app.redirect_urls.first());
+    named.is_none_or(|named| sent_to.is_some_and(|sent_to| sent_to == named))
+}
+
+async fn exchange(
+    state: &AppState,
+    known: &Known,
+    app: &App,
+) -> Result<(StatusCode, TokenBody), ApiError> {
+    let secret = DrawnSecret::draw()?;
+    let digest = known.ticket.digest;
+    let exchange = CodeExchange {
+        digest,
+        token: NewAccessToken {
+            id: AccessTokenId(SystemRandom.id(state.now())?),
+            digest: secret.digest,
+            company: known.company.id,
+            scope: known.code.scope,
+        },
+        label: LineText::spaced(&app.name),
+    };
+    act_as(Actor::Token { id: exchange.token.id, member: Some(known.member.id) });
+    match state
+        .carry_out(AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(exchange))))
+        .await
+    {
+        Ok(()) => Ok((StatusCode::CREATED, TokenBody::new(&secret.text, known.code.scope))),
+        Err(WriteError::Rejected(Rejection::TicketSpent)) => {
+            // Somebody was quicker.
+            take_back(state, app, digest).await?;
+            Err(no_good())
+        }
+        Err(WriteError::Rejected(_)) => Err(no_good()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes back what a code gave, which came a second time.
+/// Errors: the switch cannot tell.
+async fn take_back(state: &AppState, app: &App, digest: [u8; 32]) -> Result<(), ApiError> {
+    act_as(Actor::App { id: app.id });
+    match state.carry_out(AdminCommand::Ticket(TicketCommand::RevokeCode(digest))).await {
+        // Forgotten or expired meanwhile: it gives nothing any more.
+        Ok(()) | Err(WriteError::Rejected(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,380 @@
+//! The files of receipts, each named by what is in it: `receipts/` in the data directory, and there the
+//! SHA-256 of the content in hex.
+//!
+//! A file is durable, itself and its entry in the directory, before anything names it. One that
+//! nothing names any more (an upload that a crash cut short, a receipt that was deleted) is removed
+//! after the next start.
+//!
+//! INVARIANT: a file never changes. The same content uploaded twice is one file.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use cardswitch_engine::domain::ids::CompanySlot;
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::domain::transaction_tags::ReceiptType;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields;
+
+/// The name of their directory among the data.
+pub const RECEIPTS_DIRECTORY: &str = "receipts";
+/// The longest receipt. Units: bytes.
+pub const RECEIPT_BYTES_MAX: usize = 10 << 20;
+/// How many uploads are in memory at a time; others wait.
+const UPLOADS_MAX: usize = 8;
+/// How many of them are one company's, so that who sends slowly holds up none of the others.
+const UPLOADS_OF_COMPANY_MAX: usize = 2;
+/// How long one waits for its turn.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(20);
+/// The most characters of a file's name that are kept.
+const FILENAME_CHARS_MAX: usize = 200;
+/// How a digest is written: two hex digits a byte.
+const NAME_LEN: usize = 64;
+
+type Digest = [u8; 32];
+
+/// The directory of receipts.
+#[derive(Debug)]
+pub struct ReceiptFiles {
+    directory: PathBuf,
+    uploads: Semaphore,
+    /// Of companies that have an upload or wait for one.
+    of_companies: Mutex<HashMap<CompanySlot, Arc<Semaphore>>>,
+    /// Of the files being written, each has a name of its own.
+    parts: AtomicU64,
+    /// What was uploaded since the start, until orphans are removed: what is read of the tables for
+    /// that may not show it yet.
+    uploaded: Mutex<Option<HashSet<Digest>>>,
+}
+
+/// A turn to have an upload in memory, until it is dropped.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    _of_company: OwnedSemaphorePermit,
+    _of_all: SemaphorePermit<'a>,
+}
+
+impl ReceiptFiles {
+    /// Opens the receipts of a data directory; makes their directory where it is missing.
+    pub fn open(data: &Path) -> io::Result<Self> {
+        let directory = data.join(RECEIPTS_DIRECTORY);
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        // Also where it was there: whoever made it may have been killed before this.
+        File::open(data)?.sync_all()?;
+        Ok(Self {
+            directory,
+            uploads: Semaphore::new(UPLOADS_MAX),
+            of_companies: Mutex::default(),
+            parts: AtomicU64::new(0),
+            uploaded: Mutex::new(Some(HashSet::new())),
+        })
+    }
+
+    /// Waits for a company's turn to have an upload in memory; none where that takes too long.
+    pub async fn turn(&self, company: CompanySlot) -> Option<Turn<'_>> {
+        self.turn_within(TURN_WAIT_MAX, company).await
+    }
+
+    async fn turn_within(&self, wait: Duration, company: CompanySlot) -> Option<Turn<'_>> {
+        let of_company = self.places_of(company);
+        let turn = async {
+            let of_company = of_company.acquire_owned().await.ok()?;
+            let of_all = self.uploads.acquire().await.ok()?;
+            Some(Turn { _of_company: of_company, _of_all: of_all })
+        };
+        tokio::time::timeout(wait, turn).await.ok()?
+    }
+
+    fn places_of(&self, company: CompanySlot) -> Arc<Semaphore> {
+        let mut companies = self.of_companies.lock();
+        // Whoever has a place or waits for one holds on to them.
+        companies.retain(|_, places| Arc::strong_count(places) > 1);
+        let places = companies.entry(company);
+        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(UPLOADS_OF_COMPANY_MAX))))
+    }
+
+    /// Keeps a content, durably, and returns its digest. Cost: blocks for two syncs.
+    pub fn keep(&self, content: &[u8]) -> io::Result<Digest> {
+        let digest = Digest::from(Sha256::digest(content));
+        // From here on it is no orphan.
+        if let Some(uploaded) = self.uploaded.lock().as_mut() {
+            uploaded.insert(digest);
+        }
+        let path = self.path(&digest);
+        // One that was damaged is written anew.
+        if self.read(&digest).is_err() {
+            let part = self.parts.fetch_add(1, Ordering::Relaxed);
+            let part = path.with_extension(format!("{part}.part"));
+            write_new(&part, content).inspect_err(|_| drop(std::fs::remove_file(&part)))?;
+            std::fs::rename(&part, &path)?;
+        }
+        // Also where it was there: its entry may be no more durable than the upload beside this one.
+        File::open(&self.directory)?.sync_all()?;
+        Ok(digest)
+    }
+
+    /// Reads a content. Errors: `InvalidData` where the file is not what its name says.
+    pub fn read(&self, digest: &Digest) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        let bytes_max = RECEIPT_BYTES_MAX as u64 + 1;
+        File::open(self.path(digest))?.take(bytes_max).read_to_end(&mut content)?;
+        if Digest::from(Sha256::digest(&content)) == *digest {
+            return Ok(content);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "a receipt is not what its name says"))
+    }
+
+    /// Removes the files that are not `named`, and returns how many. To be called once, with what
+    /// tables name that show everything from before this was opened; uploads may go on meanwhile.
+    pub fn remove_orphans(&self, named: &HashSet<Digest>) -> io::Result<usize> {
+        let removed = self.remove_others(named);
+        *self.uploaded.lock() = None;
+        removed
+    }
+
+    fn remove_others(&self, named: &HashSet<Digest>) -> io::Result<usize> {
+        let mut removed = 0;
+        for entry in std::fs::read_dir(&self.directory)? {
+            let name = entry?.file_name();
+            let Some(digest) = name.to_str().and_then(parse_digest) else { continue };
+            let is_part = name.len() > NAME_LEN;
+            // Held while the file goes, so that no upload of the same finds it there.
+            let uploaded = self.uploaded.lock();
+            let is_new = uploaded.as_ref().is_some_and(|uploaded| uploaded.contains(&digest));
+            if !is_new && (is_part || !named.contains(&digest)) {
+                std::fs::remove_file(self.directory.join(&name))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn path(&self, digest: &Digest) -> PathBuf {
+        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.directory.join(name)
+    }
+}
+
+/// What the tables name. Cost: reads the tags of every transaction that has any.
+pub fn named_receipts(snapshot: &Snapshot) -> Result<HashSet<[u8; 32]>, StoreError> {
+    let mut named = HashSet::new();
+    snapshot.each_transaction_tags(|_, tags| {
+        if let Some(Some(receipt)) = tags.receipt {
+            named.insert(receipt.digest);
+        }
+    })?;
+    Ok(named)
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    // What a crash left under this name is nobody's.
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// The SHA-256 of a finished receipt, by its file's name below the data directory.
+#[must_use]
+pub fn receipt_digest(name: &str) -> Option<[u8; 32]> {
+    let name = name.strip_prefix(RECEIPTS_DIRECTORY)?.strip_prefix('/')?;
+    parse_digest(name).filter(|_| name.len() == NAME_LEN)
+}
+
+/// The digest a file's name begins with; none for a file that is not one of these.
+fn parse_digest(name: &str) -> Option<Digest> {
+    let hex = name.get(..NAME_LEN)?;
+    let rest = &name[NAME_LEN..];
+    if !(rest.is_empty() || rest.ends_with(".part")) {
+        return None;
+    }
+    let mut digest = Digest::default();
+    for (byte, place) in digest.iter_mut().zip((0..NAME_LEN).step_by(2)) {
+        *byte = u8::from_str_radix(hex.get(place..place + 2)?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+/// What a content is, by how it begins; none where it is no receipt. What a client says of it is not
+/// asked.
+#[must_use]
+pub fn sniff(content: &[u8]) -> Option<ReceiptType> {
+    const BEGINNINGS: [(&[u8], ReceiptType); 3] = [
+        (b"\x89PNG\r\n\x1a\n", ReceiptType::Png),
+        (b"\xff\xd8\xff", ReceiptType::Jpeg),
+        (b"%PDF-", ReceiptType::Pdf),
+    ];
+    let found = BEGINNINGS.into_iter().find(|(beginning, _)| content.starts_with(beginning));
+    found.map(|(_, kind)| kind)
+}
+
+/// The media type of a receipt.
+#[must_use]
+pub const fn media_type(kind: ReceiptType) -> &'static str {
+    match kind {
+        ReceiptType::Png => "image/png",
+        ReceiptType::Jpeg => "image/jpeg",
+        ReceiptType::Pdf => "application/pdf",
+    }
+}
+
+/// How the names of receipts end; the first is given to those that end otherwise.
+const fn endings(kind: ReceiptType) -> &'static [&'static str] {
+    match kind {
+        ReceiptType::Png => &[".png"],
+        ReceiptType::Jpeg => &[".jpg", ".jpeg"],
+        ReceiptType::Pdf => &[".pdf"],
+    }
+}
+
+/// The name a receipt is kept under: the last part of what the client calls it, with an ending of
+/// what is in it, since that is what opens it elsewhere; `receipt` where nothing is left.
+/// Errors: a character that steers.
+pub fn filename(given: Option<&str>, kind: ReceiptType) -> Result<LineText, Flaw> {
+    let last = given.unwrap_or_default().rsplit(['/', '\\']).next().unwrap_or_default().trim();
+    let name = if last.trim_matches('.').is_empty() { "receipt" } else { last };
+    let lower = name.to_ascii_lowercase();
+    let endings = endings(kind);
+    let ending = endings.iter().copied().find(|ending| lower.ends_with(ending));
+    let stem = ending.map_or(name, |ending| &name[..name.len() - ending.len()]);
+    let ending = ending.map_or(endings[0], |ending| &name[name.len() - ending.len()..]);
+    let kept: String = stem.chars().take(FILENAME_CHARS_MAX - ending.len()).collect();
+    fields::plain(LineText::new(&format!("{kept}{ending}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn uploads_of_one_company_hold_up_no_other() {
+        let data = tempfile::tempdir().unwrap();
+        let files = ReceiptFiles::open(data.path()).unwrap();
+        let (slow, other) = (CompanySlot(1), CompanySlot(2));
+        let held = [files.turn(slow).await.unwrap(), files.turn(slow).await.unwrap()];
+        let third = files.turn_within(Duration::from_millis(10), slow).await;
+        assert!(third.is_none(), "it has two");
+        drop(files.turn(other).await.unwrap());
+        drop(held);
+        assert!(files.turn(slow).await.is_some());
+        assert!(files.turn(other).await.is_some());
+        assert_eq!(files.of_companies.lock().len(), 1, "who has none is forgotten");
+    }
+
+    #[test]
+    fn receipts_are_told_by_how_they_begin() {
+        let rows: [(&[u8], Option<ReceiptType>); 8] = [
+            (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0", Some(ReceiptType::Png)),
+            (b"\x89PNG\n\x1a\n", None),
+            (b"\xff\xd8\xff\xe0\0\x10JFIF", Some(ReceiptType::Jpeg)),
+            (b"%PDF-1.7\n", Some(ReceiptType::Pdf)),
+            (b" %PDF-1.7\n", None),
+            (b"<svg xmlns=", None),
+            (b"GIF89a", None),
+            (b"", None),
+        ];
+        for (content, kind) in rows {
+            assert_eq!(sniff(content), kind, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_the_last_part_of_what_was_given_and_end_as_their_content() {
+        let long = "x".repeat(300);
+        let long_with_ending = format!("{long}.png");
+        let cut = format!("{}.png", "x".repeat(FILENAME_CHARS_MAX - 4));
+        let rows = [
+            (Some("lunch.png"), "lunch.png"),
+            (Some("../../etc/passwd"), "passwd.png"),
+            (Some("C:\\scans\\lunch 1.png"), "lunch 1.png"),
+            (Some("Quittung für 東京.png"), "Quittung für 東京.png"),
+            (Some("Scan.PNG"), "Scan.PNG"),
+            (Some("evil.hta"), "evil.hta.png"),
+            (Some("evil.png.exe "), "evil.png.exe.png"),
+            (Some("lunch.pdf"), "lunch.pdf.png"),
+            (Some("of \"Søren\", 5%"), "of \"Søren\", 5%.png"),
+            (Some(".png"), ".png"),
+            (Some(long.as_str()), &cut),
+            (Some(long_with_ending.as_str()), &cut),
+            (Some(".."), "receipt.png"),
+            (Some("scans/"), "receipt.png"),
+            (Some(""), "receipt.png"),
+            (None, "receipt.png"),
+        ];
+        for (given, expected) in rows {
+            assert_eq!(filename(given, ReceiptType::Png).unwrap(), *expected, "{given:?}");
+        }
+        assert_eq!(filename(Some("a.JPEG"), ReceiptType::Jpeg).unwrap(), "a.JPEG");
+        assert_eq!(filename(None, ReceiptType::Jpeg).unwrap(), "receipt.jpg");
+        for hostile in ["a\r\nset-cookie: b", "a\u{202e}gnp.exe", "a\0.png", "a\u{2028}b"] {
+            let flaw = filename(Some(hostile), ReceiptType::Png).unwrap_err();
+            assert_eq!(flaw.code, "control_character", "{hostile:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_content_is_one_file_that_is_told_from_a_damaged_one() {
+        let data = tempfile::tempdir().unwrap();
+        let files = ReceiptFiles::open(data.path()).unwrap();
+        let digest = files.keep(b"%PDF-1.7 lunch").unwrap();
+        assert_eq!(files.keep(b"%PDF-1.7 lunch").unwrap(), digest);
+        let names = || std::fs::read_dir(data.path().join("receipts")).unwrap().count();
+        assert_eq!(names(), 1);
+        assert_eq!(files.read(&digest).unwrap(), b"%PDF-1.7 lunch");
+        let reopened = ReceiptFiles::open(data.path()).unwrap();
+        assert_eq!(reopened.read(&digest).unwrap(), b"%PDF-1.7 lunch");
+        std::fs::write(files.path(&digest), b"%PDF-1.7 dinner").unwrap();
+        assert_eq!(files.read(&digest).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn what_nothing_names_is_removed_but_nothing_that_is_new() {
+        let data = tempfile::tempdir().unwrap();
+        let files = ReceiptFiles::open(data.path()).unwrap();
+        let named = files.keep(b"%PDF-1.7 named").unwrap();
+        let orphan = files.keep(b"%PDF-1.7 orphan").unwrap();
+        let again = files.keep(b"%PDF-1.7 uploaded again").unwrap();
+        std::fs::write(files.path(&orphan).with_extension("0.part"), b"%PDF").unwrap();
+        std::fs::write(files.directory.join("README"), b"not a receipt").unwrap();
+
+        let files = ReceiptFiles::open(data.path()).unwrap();
+        let new = files.keep(b"%PDF-1.7 new").unwrap();
+        files.keep(b"%PDF-1.7 uploaded again").unwrap();
+        assert_eq!(files.remove_orphans(&HashSet::from([named])).unwrap(), 2);
+        for digest in [named, again, new] {
+            files.read(&digest).unwrap();
+        }
+        assert_eq!(files.read(&orphan).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(files.directory.join("README").exists());
+    }
+
+    #[test]
+    fn digests_are_read_back_from_names() {
+        let digest = Digest::from(Sha256::digest(b"x"));
+        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        for (name, expected) in [
+            (name.clone(), Some(digest)),
+            (format!("{name}.7.part"), Some(digest)),
+            (format!("{name}.txt"), None),
+            ("README".to_owned(), None),
+            ("é".repeat(40), None),
+        ] {
+            assert_eq!(parse_digest(&name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What makes two ISO 8583 messages the same one.
+//!
+//! | hash | made of |
+//! |---|---|
+//! | key | first three digits of the MTI, card, DE3, 4, 7, 11, 12, 13, 32, 37, 41 |
+//! | trace | first three digits of the MTI, DE32, 11, 7, 37, where DE7 or DE37 is present |
+//! | content | card, DE4, DE95: what must not differ under one key or trace |
+//!
+//! Absent is not empty. The card counts by its hash, whether it came in DE2 or on a track.
+
+use cardswitch_engine::domain::card::PanHash;
+use cardswitch_engine::domain::network_key::{
+    DuplicateKey, DuplicateWindow, Fingerprint, TraceKey,
+};
+use cardswitch_iso8583::Message;
+
+use cardswitch_secrets::{HashPurpose, Secrets};
+
+const KEY_ELEMENTS: [u8; 9] = [3, 4, 7, 11, 12, 13, 32, 37, 41];
+const TRACE_ELEMENTS: [u8; 4] = [32, 11, 7, 37];
+const CONTENT_ELEMENTS: [u8; 2] = [4, 95];
+
+/// The identity of a message among its repeats.
+pub(super) fn fingerprint_of(
+    message: &Message<'_>,
+    secrets: &Secrets,
+    card: PanHash,
+) -> Fingerprint {
+    let mti = message.mti().bytes();
+    let hasher = |purpose, elements: &[u8]| {
+        let mut hasher = secrets.message_hasher(purpose);
+        hasher.part(mti.get(..3));
+        elements.iter().for_each(|de| {
+            hasher.part(message.get(*de));
+        });
+        hasher
+    };
+    let is_traced = message.has(7) || message.has(37);
+    let mut content = secrets.message_hasher(HashPurpose::Content);
+    CONTENT_ELEMENTS.iter().for_each(|de| {
+        content.part(message.get(*de));
+    });
+    Fingerprint {
+        key: DuplicateKey(hasher(HashPurpose::Duplicate, &KEY_ELEMENTS).number(card.0).finish128()),
+        trace: is_traced.then(|| TraceKey(hasher(HashPurpose::Trace, &TRACE_ELEMENTS).finish128())),
+        content: content.number(card.0).finish64(),
+        window: if is_traced {
+            DuplicateWindow::Day
+        } else {
+            DuplicateWindow::RepeatsOnly { is_repeat: message.mti().is_repeat() }
+        },
+    }
+}

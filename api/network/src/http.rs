@@ -1,0 +1,261 @@
+//! The HTTP door: the operations of the ISO 8583 door as JSON under `/network/v1`, and a few more
+//! that only a simulation needs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `access` | the network key; bodies |
+//! | `direct` | the way around the router for what comes most often |
+//! | `named` | the card or transaction a body names, and its currency |
+//! | `requests`, `values` | from a body to what is asked of the engine |
+//! | `transfers` | the same for transfers from and to the company's bank |
+//! | `answers` | from the engine's reply to a body |
+//! | `shapes`, `catalog` | bodies as the published document shows them, and the operations |
+//! | `cards`, `clock` | what simulations look at and turn |
+//!
+//! INVARIANT: whatever is decided here is decided by the engine, in the same words as over ISO
+//! 8583; this door chooses nothing.
+
+mod access;
+mod answers;
+mod cards;
+mod catalog;
+mod clock;
+mod direct;
+mod named;
+mod requests;
+#[expect(dead_code, reason = "shapes for the published document, never filled in")]
+mod shapes;
+mod state;
+mod transfers;
+mod values;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::idempotency_key;
+use cardswitch_edge::switch::View;
+use cardswitch_engine::command::TimedCommand;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use serde_json::value::RawValue;
+
+use self::access::{NetworkAccess, NetworkBody};
+use self::answers::render_reply;
+pub use self::catalog::{document, network_routes};
+pub use self::direct::{answer_directly, is_direct};
+use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
+pub use self::state::DoorState;
+use super::limits;
+
+/// Decides whether a purchase may be made, and holds its amount.
+#[utoipa::path(
+    post, path = "/network/v1/authorizations",
+    request_body(content = shapes::AuthorizationRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}})),
+    responses((status = 200, body = shapes::CardUseAnswer)),
+)]
+async fn authorize(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Authorization, &headers, body.bytes()).await
+}
+
+/// Records what was decided on the issuer's behalf.
+#[utoipa::path(
+    post, path = "/network/v1/advices",
+    request_body(content = shapes::AdviceRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::AuthorizationAnswer)),
+)]
+async fn advise(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Advice, &headers, body.bytes()).await
+}
+
+/// Gives back what a purchase holds, wholly or in part.
+#[utoipa::path(
+    post, path = "/network/v1/reversals",
+    request_body(content = shapes::ReversalRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"})),
+    responses((status = 200, body = shapes::ReversalAnswer)),
+)]
+async fn reverse(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Reversal, &headers, body.bytes()).await
+}
+
+/// Posts a purchase.
+#[utoipa::path(
+    post, path = "/network/v1/presentments",
+    request_body(content = shapes::PresentmentRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::PostingAnswer)),
+)]
+async fn present(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Presentment, &headers, body.bytes()).await
+}
+
+/// Gives money back for a purchase, or for none.
+#[utoipa::path(
+    post, path = "/network/v1/refunds",
+    request_body(content = shapes::RefundRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::PostingAnswer)),
+)]
+async fn refund(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Refund, &headers, body.bytes()).await
+}
+
+/// Adds to the hold of a pending purchase.
+#[utoipa::path(
+    post, path = "/network/v1/increments",
+    request_body(content = shapes::IncrementRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::AuthorizationAnswer)),
+)]
+async fn increment(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Increment, &headers, body.bytes()).await
+}
+
+/// Moves money from the company's bank, or to it.
+#[utoipa::path(
+    post, path = "/network/v1/transfers",
+    request_body(content = shapes::TransferRequest, example = json!({"account_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 500, "settled": true})),
+    responses((status = 200, body = shapes::TransferAnswer)),
+)]
+async fn transfer(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Transfer, &headers, body.bytes()).await
+}
+
+async fn carry_out(
+    state: &DoorState,
+    operation: Operation,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Response, ApiError> {
+    let repetition = idempotency_key(headers)?.map(|key| Repetition { key, place: 0 });
+    let mut fields = Fields::parse(body).ok_or_else(ApiError::malformed_body)?;
+    let asked = Asked { operation, body, repetition };
+    wait_for_named(state, body).await;
+    let planned = plan_request(state, &state.switch.view(), &asked, &mut fields);
+    fields.finish()?;
+    let Planned { command, currency } = planned?;
+    let reply = state.switch.ask(command).await?;
+    render_reply(&reply, currency).map(json_response)
+}
+
+/// An answer whose body is JSON already.
+fn json_response(body: String) -> Response {
+    let content_type = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, content_type)], body).into_response()
+}
+
+/// Carries out many requests, which stand for themselves. One at fault has its error in its place;
+/// the others go to the engine together.
+#[utoipa::path(
+    post, path = "/network/v1/batch",
+    request_body(
+        content = Vec<serde_json::Value>,
+        description = "The body of each request, with its operation as `type`: `authorization`, \
+            `advice`, `reversal`, `presentment`, `refund`, `increment` or `transfer`.",
+        example = json!([{"type": "authorization", "card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5}]),
+    ),
+    responses((status = 200, body = Vec<Object>)),
+)]
+async fn carry_out_batch(
+    State(state): State<DoorState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    let key = idempotency_key(&headers)?;
+    let items: Vec<&RawValue> =
+        serde_json::from_slice(body.bytes()).map_err(|_| ApiError::not_an_array())?;
+    if items.len() > limits::BATCH_LEN_MAX {
+        return Err(ApiError::batch_too_long(limits::BATCH_LEN_MAX));
+    }
+    wait_for_named(&state, body.bytes()).await;
+    let planned = plan_items(&state, &items, key);
+    let commands: Vec<TimedCommand> =
+        planned.iter().flatten().map(|planned| planned.command.clone()).collect();
+    let mut replies = state.switch.ask_many(commands).await?.into_iter();
+    let answers = planned
+        .into_iter()
+        .map(|planned| {
+            let answer = planned.and_then(|planned| match replies.next() {
+                Some(reply) => render_reply(&reply, planned.currency),
+                None => Err(ApiError::outcome_unknown()),
+            });
+            answer.unwrap_or_else(|error| error.body().to_string())
+        })
+        .collect::<Vec<_>>();
+    Ok(json_response(format!("[{}]", answers.join(","))))
+}
+
+fn plan_items(
+    state: &DoorState,
+    items: &[&RawValue],
+    key: Option<&[u8]>,
+) -> Vec<Result<Planned, ApiError>> {
+    let view = state.switch.view();
+    let plan = |(place, item): (u64, &&RawValue)| {
+        let repetition = key.map(|key| Repetition { key, place });
+        plan_item(state, &view, item.get().as_bytes(), repetition)
+    };
+    (0..).zip(items).map(plan).collect()
+}
+
+fn plan_item(
+    state: &DoorState,
+    view: &View<'_>,
+    item: &[u8],
+    repetition: Option<Repetition<'_>>,
+) -> Result<Planned, ApiError> {
+    let mut fields = Fields::parse(item).ok_or_else(ApiError::malformed_body)?;
+    let operation = fields.required("type", |value| {
+        Operation::parse(&fields::borrowed_text(value)?)
+            .map(Some)
+            .ok_or_else(|| Flaw::new("unknown_value", "must name an operation, as `reversal`"))
+    });
+    let planned = operation.map(|operation| {
+        let asked = Asked { operation, body: item, repetition };
+        plan_request(state, view, &asked, &mut fields)
+    });
+    fields.finish()?;
+    planned.unwrap_or_else(|| Err(ApiError::malformed_body()))
+}
+
+/// Waits for the tables where a body may name a transaction, whose row is as old as its answer.
+/// Cards are not waited for: who made one was answered when it was there.
+async fn wait_for_named(state: &DoorState, body: &[u8]) {
+    const NAME: &[u8] = b"\"transaction_id\"";
+    if body.windows(NAME.len()).any(|window| window == NAME) {
+        state.switch.visible(state.switch.engine().durable_seq()).await;
+    }
+}

@@ -1,0 +1,80 @@
+//! Who may use the HTTP door: holders of the network key. An API token opens nothing here.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_body::{read_json_body, read_json_text};
+use cardswitch_secrets::{digests_equal, token_digest};
+use cardswitch_wire::fields::Fields;
+
+use super::state::DoorState;
+use crate::limits;
+
+/// The request carries the network key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NetworkAccess;
+
+impl FromRequestParts<DoorState> for NetworkAccess {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &DoorState) -> Result<Self, ApiError> {
+        check_access(&parts.headers, state).map(|()| Self)
+    }
+}
+
+/// Whether a request with these headers carries the network key.
+/// Errors: it does not; the tables cannot be read.
+pub(super) fn check_access(headers: &HeaderMap, state: &DoorState) -> Result<(), ApiError> {
+    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let key = header.and_then(key_of).ok_or_else(ApiError::network_key_needed)?;
+    match state.switch.network_key()? {
+        Some(expected) if digests_equal(&expected, &token_digest(key)) => Ok(()),
+        _ => Err(ApiError::network_key_needed()),
+    }
+}
+
+/// The key in an Authorization header, under the scheme `Token` or `Bearer`.
+fn key_of(header: &str) -> Option<&str> {
+    let (scheme, key) = header.trim().split_once(' ')?;
+    let is_known = ["token", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    Some(key.trim()).filter(|key| is_known && !key.is_empty())
+}
+
+/// A body of type `application/json`, not yet read.
+#[derive(Clone)]
+pub(super) struct NetworkBody(Bytes);
+
+impl NetworkBody {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for NetworkBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        read_json_body(request, limits::BODY_BYTES_MAX).await.map(Self)
+    }
+}
+
+/// A body that says nothing: none, or an object without fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EmptyBody;
+
+impl<S: Send + Sync> FromRequest<S> for EmptyBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        let body = read_json_text(request.into_body(), limits::BODY_BYTES_MAX).await?;
+        if !body.is_empty() {
+            let mut fields = Fields::parse(&body).ok_or_else(ApiError::malformed_body)?;
+            fields.refuse_unread();
+            fields.finish()?;
+        }
+        Ok(Self)
+    }
+}

@@ -1,0 +1,138 @@
+//! The card or transaction a body names, in the forms the engine knows, and the currency its
+//! amounts are in.
+
+use std::borrow::Cow;
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::switch::View;
+use cardswitch_engine::command::network::CardRef;
+use cardswitch_engine::domain::card::PanHash;
+use cardswitch_engine::domain::ids::{AccountSlot, CardId, TransactionId};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::store::query::{CardRow, TransactionRow};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::pan::Pan;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+use zeroize::Zeroize;
+
+use super::state::DoorState;
+
+/// The currency of amounts where nothing tells another one. An unknown card declines whatever the
+/// amount, so this decides only how many decimals are let through.
+pub(super) const CURRENCY_DEFAULT: CurrencyCode = CurrencyCode(840);
+
+/// What a body names.
+pub(super) struct Named {
+    pub(super) card: Option<CardRef>,
+    /// The hash of the card's number, for the keys made with it.
+    pub(super) hash: Option<PanHash>,
+    pub(super) transaction: Option<(TransactionId, TransactionRow)>,
+    /// The currency of the account that pays.
+    pub(super) currency: CurrencyCode,
+    pan: Option<Pan>,
+    /// The card where its number is not given: the one named by its id, else the transaction's.
+    row: Option<CardRow>,
+}
+
+impl Named {
+    /// Reads what a body names: `card_number` or `card_id`, and the transaction of this id.
+    /// Errors: there is no such transaction; the tables cannot be read.
+    pub(super) fn read(
+        state: &DoorState,
+        view: &View<'_>,
+        transaction: Option<TransactionId>,
+        fields: &mut Fields<'_>,
+    ) -> Result<Self, ApiError> {
+        let pan = fields.nullable("card_number", card_number).flatten();
+        let card_id = fields.nullable("card_id", fields::id).flatten().map(CardId);
+        if pan.is_some() && card_id.is_some() {
+            let message = "must not be given together with `card_number`";
+            fields.fault("card_id", Flaw::new("conflicting", message));
+        }
+        let transaction = match transaction {
+            Some(id) => Some((id, find_transaction(state, view.snapshot()?, id)?)),
+            None => None,
+        };
+        let number = pan.as_ref().map(|pan| (state.secrets.pan_hash(pan), pan.masked()));
+        let by_id = match (number, card_id) {
+            (None, Some(id)) => view.snapshot()?.card_by_any_company(id)?,
+            _ => None,
+        };
+        let of_card = match number {
+            Some((hash, _)) => state.switch.currency_of_card(view, hash)?,
+            None => currency_of(view, by_id.as_ref().map(|row| row.record.account))?,
+        };
+        let currency = match (of_card, &transaction) {
+            (Some(currency), _) => Some(currency),
+            (None, Some((_, row))) => currency_of(view, Some(row.record.account))?,
+            (None, None) => None,
+        };
+        let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
+        let hash = number.map(|(hash, _)| hash);
+        let slot = transaction.as_ref().and_then(|(_, row)| row.record.card);
+        let row = match slot {
+            Some(slot) if number.is_none() && card_id.is_none() => view.snapshot()?.card(slot)?,
+            _ => by_id,
+        };
+        Ok(Self {
+            card: by_number.or(card_id.map(CardRef::Id)),
+            hash: hash
+                .or(row.as_ref().filter(|_| card_id.is_some()).map(|row| row.record.pan_hash)),
+            pan,
+            row,
+            currency: currency.unwrap_or(CURRENCY_DEFAULT),
+            transaction,
+        })
+    }
+
+    /// The card named, else the one of the transaction named.
+    pub(super) fn card(&self) -> CardRef {
+        let of_row = self.row.as_ref().map(|row| row.profile.id);
+        self.card.unwrap_or_else(|| CardRef::Id(of_row.unwrap_or(CardId(Uuid::nil()))))
+    }
+
+    /// The number of that card; none where it is not known.
+    pub(super) fn pan(&self, secrets: &Secrets) -> Option<Pan> {
+        self.pan.clone().or_else(|| open_pan(secrets, self.row.as_ref()?))
+    }
+}
+
+/// Opens the number of a card.
+pub(super) fn open_pan(secrets: &Secrets, row: &CardRow) -> Option<Pan> {
+    secrets.open_pan(&row.sealed_pan, row.profile.id)
+}
+
+fn find_transaction(
+    state: &DoorState,
+    snapshot: &Snapshot,
+    id: TransactionId,
+) -> Result<TransactionRow, ApiError> {
+    let seq = state.switch.engine().ids().open_transaction_id(id);
+    let row = match seq {
+        Some(seq) => snapshot.transaction(seq)?,
+        None => None,
+    };
+    row.filter(|row| row.record.id == id).ok_or_else(ApiError::not_found)
+}
+
+fn currency_of(
+    view: &View<'_>,
+    account: Option<AccountSlot>,
+) -> Result<Option<CurrencyCode>, StoreError> {
+    let Some(slot) = account else { return Ok(None) };
+    Ok(view.snapshot()?.account(slot)?.map(|row| row.account.currency))
+}
+
+fn card_number(value: &RawValue) -> Result<Pan, Flaw> {
+    let flaw = || Flaw::new("not_a_card_number", "must be a text of 8 to 19 digits");
+    let mut text = fields::borrowed_text(value)?;
+    let pan = Pan::parse(text.as_bytes());
+    if let Cow::Owned(text) = &mut text {
+        text.zeroize();
+    }
+    pan.ok_or_else(flaw)
+}

@@ -1,0 +1,33 @@
+//! The card network's doors: ISO 8583 over TCP and JSON over HTTP, with one core behind both.
+//!
+//! | file | what |
+//! |---|---|
+//! | `listener`, `connection` | the ISO 8583 door: who may come in, one task for each peer |
+//! | `session` | what is said on a connection: messages to commands, answers to frames |
+//! | `frame_buffer`, `in_flight` | a connection's bytes not yet read, its requests not yet answered |
+//! | `buffers` | the memory that connections lend each other |
+//! | `mapping`, `presented`, `fingerprint` | from a message to what is asked of the engine |
+//! | `mapping_answer`, `de39` | from the engine's reply to an answer |
+//! | `marks` | the keys by which messages are named, the same for both doors |
+//! | `told_texts` | characters that steer in messages that must not be lost |
+//! | `http` | the HTTP door |
+//! | `limits`, `slow_bytes` | bounds of one connection; of what all keep for slow peers |
+//! | `peers`, `counters` | the allow-list, what was seen |
+
+mod buffers;
+mod connection;
+pub mod counters;
+pub mod de39;
+mod fingerprint;
+pub mod frame_buffer;
+pub mod http;
+mod in_flight;
+pub mod limits;
+pub mod listener;
+pub mod mapping;
+pub mod mapping_answer;
+pub mod marks;
+mod presented;
+mod session;
+mod slow_bytes;
+mod told_texts;

@@ -1,0 +1,284 @@
+//! Tells cardholders of declined purchases, and warns them of what looks like somebody else's doing.
+//!
+//! Follows the transactions in their order. How far that has come is in the file `mail/cursor`, which
+//! is written after the letters: none is lost by a crash. One that is written twice has the same id,
+//! so it is sent once while it waits, and known as the same by its Message-ID afterwards.
+
+use std::io;
+
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{Timestamp, TransactionId, TransactionSeq};
+use cardswitch_engine::store::query::{CardRow, DeclinePage, DeclineRow, TransactionRow};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::reference::render_last_four;
+use chrono::DateTime;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::MailDesk;
+use super::cursor::{Cursor, TransactionPlace};
+use super::letter::{DeclinedPurchase, Letter};
+use super::limits::{DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
+use super::often::{Notice, Told};
+use super::outbox::MailError;
+use super::why::why;
+
+/// Tells of declines until the switch stops.
+pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
+    let mut following = match Following::open(&desk) {
+        Ok(following) => following,
+        Err(error) => return tracing::error!(%error, "nobody is told of declines"),
+    };
+    loop {
+        tokio::select! {
+            _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
+            () = tokio::time::sleep(DECLINES_INTERVAL) => {}
+        }
+        let desk = desk.clone();
+        let caught_up = tokio::task::spawn_blocking(move || {
+            if let Err(error) = following.catch_up(&desk) {
+                tracing::error!(%error, "declines are told of later");
+            }
+            following
+        });
+        match caught_up.await {
+            Ok(back) => following = back,
+            // The runtime stops, or it has printed why.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Why declines cannot be told of.
+#[derive(Debug)]
+enum FollowError {
+    Store(StoreError),
+    Mail(MailError),
+    Cursor(io::Error),
+}
+
+impl std::fmt::Display for FollowError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(formatter),
+            Self::Mail(error) => error.fmt(formatter),
+            Self::Cursor(error) => write!(formatter, "the file of the last decline: {error}"),
+        }
+    }
+}
+
+impl From<StoreError> for FollowError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// How far the transactions were looked at, and who was told.
+struct Following {
+    cursor: Cursor,
+    done: TransactionSeq,
+    told: Told,
+}
+
+impl Following {
+    /// Goes on where the last one came to; the first one begins with what is to come.
+    fn open(desk: &MailDesk) -> Result<Self, FollowError> {
+        let mut cursor = Cursor::at(desk.outbox.queue().directory());
+        let known = cursor.read().map_err(FollowError::Cursor)?;
+        let done = desk.switch.read_at_once(|snapshot| resume(snapshot, known))?;
+        let place = desk.switch.read_at_once(|snapshot| place_of(snapshot, done))?;
+        if known != Some(place) {
+            cursor.write(place).map_err(FollowError::Cursor)?;
+        }
+        Ok(Self { cursor, done, told: Told::default() })
+    }
+
+    /// Tells of everything that was declined since.
+    /// Errors: what is not told of yet is when this is called again.
+    fn catch_up(&mut self, desk: &MailDesk) -> Result<(), FollowError> {
+        loop {
+            // Links are worth more than notices.
+            if desk.outbox.waiting() >= QUEUE_NOTICES_MAX {
+                return Ok(());
+            }
+            let page = desk
+                .switch
+                .read_at_once(|snapshot| snapshot.declines_after(self.done, DECLINES_SCAN_MAX))?;
+            let DeclinePage { declines, next, is_end } = page;
+            // Counted once all of them are written: after a failure all are looked at again, and
+            // would otherwise be taken for told.
+            let (told, is_told) =
+                tell_all(&self.told, &declines, |decline, notice| tell(desk, decline, notice))?;
+            let is_new = next > self.done;
+            (self.told, self.done) = (told, next);
+            if is_told || (is_new && self.cursor.is_old()) {
+                let place = desk.switch.read_at_once(|snapshot| place_of(snapshot, next))?;
+                self.cursor.write(place).map_err(FollowError::Cursor)?;
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The transaction behind which to go on. Where there is another one by now at the place that was kept,
+/// or none, the tables have lost their newest part: then it is the last one before the instant.
+fn resume(
+    snapshot: &Snapshot,
+    known: Option<TransactionPlace>,
+) -> Result<TransactionSeq, StoreError> {
+    let last = snapshot.checkpoint()?.last_transaction;
+    match known {
+        None => Ok(last),
+        Some(TransactionPlace { seq, at: None }) => Ok(seq.min(last)),
+        Some(TransactionPlace { seq, at }) if snapshot.transaction_made_at(seq)? == at => Ok(seq),
+        Some(TransactionPlace { at: Some(at), .. }) => snapshot.last_transaction_before(at),
+    }
+}
+
+fn place_of(snapshot: &Snapshot, seq: TransactionSeq) -> Result<TransactionPlace, StoreError> {
+    Ok(TransactionPlace { seq, at: snapshot.transaction_made_at(seq)? })
+}
+
+/// Tells of declines. Returns who was told by then, and whether anybody was told now.
+/// Errors: the first one of `tell`; then nothing counts as told.
+fn tell_all<E>(
+    before: &Told,
+    declines: &[DeclineRow],
+    mut tell: impl FnMut(&DeclineRow, Notice) -> Result<bool, E>,
+) -> Result<(Told, bool), E> {
+    let (mut told, mut is_told) = (before.clone(), false);
+    for decline in declines {
+        if let Some(notice) = told.notice(decline) {
+            is_told |= tell(decline, notice)?;
+        }
+    }
+    Ok((told, is_told))
+}
+
+/// Hands in the letter about a decline. Returns whether there was one.
+fn tell(desk: &MailDesk, decline: &DeclineRow, notice: Notice) -> Result<bool, FollowError> {
+    let written = desk.switch.read_at_once(|snapshot| letter(snapshot, desk, decline, notice));
+    let Some((letter, transaction)) = written? else { return Ok(false) };
+    let id = letter_id(transaction, decline.authorized_at);
+    match desk.outbox.hand_in(&letter, id) {
+        Ok(()) => Ok(true),
+        // It will not be another one later.
+        Err(error @ (MailError::Address(_) | MailError::Message(_))) => {
+            tracing::warn!(%error, "a cardholder is not told of a decline");
+            Ok(false)
+        }
+        Err(error) => Err(FollowError::Mail(error)),
+    }
+}
+
+/// The letter about a decline, for whoever held the card and still takes part.
+fn letter(
+    snapshot: &Snapshot,
+    desk: &MailDesk,
+    decline: &DeclineRow,
+    notice: Notice,
+) -> Result<Option<(Letter, TransactionId)>, StoreError> {
+    let Some(member) = snapshot.member(decline.member)?.filter(|member| member.takes_part()) else {
+        return Ok(None);
+    };
+    let (row, card) = (snapshot.transaction(decline.seq)?, snapshot.card(decline.card)?);
+    let company = snapshot.company(member.company)?;
+    let (Some(row), Some(card), Some(company)) = (row, card, company) else { return Ok(None) };
+    let (to, id) = (member.email.as_str(), row.record.id);
+    let link = desk.urls.page(&format!("/transactions/{}", id.0));
+    let letter = match notice {
+        Notice::More => Letter::more_declined(to, &desk.urls.page("/transactions")),
+        Notice::Decline => Letter::decline(to, &purchase(&row, &card, &company, &link)),
+        Notice::Alert => Letter::alert(to, &purchase(&row, &card, &company, &link)),
+    };
+    Ok(Some((letter, id)))
+}
+
+fn purchase<'a>(
+    row: &'a TransactionRow,
+    card: &'a CardRow,
+    company: &Company,
+    link: &'a str,
+) -> DeclinedPurchase<'a> {
+    let record = &row.record;
+    let money =
+        |minor, currency| format!("{} {}", Amount::new(minor, currency), render_currency(currency));
+    let own = money(record.requested, company.currency);
+    let amount = match record.foreign {
+        Some(foreign) => format!("{} ({own})", money(foreign.amount, foreign.currency)),
+        None => own,
+    };
+    let merchant = record.merchant.as_ref();
+    let town = merchant.map(|merchant| {
+        let parts = [&merchant.city, &merchant.state, &merchant.country];
+        let known = parts.into_iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+        known.collect::<Vec<_>>().join(", ")
+    });
+    let at = DateTime::from_timestamp_micros(record.authorized_at.0).unwrap_or_default();
+    DeclinedPurchase {
+        why: why(record),
+        last_four: render_last_four(card.profile.last_four),
+        card: &card.profile.description,
+        merchant: merchant.map(|merchant| merchant.name.as_str()).unwrap_or_default(),
+        town: town.unwrap_or_default(),
+        amount,
+        time: at.with_timezone(&company.zone).format("%-d %B %Y, %H:%M %Z").to_string(),
+        link,
+    }
+}
+
+/// The same for the same transaction, with the time in it that ids of letters have.
+fn letter_id(transaction: TransactionId, at: Timestamp) -> Uuid {
+    let digest = Sha256::digest(transaction.0.as_bytes());
+    let mut tail = [0; 10];
+    tail.copy_from_slice(&digest[..10]);
+    let millis = u64::try_from(at.0 / 1_000).unwrap_or_default();
+    uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::domain::ids::{CardSlot, MemberSlot};
+
+    use super::super::queue::age;
+    use super::*;
+
+    #[test]
+    fn a_letter_about_a_transaction_always_has_the_same_id() {
+        let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_micros()).unwrap();
+        let [one, other] = [1, 2].map(|id| TransactionId(Uuid::from_u128(id)));
+        let id = letter_id(one, Timestamp(now));
+        assert_eq!(id, letter_id(one, Timestamp(now)));
+        assert_ne!(id, letter_id(other, Timestamp(now)));
+        assert_eq!(id.get_version_num(), 7);
+        assert!(age(id).as_secs() < 60, "{:?}", age(id));
+    }
+
+    #[test]
+    fn a_warning_that_could_not_be_written_is_written_later() {
+        let decline = DeclineRow {
+            seq: TransactionSeq(1),
+            card: CardSlot(1),
+            member: MemberSlot(1),
+            response_number: 1701,
+            authorized_at: Timestamp(0),
+        };
+        let mut told = Told::default();
+        assert!(tell_all(&told, &[decline], |_, _| Err(MailError::Full)).is_err());
+        for expected in [vec![Notice::Alert], vec![]] {
+            let mut notices = Vec::new();
+            let tell = |_: &DeclineRow, notice| {
+                notices.push(notice);
+                Ok::<_, MailError>(true)
+            };
+            let (after, is_told) = tell_all(&told, &[decline], tell).unwrap();
+            assert_eq!((&notices, is_told), (&expected, !expected.is_empty()));
+            told = after;
+        }
+    }
+}

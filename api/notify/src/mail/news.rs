@@ -1,0 +1,184 @@
+//! Changes that somebody is told of by mail, and the letters they become.
+//!
+//! News is put together before its change is made, so it says what to look for in the tables rather
+//! than what will be there: whose link it is, whether it is still the one that was set.
+
+use std::fmt;
+
+use cardswitch_engine::directory::shared_link::Recipient;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{CompanyId, SharedLinkId, UserId};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::link_secrets::LinkKey;
+use cardswitch_secrets::token_digest;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::MailDesk;
+use super::letter::{Letter, SharedCard, Urgency};
+use super::outbox::HeldNews;
+
+/// What somebody is to be told of.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum News {
+    /// Somebody became a member, and has no password yet.
+    Invitation {
+        /// Of this company.
+        company: Uuid,
+        /// What the link opens with.
+        key: String,
+    },
+    /// Somebody may set a new password.
+    NewPassword {
+        /// What the link opens with.
+        key: String,
+    },
+    /// A password was set.
+    PasswordWasSet {
+        /// Whose.
+        user: Uuid,
+        /// The digest of what is kept of it.
+        digest: [u8; 32],
+    },
+    /// A card was shared.
+    SharedLink {
+        /// By this company.
+        company: Uuid,
+        /// By this link.
+        link: Uuid,
+        /// With this recipient.
+        recipient: Recipient,
+        /// What its administrator writes.
+        message: Option<String>,
+    },
+}
+
+impl fmt::Debug for News {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Invitation { .. } => "Invitation(..)",
+            Self::NewPassword { .. } => "NewPassword(..)",
+            Self::PasswordWasSet { .. } => "PasswordWasSet(..)",
+            Self::SharedLink { .. } => "SharedLink(..)",
+        })
+    }
+}
+
+impl News {
+    /// That a password, of which `hash` is kept, was set.
+    #[must_use]
+    pub fn password_was_set(user: UserId, hash: &str) -> Self {
+        Self::PasswordWasSet { user: user.0, digest: token_digest(hash) }
+    }
+
+    /// When its letter goes: somebody waits for a link to sign in with, nobody for the others.
+    pub(super) const fn urgency(&self) -> Urgency {
+        match self {
+            Self::Invitation { .. } | Self::NewPassword { .. } | Self::PasswordWasSet { .. } => {
+                Urgency::First
+            }
+            Self::SharedLink { .. } => Urgency::InTurn,
+        }
+    }
+
+    /// The letter it becomes; none where the tables do not show the change.
+    /// Errors: the tables cannot be read, or what the letter shows was not sealed here.
+    pub fn letter(
+        &self,
+        snapshot: &Snapshot,
+        desk: &MailDesk,
+    ) -> Result<Option<Letter>, StoreError> {
+        match self {
+            Self::Invitation { company, key } => {
+                let Some(email) = address_of_link(snapshot, key)? else { return Ok(None) };
+                let company = snapshot.company_by_id(CompanyId(*company))?;
+                let link = desk.urls.password_link(key);
+                Ok(company.map(|company| Letter::invitation(&email, &company.name, &link)))
+            }
+            Self::NewPassword { key } => {
+                let link = desk.urls.password_link(key);
+                let email = address_of_link(snapshot, key)?;
+                Ok(email.map(|email| Letter::new_password(&email, &link)))
+            }
+            Self::PasswordWasSet { user, digest } => {
+                let user = snapshot.user_by_id(UserId(*user))?;
+                let told = user.filter(|user| {
+                    user.password_hash.as_deref().map(token_digest) == Some(*digest)
+                });
+                Ok(told.map(|user| Letter::password_was_set(&user.email)))
+            }
+            Self::SharedLink { company, link, recipient, message } => {
+                let company = snapshot.company_by_id(CompanyId(*company))?;
+                let Some(company) = company else { return Ok(None) };
+                let share = Share { company, link: SharedLinkId(*link), recipient };
+                share.letter(snapshot, desk, message.as_deref())
+            }
+        }
+    }
+}
+
+/// Whom a link to set a password is for. Another spelling of the address, as a company may have it,
+/// can be the address of somebody else.
+fn address_of_link(snapshot: &Snapshot, key: &str) -> Result<Option<String>, StoreError> {
+    let Some(ticket) = snapshot.ticket(&token_digest(key))? else { return Ok(None) };
+    Ok(snapshot.user(ticket.user)?.map(|user| user.email))
+}
+
+/// A card that was shared with somebody.
+struct Share<'a> {
+    company: Company,
+    link: SharedLinkId,
+    recipient: &'a Recipient,
+}
+
+impl Share<'_> {
+    fn letter(
+        &self,
+        snapshot: &Snapshot,
+        desk: &MailDesk,
+        message: Option<&str>,
+    ) -> Result<Option<Letter>, StoreError> {
+        let link = snapshot.shared_link_by_id(self.company.slot, self.link)?;
+        // Another recipient has taken this one's place.
+        let Some(link) = link.filter(|link| link.recipient.as_ref() == Some(self.recipient)) else {
+            return Ok(None);
+        };
+        let Some(key) = LinkKey::open(&desk.secrets, link.id, &link.sealed_key) else {
+            tracing::error!(link = %link.id.0, "the key of a shared link was not sealed here");
+            return Ok(None);
+        };
+        let share = SharedCard {
+            name: &self.recipient.name,
+            company: &self.company.name,
+            message,
+            link: &desk.urls.shared_link(&key.text()),
+            asks_passphrase: link.sealed_passphrase.is_some(),
+        };
+        Ok(Some(Letter::shared_link(&self.recipient.email, &share)))
+    }
+}
+
+/// Sends the letter that news becomes, or forgets news of what was not made.
+pub async fn tell(desk: MailDesk, held: HeldNews) {
+    let is_whole = desk.switch.visible(desk.switch.engine().durable_seq()).await;
+    match desk.switch.read_at_once(|snapshot| held.news.letter(snapshot, &desk)) {
+        Ok(Some(letter)) if desk.outbox.may_tell(&held.news, &letter) => {
+            desk.outbox.send_held(held, letter).await;
+        }
+        Ok(Some(_)) => {
+            tracing::warn!(news = ?held.news, "too many letters at once: one is not sent");
+            desk.outbox.withdraw(held).await;
+        }
+        Ok(None) if is_whole => desk.outbox.withdraw(held).await,
+        // The tables are late, or cannot be read: the next start sees.
+        Ok(None) => {}
+        Err(error) => tracing::error!(%error, "a letter waits for the next start"),
+    }
+}
+
+/// Sends what was held when the switch was stopped or killed, where it turned out to be true.
+pub(super) async fn tell_held(desk: MailDesk) {
+    for held in desk.outbox.held_before().await {
+        tell(desk.clone(), held).await;
+    }
+}

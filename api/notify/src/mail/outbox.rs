@@ -1,0 +1,429 @@
+//! Where letters are handed in: to the queue before a mail server, or to the directory `outbox`
+//! among the data where none is configured, as one file each.
+//!
+//! Whoever runs the switch without a server reads them there, or has a mail server take them. Links
+//! in letters open things, so the files are their owner's only.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use cardswitch_edge::bounded::Windows;
+use cardswitch_engine::domain::email::email_key;
+use cardswitch_engine::domain::ids::CompanyId;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::{SealError, Secrets, token_digest};
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use super::letter::Letter;
+use super::limits::{
+    ASKED_FOR_MAX, INVITATIONS_MAX, LINKS_MAX, LINKS_TO_ADDRESS_MAX, REMEMBERED_MAX, WINDOW,
+};
+use super::message::Letterhead;
+use super::news::News;
+use super::queue::{Parcel, Queue};
+use super::settings::MailSettings;
+use super::smtp::SmtpServer;
+
+/// The directory's name.
+const DIRECTORY: &str = "outbox";
+
+/// Why a letter was not sent.
+#[derive(Debug)]
+pub enum MailError {
+    /// The address is none that mail goes to.
+    Address(lettre::address::AddressError),
+    /// The message cannot be put together.
+    Message(lettre::error::Error),
+    /// The file cannot be written.
+    Write(io::Error),
+    /// A file that waits cannot be read.
+    Read(io::Error),
+    /// It cannot be sealed.
+    Seal(SealError),
+    /// A file that waits was not written here.
+    Foreign,
+    /// Too many letters wait.
+    Full,
+    /// The settings.
+    Settings(String),
+}
+
+impl fmt::Display for MailError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(error) => write!(formatter, "no mail can go there: {error}"),
+            Self::Message(error) => write!(formatter, "the message: {error}"),
+            Self::Write(error) => write!(formatter, "a file of mail cannot be written: {error}"),
+            Self::Read(error) => write!(formatter, "a file of mail cannot be read: {error}"),
+            Self::Seal(error) => error.fmt(formatter),
+            Self::Foreign => formatter.write_str("a file of mail was not written here"),
+            Self::Full => formatter.write_str("too many letters wait"),
+            Self::Settings(reason) => formatter.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for MailError {}
+
+/// Where letters are put.
+#[derive(Debug)]
+pub struct Outbox {
+    letterhead: Letterhead,
+    directory: PathBuf,
+    queue: Queue,
+    /// The server that letters wait for, where one is configured.
+    server: Option<Arc<SmtpServer>>,
+    tells_declines: bool,
+    /// What was held before the start, until it was looked at.
+    held: Mutex<Vec<Uuid>>,
+    asked_for: Mutex<Windows<[u8; 32]>>,
+    invitations: Mutex<Windows<[u8; 32]>>,
+    links: Mutex<Windows<[u8; 32]>>,
+}
+
+/// News that waits for the outcome of its change.
+#[derive(Debug)]
+pub struct HeldNews {
+    /// The name of its file.
+    pub(super) id: Uuid,
+    /// What it is.
+    pub(super) news: News,
+}
+
+impl Outbox {
+    /// The outbox of a data directory, for a site at `app_url`, with no server: letters become
+    /// files. Keys are drawn for the occasion, so nothing that waits is read by the next one.
+    /// Errors: a directory cannot be made.
+    pub fn open(data: &Path, app_url: &str) -> Result<Self, MailError> {
+        let mut master = [0; 32];
+        SystemRandom.fill(&mut master).map_err(|_| MailError::Seal(SealError::NoRandomness))?;
+        let secrets = Arc::new(Secrets::from_root(master));
+        Self::open_with(data, app_url, secrets, &MailSettings::default())
+    }
+
+    /// The outbox of a data directory, for a site at `app_url`.
+    /// Errors: a directory cannot be made, or the settings name no server that can be used.
+    pub fn open_with(
+        data: &Path,
+        app_url: &str,
+        secrets: Arc<Secrets>,
+        settings: &MailSettings,
+    ) -> Result<Self, MailError> {
+        let letterhead = Letterhead::new(settings.sender()?, app_url)?;
+        let directory = data.join(DIRECTORY);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .map_err(MailError::Write)?;
+        // Also where it was there, as for the queue.
+        File::open(data).and_then(|data| data.sync_all()).map_err(MailError::Write)?;
+        let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
+        let (queue, held) = Queue::open(data, secrets).map_err(MailError::Write)?;
+        Ok(Self {
+            letterhead,
+            directory,
+            queue,
+            server: server.transpose()?.map(Arc::new),
+            tells_declines: settings.declines,
+            held: Mutex::new(held),
+            asked_for: windows(),
+            invitations: windows(),
+            links: windows(),
+        })
+    }
+
+    /// Where letters are that no server takes.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// How many letters wait for a server, and news for the outcome of its change.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub(super) const fn server(&self) -> Option<&Arc<SmtpServer>> {
+        self.server.as_ref()
+    }
+
+    /// Whether cardholders are told of declines.
+    pub(super) const fn tells_declines(&self) -> bool {
+        self.tells_declines
+    }
+
+    pub(super) const fn letterhead(&self) -> &Letterhead {
+        &self.letterhead
+    }
+
+    /// Whether a letter that anybody can ask for may go to `email` now; if so, it is counted.
+    pub fn may_be_asked_for(&self, email: &str, now: Instant) -> bool {
+        let bounds = [(token_digest(&email_key(email)), ASKED_FOR_MAX)];
+        self.asked_for.lock().take(bounds, now).is_ok()
+    }
+
+    /// Whether a company may have an invitation sent to `email` now; if so, it is counted. Apart
+    /// from letters that are asked for, and from other companies' invitations: nobody loses those by
+    /// what a company does.
+    pub fn may_be_invited(&self, company: CompanyId, email: &str, now: Instant) -> bool {
+        let company = company.0.to_string();
+        let pair = token_digest(&format!("{company} {}", email_key(email)));
+        let bounds = [(pair, ASKED_FOR_MAX), (token_digest(&company), INVITATIONS_MAX)];
+        self.invitations.lock().take(bounds, now).is_ok()
+    }
+
+    /// Whether a company may have a shared link sent to `email` now; if so, it is counted. One
+    /// company's letters to an address do not use up those of another.
+    pub fn may_be_shared_with(&self, company: CompanyId, email: &str, now: Instant) -> bool {
+        let company = company.0.to_string();
+        let pair = token_digest(&format!("{company} {}", email_key(email)));
+        let bounds = [(pair, LINKS_TO_ADDRESS_MAX), (token_digest(&company), LINKS_MAX)];
+        self.links.lock().take(bounds, now).is_ok()
+    }
+
+    /// Whether a letter that news became may be sent now; if so, it is counted.
+    pub(super) fn may_tell(&self, news: &News, letter: &Letter) -> bool {
+        let now = Instant::now();
+        match news {
+            News::Invitation { company, .. } => {
+                self.may_be_invited(CompanyId(*company), &letter.to, now)
+            }
+            News::SharedLink { company, .. } => {
+                self.may_be_shared_with(CompanyId(*company), &letter.to, now)
+            }
+            // Counted where it is asked for.
+            News::NewPassword { .. } | News::PasswordWasSet { .. } => true,
+        }
+    }
+
+    /// Keeps news on disk until it is known whether it is true; none where that fails, which is
+    /// logged.
+    pub async fn hold(self: &Arc<Self>, news: News) -> Option<HeldNews> {
+        let outbox = Arc::clone(self);
+        let held = tokio::task::spawn_blocking(move || {
+            let id = Uuid::now_v7();
+            outbox.queue.hold(id, &news).map(|()| HeldNews { id, news })
+        });
+        match held.await {
+            Ok(Ok(held)) => Some(held),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "somebody will not be told of a change");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// What was held before the start; only the first time it is asked.
+    pub(super) async fn held_before(self: &Arc<Self>) -> Vec<HeldNews> {
+        let outbox = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || {
+            let ids = std::mem::take(&mut *outbox.held.lock());
+            let read = |id| match outbox.queue.read_news(id) {
+                Ok(news) => Some(HeldNews { id, news }),
+                Err(error) => {
+                    tracing::error!(letter = %id, %error, "somebody will not be told of a change");
+                    None
+                }
+            };
+            ids.into_iter().filter_map(read).collect()
+        });
+        read.await.unwrap_or_default()
+    }
+
+    /// Forgets news of what was not made.
+    pub async fn withdraw(self: &Arc<Self>, held: HeldNews) {
+        let outbox = Arc::clone(self);
+        drop(tokio::task::spawn_blocking(move || outbox.queue.withdraw(held.id)).await);
+    }
+
+    /// Sends the letter that news became.
+    pub(super) async fn send_held(self: &Arc<Self>, held: HeldNews, letter: Letter) {
+        let outbox = Arc::clone(self);
+        let sent = tokio::task::spawn_blocking(move || {
+            outbox.hand_in(&letter, held.id)?;
+            if outbox.server.is_none() {
+                outbox.queue.withdraw(held.id);
+            }
+            Ok::<_, MailError>(())
+        });
+        log_failure(sent.await.ok());
+    }
+
+    /// Sends a letter; a failure is logged, for whoever caused it has been answered. For letters of
+    /// changes there is `AppState::carry_out_and_tell`, which loses none by a crash in between.
+    pub async fn post(self: &Arc<Self>, letter: Letter) {
+        let outbox = Arc::clone(self);
+        let id = Uuid::now_v7();
+        log_failure(tokio::task::spawn_blocking(move || outbox.hand_in(&letter, id)).await.ok());
+    }
+
+    /// Puts a letter where letters go, under an id of its own.
+    /// Errors: the address takes no mail, or the file cannot be written.
+    /// Cost: blocks for two syncs.
+    pub(super) fn hand_in(&self, letter: &Letter, id: Uuid) -> Result<(), MailError> {
+        if self.server.is_none() {
+            return self.write_as(letter, id).map(drop);
+        }
+        let message = self.letterhead.message(letter, id)?.formatted();
+        let message = String::from_utf8(message).map_err(|_| MailError::Foreign)?;
+        let parcel = Parcel { to: letter.to.clone(), message };
+        self.queue.add_letter(id, letter.urgency, &parcel)
+    }
+
+    /// Writes a letter to its file.
+    /// Errors: the address takes no mail, or the file cannot be written.
+    pub fn write(&self, letter: &Letter) -> Result<PathBuf, MailError> {
+        self.write_as(letter, Uuid::now_v7())
+    }
+
+    fn write_as(&self, letter: &Letter, id: Uuid) -> Result<PathBuf, MailError> {
+        let message = self.letterhead.message(letter, id)?;
+        let path = self.directory.join(format!("{id}.eml"));
+        // Whoever watches the directory must not take half a letter.
+        let unfinished = self.directory.join(format!(".{id}"));
+        let write = || {
+            let mut options = OpenOptions::new();
+            let options = options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = options.open(&unfinished)?;
+            file.write_all(&message.formatted())?;
+            // News that became this letter is withdrawn next: that must not outlive the letter.
+            file.sync_data()?;
+            fs::rename(&unfinished, &path)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        write().map_err(MailError::Write)?;
+        Ok(path)
+    }
+}
+
+fn windows() -> Mutex<Windows<[u8; 32]>> {
+    Mutex::new(Windows::new(WINDOW, REMEMBERED_MAX))
+}
+
+fn log_failure(sent: Option<Result<(), MailError>>) {
+    if let Some(Err(error)) = sent {
+        tracing::error!(%error, "a letter was not sent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn outbox() -> (tempfile::TempDir, Outbox) {
+        let directory = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(directory.path(), "http://127.0.0.1:8080").unwrap();
+        (directory, outbox)
+    }
+
+    fn headers_of(message: &str) -> &str {
+        message.split_once("\r\n\r\n").unwrap().0
+    }
+
+    #[test]
+    fn a_letter_is_a_file_for_its_owner_only() {
+        let (_directory, outbox) = outbox();
+        let link = format!("http://127.0.0.1:8080/password/set/{}", "0123abcd".repeat(8));
+        let path = outbox.write(&Letter::new_password("ada@example.com", &link)).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let message = fs::read_to_string(&path).unwrap();
+        let parts = [
+            "To: ada@example.com\r\n",
+            "Subject: Set a new password\r\n",
+            "multipart/alternative",
+            "Content-Type: text/plain; charset=utf-8\r\n",
+            "Content-Type: text/html; charset=utf-8\r\n",
+            &format!("\r\n{link}\r\n"),
+            &format!("href=\"{link}\""),
+            "no-reply@localhost",
+        ];
+        for part in parts {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+        assert!(!message.replace("\r\n", "").contains(['\r', '\n']), "lines end as mail's do");
+    }
+
+    #[test]
+    fn what_mail_servers_do_not_take_as_it_is_is_encoded() {
+        let (_directory, outbox) = outbox();
+        for company in ["Bücher & Söhne", &"x".repeat(2_000), "a\rb", "a\0b"] {
+            let path = outbox.write(&Letter::invitation("ada@example.com", company, "l")).unwrap();
+            let message = fs::read(&path).unwrap();
+            let lines = message.split(|byte| *byte == b'\n');
+            assert!(message.is_ascii() && lines.map(<[u8]>::len).max() < Some(1_000), "{company}");
+        }
+    }
+
+    #[test]
+    fn no_text_becomes_a_header() {
+        let (_directory, outbox) = outbox();
+        let company = "Evil\r\nBcc: eve@example.com\r\n\r\n<b>";
+        let path = outbox.write(&Letter::invitation("ada@example.com", company, "l")).unwrap();
+        let message = fs::read_to_string(&path).unwrap();
+        let names = headers_of(&message).lines().filter(|line| !line.starts_with([' ', '\t']));
+        assert!(!names.map(str::to_lowercase).any(|line| line.starts_with("bcc")), "{message}");
+        for to in ["ada@example.com\r\nBcc: eve@example.com", "a, b@example.com", "<ada@x.y>", ""] {
+            assert!(outbox.write(&Letter::new_password(to, "l")).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_flooded_with_letters_that_anybody_can_ask_for() {
+        let (_directory, outbox) = outbox();
+        let now = Instant::now();
+        for _ in 0..ASKED_FOR_MAX {
+            assert!(outbox.may_be_asked_for("ada@example.com", now));
+        }
+        assert!(!outbox.may_be_asked_for("ADA@example.com", now));
+        assert!(outbox.may_be_asked_for("bob@example.com", now));
+        assert!(outbox.may_be_asked_for("ada@example.com", now + WINDOW));
+    }
+
+    #[test]
+    fn companies_flood_nobody_with_invitations_and_take_no_other_letters_from_them() {
+        let (_directory, outbox) = outbox();
+        let now = Instant::now();
+        let [busy, other] = [1, 2].map(|id| CompanyId(Uuid::from_u128(id)));
+        for _ in 0..ASKED_FOR_MAX {
+            assert!(outbox.may_be_invited(busy, "ada@example.com", now));
+        }
+        assert!(!outbox.may_be_invited(busy, "ADA@example.com", now), "three to one address");
+        assert!(outbox.may_be_invited(other, "ada@example.com", now), "its own letters");
+        assert!(outbox.may_be_asked_for("ada@example.com", now));
+        for number in ASKED_FOR_MAX..INVITATIONS_MAX {
+            assert!(outbox.may_be_invited(busy, &format!("{number}@example.com"), now), "{number}");
+        }
+        assert!(!outbox.may_be_invited(busy, "last@example.com", now), "all of one company");
+        assert!(outbox.may_be_invited(other, "last@example.com", now));
+        assert!(outbox.may_be_invited(busy, "last@example.com", now + WINDOW));
+    }
+
+    #[test]
+    fn shared_links_flood_nobody_either() {
+        let (_directory, outbox) = outbox();
+        let now = Instant::now();
+        let [busy, other] = [1, 2].map(|id| CompanyId(Uuid::from_u128(id)));
+        for _ in 0..LINKS_TO_ADDRESS_MAX {
+            assert!(outbox.may_be_shared_with(busy, "ada@example.com", now));
+        }
+        assert!(!outbox.may_be_shared_with(busy, "ADA@example.com", now));
+        assert!(outbox.may_be_shared_with(other, "ada@example.com", now), "its own letters");
+        assert!(outbox.may_be_shared_with(busy, "ada@example.com", now + WINDOW));
+    }
+}

@@ -1,0 +1,191 @@
+//! The text of a webhook: the array of events that a receiver gets, and what it is called.
+//!
+//! Events say what happened to which transaction of which company, and nothing more; whoever may know
+//! more asks `/v1` for it. Source: spec "Events".
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cardswitch_engine::domain::event::{Event, EventKind, EventNumber};
+use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, WebhookEndpointId};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// The transaction that examples tell of. There is none of this id.
+const EXAMPLE_TRANSACTION: Uuid = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000);
+
+/// An event as receivers get it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct EventBody {
+    /// What happened.
+    #[schema(value_type = EventName)]
+    pub event: &'static str,
+    /// To which transaction.
+    pub transaction: EventObject,
+    /// Whose that is.
+    pub company: EventObject,
+}
+
+/// What an event names.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct EventObject {
+    /// Its id.
+    pub id: Uuid,
+}
+
+/// The names of events. Source: spec "Events".
+pub const EVENT_NAMES: [&str; 2] = ["transaction.created", "transaction.updated"];
+
+cardswitch_wire::words! {
+    /// What happened to a transaction.
+    EventName: EVENT_NAMES;
+}
+
+impl EventBody {
+    /// The event as it is told.
+    #[must_use]
+    pub const fn new(event: &Event, company: CompanyId) -> Self {
+        Self {
+            event: event_name(event.kind),
+            transaction: EventObject { id: event.transaction_id.0 },
+            company: EventObject { id: company.0 },
+        }
+    }
+
+    /// An example, of a transaction that is none.
+    #[must_use]
+    pub const fn example(company: CompanyId) -> Self {
+        Self {
+            event: event_name(EventKind::Created),
+            transaction: EventObject { id: EXAMPLE_TRANSACTION },
+            company: EventObject { id: company.0 },
+        }
+    }
+}
+
+/// What an event is called.
+#[must_use]
+pub const fn event_name(kind: EventKind) -> &'static str {
+    let [created, updated] = EVENT_NAMES;
+    match kind {
+        EventKind::Created => created,
+        EventKind::Updated => updated,
+    }
+}
+
+/// What a message says.
+#[derive(Clone, Debug)]
+pub struct Composed {
+    /// The array of events.
+    pub body: Bytes,
+    /// Of each, its place among those of its transaction.
+    pub sequence: String,
+}
+
+/// Composes the message of these events; none where the receiver may be told of none of them.
+/// Errors: the tables cannot be read.
+pub fn compose(
+    snapshot: &Snapshot,
+    events: &[Event],
+    may_tell: impl Fn(CompanySlot) -> bool,
+) -> Result<Option<Composed>, StoreError> {
+    let mut names = BTreeMap::new();
+    let (mut bodies, mut sequence) = (Vec::with_capacity(events.len()), Vec::new());
+    for event in events {
+        if !may_tell(event.company) {
+            continue;
+        }
+        let Some(company) = company_id(snapshot, &mut names, event.company)? else { continue };
+        bodies.push(EventBody::new(event, company));
+        sequence.push(event.at.0.to_string());
+    }
+    if bodies.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Composed { body: render(&bodies), sequence: sequence.join(",") }))
+}
+
+/// The message that shows an owner what to expect.
+#[must_use]
+pub fn example(company: CompanyId) -> Composed {
+    Composed { body: render(&[EventBody::example(company)]), sequence: "0".to_owned() }
+}
+
+fn render(bodies: &[EventBody]) -> Bytes {
+    // INVARIANT: names and ids always render.
+    serde_json::to_vec(bodies).unwrap_or_default().into()
+}
+
+/// The public id of a company, looked up once.
+pub(super) fn company_id(
+    snapshot: &Snapshot,
+    known: &mut BTreeMap<CompanySlot, Option<CompanyId>>,
+    slot: CompanySlot,
+) -> Result<Option<CompanyId>, StoreError> {
+    if let Some(id) = known.get(&slot) {
+        return Ok(*id);
+    }
+    let id = snapshot.company(slot)?.map(|company| company.id);
+    known.insert(slot, id);
+    Ok(id)
+}
+
+/// The events with these numbers, which rise, as far as the log has them; neighbours are read
+/// together.
+/// Errors: the tables cannot be read.
+pub fn events_at(snapshot: &Snapshot, numbers: &[EventNumber]) -> Result<Vec<Event>, StoreError> {
+    let mut events = Vec::with_capacity(numbers.len());
+    for run in numbers.chunk_by(|left, right| right.0 == left.0 + 1) {
+        let [first, ..] = run else { continue };
+        let after = EventNumber(first.0.saturating_sub(1));
+        events.extend(snapshot.events_after(after, run.len())?);
+    }
+    Ok(events)
+}
+
+/// The id of the message with these events: the same for the same events, so that one that a crash
+/// made the switch forget is known to its receiver. A directory that came out of a backup gives
+/// numbers out again; `series` tells its messages from those of the one that was lost.
+#[must_use]
+pub fn message_id(series: Uuid, endpoint: WebhookEndpointId, numbers: &[EventNumber]) -> Uuid {
+    let mut hash = Sha256::new();
+    hash.update(b"cardswitch webhook message 1");
+    hash.update(series.as_bytes());
+    hash.update(endpoint.0.as_bytes());
+    for number in numbers {
+        hash.update(number.0.to_be_bytes());
+    }
+    let digest = hash.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_as_documented() {
+        let composed = example(CompanyId(Uuid::from_u128(5)));
+        assert_eq!(
+            composed.body,
+            r#"[{"event":"transaction.created","transaction":{"id":"00000000-0000-7000-8000-000000000000"},"company":{"id":"00000000-0000-0000-0000-000000000005"}}]"#
+        );
+    }
+
+    #[test]
+    fn messages_are_named_by_endpoint_and_events() {
+        let endpoint = |id| WebhookEndpointId(Uuid::from_u128(id));
+        let numbers = [EventNumber(1), EventNumber(2)];
+        let (series, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
+        let id = message_id(series, endpoint(1), &numbers);
+        assert_eq!(id, message_id(series, endpoint(1), &numbers));
+        assert_ne!(id, message_id(series, endpoint(2), &numbers));
+        assert_ne!(id, message_id(series, endpoint(1), &numbers[..1]));
+        assert_ne!(id, message_id(other, endpoint(1), &numbers));
+    }
+}

@@ -1,0 +1,281 @@
+//! Webhooks: events on their way to the endpoints of companies and apps. Source: spec "Events".
+//!
+//! | file | what |
+//! |---|---|
+//! | `addresses` | where they may be sent |
+//! | `signature`, `composing` | what is sent, and how its receiver knows that it is genuine |
+//! | `schedule`, `lane` | what one endpoint is still to be told, and when it is tried |
+//! | `deliveries`, `attempt_words` | what is kept of all that, and what came of it in words |
+//! | `sender` | one request |
+//! | `dispatcher`, `desk`, `due` | the task that follows the event log and has everything sent |
+//! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; how many wait there, and what they are told |
+//!
+//! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
+//! none.
+
+pub mod addresses;
+pub mod attempt_words;
+pub mod composing;
+pub mod cursor;
+pub mod deliveries;
+pub mod desk;
+mod dispatcher;
+mod due;
+pub mod lane;
+pub mod schedule;
+pub mod sender;
+mod streams;
+mod tail;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::descriptors::DescriptorShares;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::switch::Switch;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::member::MemberCommand;
+use cardswitch_engine::directory::ticket::TicketCommand;
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::EventPage;
+use cardswitch_secrets::Secrets;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use self::addresses::Reach;
+use self::deliveries::{Attempt, Deliveries, DeliveriesError};
+use self::dispatcher::Dispatcher;
+use self::lane::Health;
+use self::sender::Sender;
+use self::streams::Streams;
+pub use self::streams::{PagePlace, StreamPlace};
+use self::tail::Tail;
+
+/// How many orders wait for the dispatcher.
+const ORDERS_MAX: usize = 1_024;
+
+/// How long anybody waits until what they changed counts.
+const RELOAD_WAIT: Duration = Duration::from_secs(1);
+
+/// How deliveries do, all in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Endpoints that are on.
+    pub endpoints: usize,
+    /// Of these, those whose last try failed.
+    pub failing: usize,
+    /// Events on their way.
+    pub pending: usize,
+    /// When the oldest of them happened.
+    pub oldest_at: Option<Timestamp>,
+    /// Requests under way.
+    pub sending: usize,
+    /// Since when what came of them could not be written down, where that is so.
+    pub unsaved_since: Option<Timestamp>,
+    /// Messages that arrived since the start.
+    pub delivered: u64,
+    /// Tries in vain since the start.
+    pub failed: u64,
+}
+
+/// What the dispatcher is asked.
+#[derive(Debug)]
+enum Order {
+    /// Endpoints or rights have changed.
+    Reload(Option<oneshot::Sender<()>>),
+    /// Everything after this event is told again.
+    Recover(WebhookEndpointId, EventNumber, oneshot::Sender<bool>),
+    /// An example is sent.
+    Example(WebhookEndpointId, oneshot::Sender<Option<Attempt>>),
+    /// The message of an attempt is sent once more.
+    Resend(WebhookEndpointId, Uuid, oneshot::Sender<Option<Attempt>>),
+    /// What was tried.
+    Attempts(WebhookEndpointId, oneshot::Sender<Vec<Attempt>>),
+    /// How endpoints do.
+    Health(Vec<WebhookEndpointId>, oneshot::Sender<Vec<Option<Health>>>),
+}
+
+/// The dispatcher has stopped, or has more to do than it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAtWork;
+
+impl From<NotAtWork> for ApiError {
+    fn from(NotAtWork: NotAtWork) -> Self {
+        Self::overloaded()
+    }
+}
+
+/// The way to the dispatcher.
+#[derive(Debug)]
+pub struct Webhooks {
+    orders: mpsc::Sender<Order>,
+    figures: Arc<Mutex<Figures>>,
+    reach: Reach,
+    streams: Arc<Streams>,
+    tail: Tail,
+    streams_stop: watch::Receiver<bool>,
+}
+
+/// What the dispatcher works with.
+#[derive(Debug)]
+pub struct Equipment<'a> {
+    /// The way to the engine.
+    pub switch: Switch,
+    /// What opens the secrets of endpoints.
+    pub secrets: Arc<Secrets>,
+    /// The data directory.
+    pub data: &'a Path,
+    /// How far webhooks may go.
+    pub reach: Reach,
+    /// How many connections they may have, in and out.
+    pub shares: DescriptorShares,
+    /// Turns true when the switch stops.
+    pub stop: watch::Receiver<bool>,
+    /// Turns true when answers that would never end by themselves are to end.
+    pub streams_stop: watch::Receiver<bool>,
+}
+
+impl Webhooks {
+    /// Starts to deliver. The task ends when the switch stops, with everything written down.
+    /// Errors: what is kept of deliveries cannot be read.
+    pub fn start(equipment: Equipment<'_>) -> Result<(Arc<Self>, JoinHandle<()>), DeliveriesError> {
+        let Equipment { switch, secrets, data, reach, shares, stop, streams_stop } = equipment;
+        let deliveries = Arc::new(Deliveries::open(data)?);
+        let (orders, taken) = mpsc::channel(ORDERS_MAX);
+        let figures = Arc::default();
+        let tools = dispatcher::Tools {
+            switch,
+            secrets,
+            sender: Sender::within(reach, shares.sends),
+            sends: shares.sends,
+            deliveries,
+            orders: orders.downgrade(),
+            figures: Arc::clone(&figures),
+        };
+        let dispatcher = Dispatcher::new(tools)?;
+        let task = tokio::spawn(dispatcher.run(taken, stop));
+        let streams = Arc::new(Streams::new(shares.streams_max, shares.waiting_pages_max));
+        let tail = Tail::default();
+        let webhooks = Self { orders, figures, reach, streams, tail, streams_stop };
+        Ok((Arc::new(webhooks), task))
+    }
+
+    /// How far webhooks may go.
+    #[must_use]
+    pub const fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Takes a place among the answers that wait for events.
+    /// Errors: none is free.
+    pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooMany> {
+        self.streams.take(company)
+    }
+
+    /// Takes a place for a page that is answered only when there is an event.
+    /// Errors: none is free.
+    pub fn take_page_place(&self, company: CompanySlot) -> Result<PagePlace, TooMany> {
+        self.streams.take_for_page(company)
+    }
+
+    /// The events of a company after one, as the tables show them now, for one who follows the log;
+    /// none where so many came since that they have to be read from it.
+    /// Errors: the tables cannot be read.
+    pub fn newest_events_after(
+        &self,
+        switch: &Switch,
+        place: (CompanySlot, EventNumber),
+        max: usize,
+    ) -> Result<Option<EventPage>, StoreError> {
+        self.tail.company_events_after(switch, place, max)
+    }
+
+    /// How deliveries do, all in all; about a second old.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        *self.figures.lock()
+    }
+
+    /// Turns true when answers that would never end by themselves are to end.
+    #[must_use]
+    pub fn streams_stop(&self) -> watch::Receiver<bool> {
+        self.streams_stop.clone()
+    }
+
+    /// Endpoints, or what apps may be told, have changed. Waits, not for long, until that counts.
+    pub async fn reload(&self) {
+        let reloaded = self.ask(|reply| Order::Reload(Some(reply)));
+        drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);
+    }
+
+    /// Has everything after an event told again. Returns whether there is such an endpoint, and on.
+    pub async fn recover(
+        &self,
+        id: WebhookEndpointId,
+        after: EventNumber,
+    ) -> Result<bool, NotAtWork> {
+        self.ask(|reply| Order::Recover(id, after, reply)).await
+    }
+
+    /// Sends an example and waits for what comes of it; none where there is no such endpoint.
+    pub async fn send_example(&self, id: WebhookEndpointId) -> Result<Option<Attempt>, NotAtWork> {
+        self.ask(|reply| Order::Example(id, reply)).await
+    }
+
+    /// Sends the message of an attempt once more and waits for what comes of it; none where there is
+    /// no such attempt.
+    pub async fn resend(
+        &self,
+        id: WebhookEndpointId,
+        attempt: Uuid,
+    ) -> Result<Option<Attempt>, NotAtWork> {
+        self.ask(|reply| Order::Resend(id, attempt, reply)).await
+    }
+
+    /// What was tried lately, the newest first.
+    pub async fn attempts(&self, id: WebhookEndpointId) -> Result<Vec<Attempt>, NotAtWork> {
+        self.ask(|reply| Order::Attempts(id, reply)).await
+    }
+
+    /// How endpoints do, in their order; none for one that is not known.
+    pub async fn health(
+        &self,
+        ids: Vec<WebhookEndpointId>,
+    ) -> Result<Vec<Option<Health>>, NotAtWork> {
+        self.ask(|reply| Order::Health(ids, reply)).await
+    }
+
+    async fn ask<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+    ) -> Result<T, NotAtWork> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.try_send(order(reply)).map_err(|_| NotAtWork)?;
+        answer.await.map_err(|_| NotAtWork)
+    }
+}
+
+/// Whether a change concerns who is told of events.
+#[must_use]
+pub const fn is_concerned(command: &AdminCommand) -> bool {
+    matches!(
+        command,
+        AdminCommand::WebhookEndpoint(_)
+            | AdminCommand::App(AppCommand::Delete(..))
+            | AdminCommand::AccessToken(AccessTokenCommand::Grant(_))
+            | AdminCommand::Ticket(TicketCommand::ExchangeCode(_))
+            | AdminCommand::Ticket(TicketCommand::RevokeCode(_))
+            | AdminCommand::AccessToken(AccessTokenCommand::Revoke(..))
+            | AdminCommand::App(AppCommand::RevokeTokens(..))
+            | AdminCommand::Member(MemberCommand::Delete(..))
+            | AdminCommand::Member(MemberCommand::Update(..))
+    )
+}

@@ -1,0 +1,317 @@
+//! Sends one webhook: resolves, connects, posts, reads the answer. Nothing is followed, nothing is
+//! kept open, and no setting of the environment takes part.
+//!
+//! The address that was judged is the one that is connected to, so a name that leads elsewhere the
+//! next time it is asked for changes nothing. An answer that never ends is cut off.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardswitch_edge::descriptors::SendBounds;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Request, Response, body::Incoming};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use url::{Host, Url};
+
+use super::addresses::Reach;
+use super::deliveries::{AttemptResult, Failure};
+
+/// How long a receiver may take, from the first look at its name to the head of its answer.
+/// Source: the documented 15 seconds.
+const SEND_TIMEOUT: Duration = Duration::from_secs(15);
+/// How much of an answer's body is read. Units: bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long the body of an answer is read.
+const BODY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many addresses of a name are tried.
+const ADDRESSES_MAX: usize = 3;
+/// How long one address may take to take the connection, where there is another.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request to be made.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Where to.
+    pub address: String,
+    /// `webhook-id`.
+    pub id: String,
+    /// `webhook-timestamp`. Units: seconds since 1970.
+    pub timestamp_s: i64,
+    /// `webhook-signature`.
+    pub signature: String,
+    /// `webhook-sequence`: of each event, its place among those of its transaction.
+    pub sequence: String,
+    /// Which try it is, from 1.
+    pub tries: u8,
+    /// The array of events.
+    pub body: Bytes,
+}
+
+/// The addresses of a name: the system's answer, or a test's.
+pub type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// A resolver of names.
+pub(super) type Names = Arc<dyn Fn((String, u16)) -> Addresses + Send + Sync>;
+
+/// Sends webhooks; shared by all endpoints.
+#[derive(Clone)]
+pub struct Sender {
+    reach: Reach,
+    names: Names,
+    tls: Arc<ClientConfig>,
+    lookups: Arc<Semaphore>,
+    later_lookups: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Sender({:?})", self.reach)
+    }
+}
+
+impl Sender {
+    /// One that trusts whom the system trusts.
+    #[must_use]
+    pub fn new(reach: Reach) -> Self {
+        Self::within(reach, SendBounds::default())
+    }
+
+    /// As `new`, with so many look-ups at a time.
+    #[must_use]
+    pub fn within(reach: Reach, bounds: SendBounds) -> Self {
+        let names = |host| -> Addresses {
+            Box::pin(async { lookup_host(host).await.map(Iterator::collect) })
+        };
+        Self::with_names(reach, bounds, Arc::new(names))
+    }
+
+    /// One that looks names up by `names`.
+    pub fn with_names(reach: Reach, bounds: SendBounds, names: Names) -> Self {
+        Self {
+            reach,
+            names,
+            tls: Arc::new(trusting_the_system()),
+            lookups: Arc::new(Semaphore::new(bounds.lookups)),
+            later_lookups: Arc::new(Semaphore::new(bounds.later_lookups)),
+        }
+    }
+
+    /// Sends a webhook. A time-out is an outcome like any other.
+    pub async fn send(&self, delivery: &Delivery) -> AttemptResult {
+        self.send_checked(delivery.clone(), Ok).await
+    }
+
+    /// Sends a webhook that `check` has the last word on once the connection stands: who is told
+    /// something is asked behind every wait, and a receiver can make the switch wait.
+    pub async fn send_checked(
+        &self,
+        delivery: Delivery,
+        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+    ) -> AttemptResult {
+        self.send_within(SEND_TIMEOUT, delivery, check).await
+    }
+
+    async fn send_within(
+        &self,
+        timeout: Duration,
+        delivery: Delivery,
+        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+    ) -> AttemptResult {
+        let (head, came) = oneshot::channel();
+        let mut post = std::pin::pin!(self.post(delivery, check, head));
+        // The head says what has come of it; reading the rest away has a limit of its own.
+        let ended = tokio::time::timeout(timeout, async {
+            tokio::select! {
+                biased;
+                ended = &mut post => Some(ended),
+                Ok(()) = came => None,
+            }
+        });
+        let ended = match ended.await {
+            Ok(Some(ended)) => ended,
+            Ok(None) => post.await,
+            Err(_) => Err(Failure::TooSlow),
+        };
+        ended.map_or_else(AttemptResult::Unanswered, AttemptResult::Answered)
+    }
+
+    /// Posts, and says by `head` when that of the answer has come.
+    async fn post(
+        &self,
+        delivery: Delivery,
+        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+        head: oneshot::Sender<()>,
+    ) -> Result<u16, Failure> {
+        let url = Url::parse(&delivery.address).map_err(|_| Failure::NotSent)?;
+        let stream = self.connect(&url, delivery.tries).await?;
+        if url.scheme() == "https" {
+            let host = url.host_str().ok_or(Failure::NotSent)?;
+            let name = host.trim_start_matches('[').trim_end_matches(']');
+            let stream = secure(Arc::clone(&self.tls), name, stream);
+            let stream = stream.await.map_err(|_| Failure::Tls)?;
+            exchange(stream, request_for(&url, &check(delivery)?)?, head).await
+        } else {
+            exchange(stream, request_for(&url, &check(delivery)?)?, head).await
+        }
+    }
+
+    async fn connect(&self, url: &Url, tries: u8) -> Result<TcpStream, Failure> {
+        let addresses = self.resolve(url, tries).await?;
+        let mut failure = Failure::NotReachable;
+        for address in addresses.into_iter().take(ADDRESSES_MAX) {
+            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    drop(stream.set_nodelay(true));
+                    return Ok(stream);
+                }
+                Ok(Err(_)) => failure = Failure::NotReachable,
+                Err(_) => failure = Failure::TooSlow,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The addresses that may be connected to; a name of which one may not is not trusted at all.
+    async fn resolve(&self, url: &Url, tries: u8) -> Result<Vec<SocketAddr>, Failure> {
+        let port = url.port_or_known_default().ok_or(Failure::NotSent)?;
+        let found: Vec<SocketAddr> = match url.host().ok_or(Failure::NotSent)? {
+            Host::Ipv4(address) => vec![(address, port).into()],
+            Host::Ipv6(address) => vec![(address, port).into()],
+            Host::Domain(name) => {
+                let places = if tries > 1 { &self.later_lookups } else { &self.lookups };
+                self.look_up(Arc::clone(places), (name.to_owned(), port)).await?
+            }
+        };
+        if found.is_empty() {
+            return Err(Failure::NoSuchHost);
+        }
+        let is_allowed = found.iter().all(|address| self.reach.includes(address.ip()));
+        if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
+    }
+
+    /// The addresses of a name, looked up once there is a place. The place is taken until the system
+    /// has answered, even where nobody waits for that any more.
+    async fn look_up(
+        &self,
+        places: Arc<Semaphore>,
+        host: (String, u16),
+    ) -> Result<Vec<SocketAddr>, Failure> {
+        let place = places.acquire_owned().await.map_err(|_| Failure::NotSent)?;
+        let addresses = (self.names)(host);
+        let looking = tokio::spawn(async move {
+            let found = addresses.await;
+            drop(place);
+            found
+        });
+        let found = looking.await.map_err(|_| Failure::NotSent)?;
+        found.map_err(|_| Failure::NoSuchHost)
+    }
+}
+
+/// TLS that trusts whom the system trusts.
+fn trusting_the_system() -> ClientConfig {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (taken, _) = roots.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!("the system trusts no certificate: https will fail");
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the default versions of TLS");
+    versions.with_root_certificates(roots).with_no_client_auth()
+}
+
+/// Speaks TLS with the host `name` over a connection.
+/// Errors: it has no certificate for that name that the system trusts.
+pub async fn connect_securely(name: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    secure(Arc::new(trusting_the_system()), name, stream).await
+}
+
+async fn secure(
+    tls: Arc<ClientConfig>,
+    name: &str,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+    TlsConnector::from(tls).connect(name, stream).await
+}
+
+fn request_for(url: &Url, delivery: &Delivery) -> Result<Request<Full<Bytes>>, Failure> {
+    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
+    let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    Request::post(target)
+        .header(HOST, host)
+        .header(USER_AGENT, concat!("cardswitch/", env!("CARGO_PKG_VERSION")))
+        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_LENGTH, delivery.body.len())
+        .header("webhook-id", &delivery.id)
+        .header("webhook-timestamp", delivery.timestamp_s)
+        .header("webhook-signature", &delivery.signature)
+        .header("webhook-sequence", &delivery.sequence)
+        .header("webhook-attempt", u16::from(delivery.tries))
+        .body(Full::new(delivery.body.clone()))
+        .map_err(|_| Failure::NotSent)
+}
+
+/// Sends the request and reads the answer, or the beginning of a long one.
+async fn exchange<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    head: oneshot::Sender<()>,
+) -> Result<u16, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |_: hyper::Error| Failure::Broken;
+    let (mut client, connection) = http1::Builder::new()
+        .max_buf_size(ANSWER_BYTES_MAX)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
+    // The connection goes on for as long as this does, and not a moment longer.
+    let mut connection = std::pin::pin!(connection);
+    let mut answer = std::pin::pin!(async {
+        let response = client.send_request(request).await.map_err(broken)?;
+        let status = response.status().as_u16();
+        // Whoever waits for it may have given up.
+        let _ = head.send(());
+        // The status is the answer, whatever comes of the rest: that is read only so that a receiver
+        // that writes one sees no broken pipe.
+        drop(tokio::time::timeout(BODY_TIMEOUT, read_away(response)).await);
+        Ok(status)
+    });
+    tokio::select! {
+        biased;
+        told = &mut answer => told,
+        // What has come of the answer by then is still to be read.
+        _ = &mut connection => answer.await,
+    }
+}
+
+/// Reads an answer's body to its end, or as much of it as is read.
+async fn read_away(mut response: Response<Incoming>) {
+    let mut bytes = 0;
+    while bytes <= ANSWER_BYTES_MAX {
+        let Some(Ok(frame)) = response.frame().await else { break };
+        bytes += frame.data_ref().map_or(0, Bytes::len);
+    }
+}
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

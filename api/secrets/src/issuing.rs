@@ -1,0 +1,316 @@
+//! Issuing cards: draws a card number, derives what is kept of it, and completes the command.
+//!
+//! Randomness comes in as a value: the system's for cards that clients order, a seeded stream for
+//! portfolios that are to be the same again. Drawing is not checking: the shard refuses a number
+//! that is in use, and the caller draws again.
+
+use cardswitch_engine::directory::card::NewCard;
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
+use cardswitch_engine::domain::card::{CardState, Dimensions};
+use cardswitch_engine::domain::company::Address;
+use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId, MemberId, Timestamp};
+use cardswitch_engine::domain::text::LineText;
+use chrono::{Datelike, Days, Months};
+use chrono_tz::Tz;
+use uuid::Uuid;
+
+use crate::pan::Pan;
+use crate::{SealError, Secrets};
+
+/// How many digits the numbers of new cards have.
+const PAN_LEN: usize = 16;
+/// How long a card is valid. Units: months.
+const VALIDITY_MONTHS: u32 = 36;
+/// How often a number is drawn before issuing gives up.
+pub const DRAWS_MAX: usize = 16;
+
+/// Why no card was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IssueError {
+    /// The system gave no random bytes.
+    NoRandomness,
+    /// The card number could not be sealed.
+    Seal(SealError),
+}
+
+impl std::fmt::Display for IssueError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoRandomness => formatter.write_str("the system gave no random bytes"),
+            Self::Seal(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for IssueError {}
+
+/// Where random bytes come from.
+pub trait RandomSource {
+    /// Fills `bytes`.
+    /// Errors: the source is exhausted or unavailable.
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), IssueError>;
+
+    /// A new id: a version 7 UUID of the instant `at`.
+    fn id(&mut self, at: Timestamp) -> Result<Uuid, IssueError> {
+        let mut random = [0; 10];
+        self.fill(&mut random)?;
+        Ok(uuid::Builder::from_unix_timestamp_millis(at.unix_ms(), &random).into_uuid())
+    }
+}
+
+/// The operating system's randomness.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemRandom;
+
+impl RandomSource for SystemRandom {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), IssueError> {
+        getrandom::fill(bytes).map_err(|_| IssueError::NoRandomness)
+    }
+}
+
+/// A seeded stream is a closure that fills bytes.
+impl<F: FnMut(&mut [u8])> RandomSource for F {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), IssueError> {
+        self(bytes);
+        Ok(())
+    }
+}
+
+/// Draws card numbers that begin with an issuer's own digits. Source: ISO/IEC 7812.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardNumbers {
+    bin: Vec<u8>,
+}
+
+impl CardNumbers {
+    /// Numbers that begin with `bin`, 6 to 8 digits; none where it is not that.
+    #[must_use]
+    pub fn new(bin: &str) -> Option<Self> {
+        let is_bin = (6..=8).contains(&bin.len()) && bin.bytes().all(|byte| byte.is_ascii_digit());
+        is_bin.then(|| Self { bin: bin.as_bytes().to_vec() })
+    }
+
+    /// A number of 16 digits with a right check digit.
+    /// Errors: no randomness.
+    pub fn draw(&self, random: &mut dyn RandomSource) -> Result<Pan, IssueError> {
+        let mut leading = self.bin.clone();
+        while leading.len() < PAN_LEN - 1 {
+            leading.push(b'0' + random_digit(random)?);
+        }
+        Ok(Pan::with_check_digit(&leading).expect("15 digits and a check digit are a card number"))
+    }
+}
+
+/// A digit, each as likely as the others.
+fn random_digit(random: &mut dyn RandomSource) -> Result<u8, IssueError> {
+    loop {
+        let mut byte = [0];
+        random.fill(&mut byte)?;
+        if byte[0] < 250 {
+            return Ok(byte[0] % 10);
+        }
+    }
+}
+
+/// A card to issue, but for its number.
+#[derive(Clone, Debug)]
+pub struct CardOrder {
+    /// Whose card.
+    pub company: CompanyId,
+    /// The zone of the company's days.
+    pub zone: Tz,
+    /// Its allowance.
+    pub terms: AllowanceTerms,
+    /// Virtual or physical.
+    pub is_virtual: bool,
+    /// Shown above it.
+    pub description: LineText,
+    /// Embossed on it.
+    pub billing_name: LineText,
+    /// Its own billing address.
+    pub billing_address: Option<Address>,
+    /// The postal code of its billing address, or of the company's.
+    pub billing_zip_code: LineText,
+    /// Where a physical card goes.
+    pub shipping_address: Option<Address>,
+    /// Who holds it.
+    pub assigned_to: Option<MemberId>,
+    /// Its dimensions.
+    pub dimensions: Dimensions,
+    /// Its PIN, if one is set from the start.
+    pub pin: Option<String>,
+}
+
+/// A card with its number, ready to be made.
+#[derive(Debug)]
+pub struct DrawnCard {
+    /// What the shard is told.
+    pub card: NewCard,
+    /// Its number.
+    pub pan: Pan,
+}
+
+/// What issuing needs of the switch.
+#[derive(Clone, Copy, Debug)]
+pub struct Issuer<'a> {
+    /// Where numbers come from.
+    pub numbers: &'a CardNumbers,
+    /// What hides them.
+    pub secrets: &'a Secrets,
+}
+
+impl Issuer<'_> {
+    /// Draws ids and a number for a card that is ordered at the instant `at`.
+    /// Errors: no randomness, or the number cannot be sealed.
+    pub fn draw_card(
+        &self,
+        order: &CardOrder,
+        at: Timestamp,
+        random: &mut dyn RandomSource,
+    ) -> Result<DrawnCard, IssueError> {
+        let id = CardId(random.id(at)?);
+        let allowance_id = AllowanceId(random.id(at)?);
+        let pan = self.numbers.draw(random)?;
+        let pin = order
+            .pin
+            .as_deref()
+            .map_or(PinVerifier::default(), |pin| self.secrets.pin_verifier(&pan, pin.as_bytes()));
+        let card = NewCard {
+            id,
+            allowance_id,
+            company: order.company,
+            pan_hash: self.secrets.pan_hash(&pan),
+            sealed_pan: self.secrets.seal_pan(&pan, id).map_err(IssueError::Seal)?,
+            last_four: pan.last_four(),
+            pin,
+            zip: PackedZip::pack(&order.billing_zip_code),
+            expires_on: expiry_of(date_at(order.zone, at)),
+            terms: order.terms,
+            state: first_state(order.is_virtual),
+            is_virtual: order.is_virtual,
+            description: order.description.clone(),
+            billing_name: order.billing_name.clone(),
+            billing_address: order.billing_address.clone(),
+            shipping_address: order.shipping_address.clone(),
+            assigned_to: order.assigned_to,
+            dimensions: order.dimensions,
+        };
+        Ok(DrawnCard { card, pan })
+    }
+}
+
+const fn first_state(is_virtual: bool) -> CardState {
+    if is_virtual { CardState::Active } else { CardState::Unactivated }
+}
+
+/// The last day of the month in which a card ordered on the local date `today` ends.
+fn expiry_of(today: BusinessDate) -> BusinessDate {
+    let first_of_month = today.to_naive().with_day(1).unwrap_or(today.to_naive());
+    let after = first_of_month + Months::new(VALIDITY_MONTHS + 1);
+    BusinessDate::from_naive(after - Days::new(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_wire::time::parse_time;
+    use chrono_tz::America::Los_Angeles;
+
+    use super::*;
+
+    /// A small seeded stream.
+    fn stream(seed: u64) -> impl FnMut(&mut [u8]) {
+        let mut state = seed;
+        move |bytes: &mut [u8]| {
+            for byte in bytes {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *byte = state.to_be_bytes()[0];
+            }
+        }
+    }
+
+    fn order() -> CardOrder {
+        CardOrder {
+            company: CompanyId(Uuid::nil()),
+            zone: Los_Angeles,
+            terms: AllowanceTerms::budget(cardswitch_engine::domain::money::Minor(100)),
+            is_virtual: true,
+            description: "Lunch".parse().unwrap(),
+            billing_name: "Lunch".parse().unwrap(),
+            billing_address: None,
+            billing_zip_code: "94105-1234".parse().unwrap(),
+            shipping_address: None,
+            assigned_to: None,
+            dimensions: Dimensions::default(),
+            pin: Some("1234".into()),
+        }
+    }
+
+    #[test]
+    fn bins_have_six_to_eight_digits() {
+        for (bin, is_bin) in [
+            ("411111", true),
+            ("4111111", true),
+            ("41111111", true),
+            ("41111", false),
+            ("411111111", false),
+            ("41111x", false),
+            ("", false),
+        ] {
+            assert_eq!(CardNumbers::new(bin).is_some(), is_bin, "{bin}");
+        }
+    }
+
+    #[test]
+    fn drawn_numbers_are_valid_and_differ() {
+        let numbers = CardNumbers::new("41111111").unwrap();
+        let mut random = stream(7);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..1_000 {
+            let pan = numbers.draw(&mut random).unwrap();
+            assert!(pan.is_luhn_valid());
+            assert_eq!(pan.digits().len(), 16);
+            assert!(pan.digits().starts_with(b"41111111"));
+            seen.insert(pan.reveal());
+        }
+        // 1,000 draws out of 10^7 numbers: a few may meet, not many.
+        assert!(seen.len() > 990, "{}", seen.len());
+        assert!(numbers.draw(&mut SystemRandom).unwrap().is_luhn_valid());
+    }
+
+    #[test]
+    fn the_same_stream_draws_the_same_card() {
+        let numbers = CardNumbers::new("411111").unwrap();
+        let secrets = Secrets::from_root([3; 32]);
+        let issuer = Issuer { numbers: &numbers, secrets: &secrets };
+        let at = parse_time("2026-03-01T07:59:59Z").unwrap();
+        let first = issuer.draw_card(&order(), at, &mut stream(1)).unwrap();
+        let again = issuer.draw_card(&order(), at, &mut stream(1)).unwrap();
+        let other = issuer.draw_card(&order(), at, &mut stream(2)).unwrap();
+        assert_eq!(first.pan.reveal(), again.pan.reveal());
+        assert_eq!((first.card.id, first.card.pan_hash), (again.card.id, again.card.pan_hash));
+        assert_ne!(first.card.id, other.card.id);
+        assert_ne!(first.card.id.0, first.card.allowance_id.0);
+        assert_eq!(first.card.id.0.get_version_num(), 7);
+        // It is still February in Los Angeles.
+        assert_eq!(first.card.expires_on.to_naive().to_string(), "2029-02-28");
+        assert_eq!(first.card.pin, secrets.pin_verifier(&first.pan, b"1234"));
+        assert_eq!(first.card.zip, PackedZip::pack("94105"));
+        let opened = secrets.open_pan(&first.card.sealed_pan, first.card.id).unwrap();
+        assert_eq!(opened.reveal(), first.pan.reveal());
+    }
+
+    #[test]
+    fn cards_end_with_a_month_three_years_on() {
+        for (today, expected) in [
+            ("2026-03-31", "2029-03-31"),
+            ("2025-02-01", "2028-02-29"),
+            ("2026-12-31", "2029-12-31"),
+            ("2026-11-30", "2029-11-30"),
+        ] {
+            let today = BusinessDate::from_naive(today.parse().unwrap());
+            assert_eq!(expiry_of(today).to_naive().to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Everything that is done with a secret key: card numbers sealed and looked up, CVVs and PINs
+//! verified, messages fingerprinted, shared links sealed and looked up, tokens digested.
+//!
+//! Each use has a key of its own, derived with HKDF-SHA-256 from the 32-byte data key of the directory,
+//! which the master key wraps (see `master_key/data_key`):
+//!
+//! | label | bytes | use |
+//! |---|---|---|
+//! | `pan seal` | 32 | ChaCha20-Poly1305 over card numbers, card id as associated data: generation 0, see `pan_seal` |
+//! | `pan key wrap` | 32 | ChaCha20-Poly1305 over later generations of that key, see `pan_keys` |
+//! | `pan keys sum` | 64 | HMAC-SHA-256 of the file that keeps them, first 128 bits |
+//! | `data key sum` | 64 | HMAC-SHA-256 of the file that keeps the data key, first 128 bits |
+//! | `backup manifest` | 64 | HMAC-SHA-256 of the manifest of a backup, first 128 bits |
+//! | `pan lookup` | 64 | HMAC-SHA-256 of card numbers, first 64 bits |
+//! | `cvv` | 64 | HMAC-SHA-256 of card numbers, reduced to three digits |
+//! | `pin` | 64 | HMAC-SHA-256 of card number and PIN, first 64 bits, never zero |
+//! | `id permutation` | 16 | public ids |
+//! | `message fingerprint` | 16 | SipHash-128 of network messages |
+//! | `idempotency ..` | | see `idempotency_keys` |
+//! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
+//! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
+//! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
+//! | `webhook seal` | 32 | ChaCha20-Poly1305 over secrets of webhook endpoints and places in the event log, kind and id as associated data |
+//! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
+//! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
+//! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
+//!
+//! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
+//! generation has a form of its own. Only the key of card numbers is ever replaced, and the master key.
+
+pub mod hex;
+pub mod idempotency_keys;
+pub mod issuing;
+mod keyed_hash;
+pub mod link_secrets;
+pub mod master_key;
+mod message_hash;
+pub mod pan;
+mod pan_keys;
+mod pan_seal;
+pub mod plain_file;
+pub mod private_file;
+pub mod process;
+mod seal;
+pub mod summed_text;
+pub mod webhook_signature;
+
+use std::fmt;
+
+use cardswitch_engine::domain::card::{PanHash, SealedPan};
+use cardswitch_engine::domain::credential::PinVerifier;
+use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
+use cardswitch_engine::domain::pan_key::PanGeneration;
+use chacha20poly1305::ChaCha20Poly1305;
+use chacha20poly1305::aead::KeyInit as _;
+use hkdf::Hkdf;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+pub use self::message_hash::{HashPurpose, MessageHasher};
+pub use self::pan_keys::{PanKey, PanKeys, PanKeysError};
+pub use self::seal::SealError;
+
+pub use self::keyed_hash::KeyedHash;
+use self::pan_seal::PanSeal;
+use self::seal::{NONCE_BYTES, context_of};
+pub(crate) use self::seal::{fresh_nonce, open, seal};
+use crate::idempotency_keys::IdempotencyKeys;
+use crate::pan::Pan;
+use crate::webhook_signature::WebhookSecret;
+
+const KEY_SALT: &[u8] = b"cardswitch keys 1";
+
+/// The keys of one switch, ready to use.
+#[derive(Clone)]
+pub struct Secrets {
+    pan_seal: PanSeal,
+    pan_key_wrap: ChaCha20Poly1305,
+    pan_keys_tag: KeyedHash,
+    data_key_sum: KeyedHash,
+    manifest_sum: KeyedHash,
+    pan_lookup: KeyedHash,
+    cvv: KeyedHash,
+    pin: KeyedHash,
+    id_key: Zeroizing<[u8; 16]>,
+    fingerprint_key: Zeroizing<[u8; 16]>,
+    idempotency: IdempotencyKeys,
+    link_seal: ChaCha20Poly1305,
+    link_lookup: KeyedHash,
+    totp_seal: ChaCha20Poly1305,
+    mail_seal: ChaCha20Poly1305,
+    site_forms: KeyedHash,
+    webhook_seal: ChaCha20Poly1305,
+    event_place: KeyedHash,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secrets(..)")
+    }
+}
+
+/// What of a shared link is sealed; one is never taken for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LinkSecret {
+    /// The key in its address.
+    Key = 1,
+    /// What has to be known to see the card.
+    Passphrase = 2,
+}
+
+/// What waits in a file of the mail queue; one is never taken for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MailFile {
+    /// News of a change whose outcome is not known yet.
+    Held = 1,
+    /// A letter.
+    Due = 2,
+    /// A letter that goes before others.
+    First = 3,
+}
+
+/// What a form of the site is bound to; one is never taken for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FormBond {
+    /// A session.
+    Session = 1,
+    /// A visitor who has none.
+    Visitor = 2,
+    /// A shared link whose passphrase its viewer knows.
+    SharedLink = 3,
+    /// A browser that a user signed in with.
+    Device = 4,
+}
+
+impl Secrets {
+    /// Derives every key from the data key.
+    #[must_use]
+    pub fn from_root(data_key: [u8; 32]) -> Self {
+        let data_key = Zeroizing::new(data_key);
+        let source = Hkdf::<Sha256>::new(Some(KEY_SALT), data_key.as_slice());
+        Self {
+            pan_seal: PanSeal::new(cipher(&source, b"pan seal")),
+            pan_key_wrap: cipher(&source, b"pan key wrap"),
+            pan_keys_tag: KeyedHash::new(&derived(&source, b"pan keys sum")),
+            data_key_sum: KeyedHash::new(&derived(&source, b"data key sum")),
+            manifest_sum: KeyedHash::new(&derived(&source, b"backup manifest")),
+            pan_lookup: KeyedHash::new(&derived(&source, b"pan lookup")),
+            cvv: KeyedHash::new(&derived(&source, b"cvv")),
+            pin: KeyedHash::new(&derived(&source, b"pin")),
+            id_key: derived(&source, b"id permutation"),
+            fingerprint_key: derived(&source, b"message fingerprint"),
+            idempotency: IdempotencyKeys::derive(&source),
+            link_seal: cipher(&source, b"link seal"),
+            link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
+            totp_seal: cipher(&source, b"totp seal"),
+            mail_seal: cipher(&source, b"mail seal"),
+            site_forms: KeyedHash::new(&derived(&source, b"site forms")),
+            webhook_seal: cipher(&source, b"webhook seal"),
+            event_place: KeyedHash::new(&derived(&source, b"event place")),
+        }
+    }
+
+    /// The hash by which the engine finds a card.
+    /// Cost: two compressions of SHA-256; the key's own are done beforehand.
+    #[must_use]
+    pub fn pan_hash(&self, pan: &Pan) -> PanHash {
+        PanHash(self.pan_lookup.number(&[pan.digits()]))
+    }
+
+    /// Seals a card number for keeping, under the newest generation of the key and a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_pan(&self, pan: &Pan, card: CardId) -> Result<SealedPan, SealError> {
+        self.seal_pan_with(fresh_nonce()?, pan, card)
+    }
+
+    fn seal_pan_with(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        pan: &Pan,
+        card: CardId,
+    ) -> Result<SealedPan, SealError> {
+        self.pan_seal.seal(nonce, pan.digits(), card)
+    }
+
+    /// Opens a sealed card number; none where it was not sealed here for this card, or under a
+    /// generation of the key that is not kept.
+    #[must_use]
+    pub fn open_pan(&self, sealed: &SealedPan, card: CardId) -> Option<Pan> {
+        Pan::parse(&self.pan_seal.open(sealed, card)?)
+    }
+
+    /// Seals and opens card numbers with these generations from now on; so do all copies.
+    pub fn take_pan_keys(&self, keys: &PanKeys) {
+        self.pan_seal.take(keys);
+    }
+
+    /// The generation of the key that card numbers are sealed under.
+    #[must_use]
+    pub fn pan_generation(&self) -> PanGeneration {
+        self.pan_seal.newest()
+    }
+
+    /// Seals what opens a shared link, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_link(
+        &self,
+        kind: LinkSecret,
+        secret: &[u8],
+        link: SharedLinkId,
+    ) -> Result<Vec<u8>, SealError> {
+        seal(&self.link_seal, fresh_nonce()?, secret, &link_context(kind, link))
+    }
+
+    /// Opens what opens a shared link; none where it was not sealed here as that of this link.
+    #[must_use]
+    pub fn open_link(
+        &self,
+        kind: LinkSecret,
+        sealed: &[u8],
+        link: SharedLinkId,
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.link_seal, sealed, &link_context(kind, link))
+    }
+
+    /// The hash by which a shared link is found.
+    #[must_use]
+    pub fn link_digest(&self, key: &[u8; 32]) -> [u8; 16] {
+        self.link_lookup.half_tag(&[key])
+    }
+
+    /// Seals the seed of a user's one-time codes, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_totp(&self, seed: &[u8], user: UserId) -> Result<Vec<u8>, SealError> {
+        seal(&self.totp_seal, fresh_nonce()?, seed, user.0.as_bytes())
+    }
+
+    /// Opens the seed of a user's one-time codes; none where it was not sealed here for this user.
+    #[must_use]
+    pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.totp_seal, sealed, user.0.as_bytes())
+    }
+
+    /// Seals what the webhooks of an endpoint are signed with, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_webhook_secret(
+        &self,
+        secret: &WebhookSecret,
+        endpoint: WebhookEndpointId,
+    ) -> Result<Vec<u8>, SealError> {
+        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
+        seal(&self.webhook_seal, fresh_nonce()?, secret.bytes(), &context)
+    }
+
+    /// Opens what webhooks are signed with; none where it was not sealed here for this endpoint.
+    #[must_use]
+    pub fn open_webhook_secret(
+        &self,
+        sealed: &[u8],
+        endpoint: WebhookEndpointId,
+    ) -> Option<WebhookSecret> {
+        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
+        open(&self.webhook_seal, sealed, &context).map(WebhookSecret::from_bytes)
+    }
+
+    /// Seals a place in the event log for a company: the same place always as the same bytes, so
+    /// that clients can compare them.
+    /// Errors: the cipher refuses.
+    pub fn seal_event_place(&self, place: &[u8], company: CompanyId) -> Result<Vec<u8>, SealError> {
+        let context = webhook_context(WebhookSeal::Place, company.0);
+        let tag = self.event_place.half_tag(&[&context, place]);
+        let nonce = std::array::from_fn(|index| tag[index]);
+        seal(&self.webhook_seal, nonce, place, &context)
+    }
+
+    /// Opens a place in the event log; none where it was not sealed here for this company.
+    #[must_use]
+    pub fn open_event_place(
+        &self,
+        sealed: &[u8],
+        company: CompanyId,
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.webhook_seal, sealed, &webhook_context(WebhookSeal::Place, company.0))
+    }
+
+    /// Seals what waits in a file of the mail queue, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_mail(&self, kind: MailFile, plain: &[u8], id: Uuid) -> Result<Vec<u8>, SealError> {
+        seal(&self.mail_seal, fresh_nonce()?, plain, &context_of(kind as u8, id))
+    }
+
+    /// Opens what waits in a file of the mail queue; none where it was not sealed here under this
+    /// name.
+    #[must_use]
+    pub fn open_mail(&self, kind: MailFile, sealed: &[u8], id: Uuid) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.mail_seal, sealed, &context_of(kind as u8, id))
+    }
+
+    /// What a form of the site carries to show whose it is, as text.
+    #[must_use]
+    pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
+        let tag = self.site_forms.half_tag(&[&[bond as u8], bound_to]);
+        tag.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The card verification value of a card number: three ASCII digits, nowhere stored.
+    #[must_use]
+    pub fn cvv(&self, pan: &Pan) -> [u8; 3] {
+        let number = self.cvv.number(&[pan.digits()]);
+        [number / 100 % 10, number / 10 % 10, number % 10].map(ascii_digit)
+    }
+
+    /// The value by which the engine compares PINs of this card; never that of "no PIN".
+    #[must_use]
+    pub fn pin_verifier(&self, pan: &Pan, pin: &[u8]) -> PinVerifier {
+        let pan_len = [u8::try_from(pan.digits().len()).unwrap_or(u8::MAX)];
+        PinVerifier(self.pin.number(&[&pan_len, pan.digits(), pin]).max(1))
+    }
+
+    /// The key of the public ids.
+    #[must_use]
+    pub fn id_key(&self) -> [u8; 16] {
+        *self.id_key
+    }
+
+    /// The key of the data key file's sum.
+    pub const fn data_key_sum(&self) -> &KeyedHash {
+        &self.data_key_sum
+    }
+
+    /// The key of a backup manifest's sum.
+    pub const fn manifest_sum(&self) -> &KeyedHash {
+        &self.manifest_sum
+    }
+
+    /// The keys behind idempotency keys.
+    #[must_use]
+    pub const fn idempotency(&self) -> &IdempotencyKeys {
+        &self.idempotency
+    }
+
+    /// A keyed hash over the parts of a message; hashes of different purposes never meet.
+    #[must_use]
+    pub fn message_hasher(&self, purpose: HashPurpose) -> MessageHasher {
+        MessageHasher::new(&self.fingerprint_key, purpose)
+    }
+}
+
+fn link_context(kind: LinkSecret, link: SharedLinkId) -> [u8; 17] {
+    context_of(kind as u8, link.0)
+}
+
+/// What is sealed for webhooks; one is never taken for the other.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum WebhookSeal {
+    Secret = 1,
+    Place = 2,
+}
+
+fn webhook_context(kind: WebhookSeal, id: Uuid) -> [u8; 17] {
+    let mut context = [kind as u8; 17];
+    context[1..].copy_from_slice(id.as_bytes());
+    context
+}
+
+/// The digest under which a token or key is kept. Tokens are 256 random bits, so a plain hash
+/// gives nothing away.
+#[must_use]
+pub fn token_digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+/// Compares two digests in constant time.
+#[must_use]
+pub fn digests_equal(left: &[u8; 32], right: &[u8; 32]) -> bool {
+    left.ct_eq(right).into()
+}
+
+/// Compares two short secrets in constant time.
+#[must_use]
+pub fn codes_equal(left: &[u8], right: &[u8]) -> bool {
+    left.ct_eq(right).into()
+}
+
+/// One of the keys that follow from another. Panics: never, keys are shorter than HKDF's limit.
+pub fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Zeroizing<[u8; N]> {
+    let mut key = Zeroizing::new([0; N]);
+    source.expand(label, key.as_mut_slice()).expect("keys are shorter than HKDF's limit");
+    key
+}
+
+fn cipher(source: &Hkdf<Sha256>, label: &[u8]) -> ChaCha20Poly1305 {
+    ChaCha20Poly1305::new(&(*derived::<32>(source, label)).into())
+}
+
+fn ascii_digit(value: u64) -> u8 {
+    b'0' + u8::try_from(value % 10).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "secrets_tests.rs"]
+mod tests;

@@ -1,0 +1,348 @@
+//! The form by which an app is registered and changed: what was typed, what is wrong with it, and
+//! what it means.
+
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::app::{App, AppProfile};
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
+use cardswitch_identity::oauth::scope::{self, ScopeFault};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords, has};
+use serde::Deserialize;
+use url::Url;
+
+use super::seen::Seen;
+
+/// The most characters a name has.
+const NAME_CHARS_MAX: usize = 100;
+/// The longest address of a web site. Units: bytes.
+const WEBSITE_BYTES_MAX: usize = 300;
+
+/// Which scopes are ticked.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ScopeTicks {
+    #[serde(default)]
+    scope: Vec<String>,
+}
+
+impl ScopeTicks {
+    /// The scope that has those ticked.
+    /// Errors: there is none of such a name, which no page of the site offers.
+    pub(super) fn scope(&self) -> Result<AccessScope, ScopeFault> {
+        scope::parse(&self.scope.join(" "))
+    }
+}
+
+/// What was sent.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct AppFields {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    website: String,
+    #[serde(default)]
+    redirect_urls: String,
+    #[serde(default)]
+    scope: Vec<String>,
+    /// What the form showed.
+    #[serde(default)]
+    pub(super) seen: String,
+}
+
+/// What it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AppTerms {
+    /// Its name.
+    pub(super) name: LineText,
+    /// Its web site.
+    pub(super) website: LineText,
+    /// Where codes may be sent.
+    pub(super) redirect_urls: Vec<String>,
+    /// What it wants to be allowed at most.
+    pub(super) requested: AccessScope,
+}
+
+/// A scope to tick.
+#[derive(Debug)]
+pub(super) struct ScopeBox {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// What it allows.
+    pub(super) allows: &'static str,
+    /// Whether it is ticked.
+    pub(super) is_chosen: bool,
+    /// Whether an operator has to approve it.
+    pub(super) needs_approval: bool,
+    /// Whether one has.
+    pub(super) is_approved: bool,
+}
+
+/// The form as it is shown.
+#[derive(Debug)]
+pub(super) struct AppForm {
+    /// What is said about all of it.
+    pub(super) alert: String,
+    /// Name.
+    pub(super) name: String,
+    /// What is wrong with it.
+    pub(super) name_error: String,
+    /// Web site.
+    pub(super) website: String,
+    /// What is wrong with it.
+    pub(super) website_error: String,
+    /// Redirect URLs, one a line.
+    pub(super) redirect_urls: String,
+    /// What is wrong with them.
+    pub(super) redirect_urls_error: String,
+    /// Scopes.
+    pub(super) scopes: Vec<ScopeBox>,
+}
+
+impl AppForm {
+    /// An empty one.
+    pub(super) fn blank() -> Self {
+        let none = AccessScope::default();
+        Self::of(&AppFields::default(), none, none)
+    }
+
+    /// With what is known of an app, as its owner last edited it.
+    pub(super) fn of_app(app: &App) -> Self {
+        let AppProfile { name, website, redirect_urls } = app.edited_profile();
+        let redirect_urls = redirect_urls.join("\n");
+        let fields = AppFields { name, website, redirect_urls, ..AppFields::default() };
+        Self::of(&fields, app.requested, app.approved)
+    }
+
+    /// The same, with something said about all of it.
+    #[must_use]
+    pub(super) fn with_alert(mut self, alert: impl Into<String>) -> Self {
+        self.alert = alert.into();
+        self
+    }
+
+    fn of(fields: &AppFields, chosen: AccessScope, approved: AccessScope) -> Self {
+        let scope_box = |words: &ScopeWords| ScopeBox {
+            name: words.name,
+            allows: words.allows,
+            is_chosen: has(chosen, words.name),
+            needs_approval: words.needs_approval,
+            is_approved: has(approved, words.name),
+        };
+        Self {
+            alert: String::new(),
+            name: fields.name.clone(),
+            name_error: String::new(),
+            website: fields.website.clone(),
+            website_error: String::new(),
+            redirect_urls: fields.redirect_urls.clone(),
+            redirect_urls_error: String::new(),
+            scopes: SCOPES.iter().map(scope_box).collect(),
+        }
+    }
+}
+
+impl AppFields {
+    /// What the fields mean.
+    /// Errors: the form again, saying what is wrong.
+    pub(super) fn terms(&self, approved: AccessScope) -> Result<AppTerms, Box<AppForm>> {
+        let name = parse_name(&self.name);
+        let website = parse_website(&self.website);
+        let redirect_urls = parse_redirect_urls(&self.redirect_urls);
+        // A name that no page offers is nobody's wish.
+        let requested = scope::parse(&self.scope.join(" ")).unwrap_or_default();
+        match (name, website, redirect_urls) {
+            (Ok(name), Ok(website), Ok(redirect_urls)) => {
+                Ok(AppTerms { name, website, redirect_urls, requested })
+            }
+            (name, website, redirect_urls) => {
+                let mut form = AppForm::of(self, requested, approved);
+                "Some of it cannot be right. Look below.".clone_into(&mut form.alert);
+                form.name_error = name.err().unwrap_or_default();
+                form.website_error = website.err().unwrap_or_default();
+                form.redirect_urls_error = redirect_urls.err().unwrap_or_default();
+                Err(Box::new(form))
+            }
+        }
+    }
+}
+
+/// What the form shows of an app. What an operator has approved is not its owner's to overwrite.
+pub(super) fn seen(app: &App) -> Seen {
+    let AppProfile { name, website, redirect_urls } = app.edited_profile();
+    Seen::default()
+        .field("name", &name)
+        .field("web site", &website)
+        .field("redirect URLs", redirect_urls.join("\n"))
+        .field("scopes", scope::names(app.requested).join(" "))
+}
+
+fn parse_name(text: &str) -> Result<LineText, String> {
+    let name = text.trim();
+    // What is invisible could make one app look like another.
+    if name.chars().any(is_invisible) {
+        return Err("Some of its characters cannot be seen.".to_owned());
+    }
+    match name.chars().count() {
+        0 => Err("Fill this in.".to_owned()),
+        1..=NAME_CHARS_MAX => Ok(LineText::spaced(name)),
+        _ => Err(format!("Has at most {NAME_CHARS_MAX} characters.")),
+    }
+}
+
+/// Reads a list, one address a line.
+/// Errors: one of them is none, there are too many, or one stands there twice.
+fn parse_redirect_urls(lines: &str) -> Result<Vec<String>, String> {
+    let mut urls: Vec<String> = Vec::new();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let shown: String = line.chars().take(80).collect();
+        check_redirect_url(line).map_err(|fault| format!("{shown} {fault}."))?;
+        if urls.iter().any(|known| known == line) {
+            return Err(format!("{shown} stands there twice."));
+        }
+        urls.push(line.to_owned());
+    }
+    if urls.len() > REDIRECT_URLS_MAX {
+        return Err(format!("There can be at most {REDIRECT_URLS_MAX} addresses."));
+    }
+    Ok(urls)
+}
+
+/// Controls, marks that turn the direction of writing, and blanks without width.
+fn is_invisible(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{feff}')
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(letter, '\u{2060}'..='\u{206f}')
+}
+
+fn parse_website(text: &str) -> Result<LineText, String> {
+    let website = text.trim();
+    let url = Url::parse(website).ok();
+    let is_address = url.is_some_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+    });
+    if !is_address || website.chars().any(|letter| letter.is_whitespace() || is_invisible(letter)) {
+        return Err("Write an address, such as https://example.com.".to_owned());
+    }
+    if website.len() > WEBSITE_BYTES_MAX {
+        return Err(format!("Has at most {WEBSITE_BYTES_MAX} characters."));
+    }
+    Ok(LineText::spaced(website))
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::domain::ids::{AppId, AppSlot, CompanySlot, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn fields(name: &str, website: &str, redirect_urls: &str) -> AppFields {
+        AppFields {
+            name: name.to_owned(),
+            website: website.to_owned(),
+            redirect_urls: redirect_urls.to_owned(),
+            scope: vec!["admin".to_owned()],
+            seen: String::new(),
+        }
+    }
+
+    #[test]
+    fn fields_become_terms_or_the_form_again() {
+        let approved = AccessScope::default();
+        let sent = fields(" Books ", "https://books.example", "https://books.example/cb\n");
+        let terms = sent.terms(approved).unwrap();
+        assert_eq!(
+            (terms.name.as_str(), terms.website.as_str()),
+            ("Books", "https://books.example")
+        );
+        assert_eq!(terms.redirect_urls, ["https://books.example/cb"]);
+        assert_eq!(terms.requested, AccessScope { admin: true, ..approved });
+        let wrong = fields("", "books", "http://books.example/cb").terms(approved).unwrap_err();
+        assert!(!wrong.alert.is_empty());
+        assert_eq!(wrong.redirect_urls, "http://books.example/cb", "what was typed stays");
+        for error in [&wrong.name_error, &wrong.website_error, &wrong.redirect_urls_error] {
+            assert!(!error.is_empty(), "{wrong:?}");
+        }
+        assert!(wrong.scopes.iter().any(|shown| shown.name == "admin" && shown.is_chosen));
+    }
+
+    #[test]
+    fn names_are_visible_and_web_sites_are_addresses() {
+        let long = "x".repeat(NAME_CHARS_MAX + 1);
+        for name in ["", " ", "a\u{202e}b", "a\u{200b}b", "a\nb", "a\0", &long] {
+            assert!(parse_name(name).is_err(), "{name:?}");
+        }
+        for name in ["Books & Co <ltd>", "会計", "Größe", &long[1..]] {
+            assert_eq!(parse_name(name).as_deref(), Ok(name));
+        }
+        for website in [
+            "",
+            "books.example",
+            "javascript:alert(1)",
+            "https://",
+            "https://a@b.example",
+            "https://a.example/ b",
+        ] {
+            assert!(parse_website(website).is_err(), "{website}");
+        }
+        assert!(parse_website("https://bücher.example/über-uns").is_ok());
+    }
+
+    #[test]
+    fn a_list_has_one_address_a_line_and_none_twice() {
+        let two = "https://a.example/1\r\n\r\n  https://a.example/2  \n";
+        let urls = parse_redirect_urls(two).unwrap();
+        assert_eq!(urls, ["https://a.example/1", "https://a.example/2"]);
+        assert_eq!(parse_redirect_urls(" \n "), Ok(Vec::new()));
+        let twice = parse_redirect_urls("https://a.example/\nhttps://a.example/").unwrap_err();
+        assert!(twice.ends_with("stands there twice."), "{twice}");
+        let wrong = parse_redirect_urls("https://a.example/\n\"><b>").unwrap_err();
+        assert!(wrong.starts_with("\"><b> must"), "{wrong}");
+        let many: Vec<_> =
+            (0..=REDIRECT_URLS_MAX).map(|n| format!("https://a.example/{n}")).collect();
+        assert!(parse_redirect_urls(&many.join("\n")).is_err());
+        assert!(parse_redirect_urls(&many[1..].join("\n")).is_ok());
+    }
+
+    #[test]
+    fn the_form_of_an_app_shows_what_is_approved() {
+        let app = App {
+            slot: AppSlot(0),
+            id: AppId(Uuid::nil()),
+            company: CompanySlot(0),
+            name: "Books".to_owned(),
+            website: "https://books.example".to_owned(),
+            secret_digest: [0; 32],
+            redirect_urls: vec!["https://a.example/".to_owned(), "https://b.example/".to_owned()],
+            revision: None,
+            requested: AccessScope { admin: true, iam: true, ..AccessScope::default() },
+            approved: AccessScope { iam: true, ..AccessScope::default() },
+            is_bound: true,
+            is_deleted: false,
+            created_at: Timestamp(0),
+        };
+        let shown = seen(&app).to_string();
+        let other =
+            App { name: "Ledgers".to_owned(), requested: AccessScope::default(), ..app.clone() };
+        assert_eq!(seen(&other).changed_since(&shown), ["name", "scopes"]);
+        let approved = App { approved: AccessScope::default(), ..app.clone() };
+        assert!(seen(&approved).changed_since(&shown).is_empty(), "that is the operator's");
+        let form = AppForm::of_app(&app);
+        assert_eq!(form.redirect_urls, "https://a.example/\nhttps://b.example/");
+        let shown: Vec<_> = form
+            .scopes
+            .iter()
+            .map(|shown| (shown.name, shown.is_chosen, shown.is_approved))
+            .collect();
+        let expected = [
+            ("accountant", false, false),
+            ("admin", true, false),
+            ("scim", false, false),
+            ("iam", true, true),
+        ];
+        assert_eq!(shown, expected);
+    }
+}

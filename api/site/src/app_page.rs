@@ -1,0 +1,272 @@
+//! One app: what it is, and what its owner does with it. GET and POST /apps/{id}, and POST of
+//! `secret`, `token` and `delete` below it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
+};
+use cardswitch_engine::directory::app::{App, AppChanges, AppCommand, AppProfile};
+use cardswitch_engine::domain::company::CompanyState;
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
+use cardswitch_identity::state::AppState;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks, seen};
+use super::apps::{ShownOnce, refused};
+use super::error_page::error_page;
+use super::forms::SiteForm;
+use super::notice::{Notice, go_on};
+use super::rights::{Acting, AppManager};
+use super::seen::{Seen, changed_meanwhile};
+use super::words::{Moment, shown_moment};
+use super::{frame, fresh_id};
+
+#[derive(Template)]
+#[template(path = "app.html")]
+struct AppContent<'a> {
+    csrf: String,
+    id: String,
+    name: &'a str,
+    company: &'a str,
+    registered: Moment,
+    seen: Seen,
+    form: &'a AppForm,
+    /// The approved profile, shown while an edit waits.
+    approved: Option<ApprovedProfile>,
+    may_replace_secret: bool,
+    may_authorize: bool,
+    token_scopes: Vec<&'static ScopeWords>,
+}
+
+/// The profile that stands while another waits.
+struct ApprovedProfile {
+    name: String,
+    website: String,
+    redirect_urls: Vec<String>,
+}
+
+impl ApprovedProfile {
+    fn of(app: &App) -> Option<Self> {
+        app.revision.as_ref()?;
+        let AppProfile { name, website, redirect_urls } = app.profile();
+        Some(Self { name, website, redirect_urls })
+    }
+}
+
+/// GET /apps/{id}.
+pub(super) async fn show_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    Ok(app_page(&state, &acting, &app, &AppForm::of_app(&app)))
+}
+
+fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Response {
+    let role = acting.member.role;
+    let is_grantable = |words: &&ScopeWords| {
+        let scope = parse(words.name);
+        scope
+            .is_ok_and(|scope| check_approved(scope, app.approved).is_ok() && may_give(role, scope))
+    };
+    let content = AppContent {
+        csrf: acting.session.csrf(state),
+        id: app.id.0.to_string(),
+        name: &app.name,
+        company: &acting.company.name,
+        registered: shown_moment(app.created_at, &acting.session),
+        seen: seen(app),
+        form,
+        approved: ApprovedProfile::of(app),
+        may_replace_secret: may_replace_secret(acting, app),
+        may_authorize: may_authorize(role),
+        token_scopes: SCOPES.iter().filter(is_grantable).collect(),
+    };
+    frame::page(state, &app.name, Some(&acting.session), content)
+}
+
+/// An app of the company that is acted for.
+/// Errors: there is none with this id; the tables cannot be read.
+async fn get_app(state: &AppState, acting: &Acting, id: AppId) -> Result<App, ApiError> {
+    let found = state.switch.read(|snapshot| snapshot.app_by_id(id)).await?;
+    let own = found.filter(|app| app.company == acting.company.slot && !app.is_deleted);
+    own.ok_or_else(ApiError::not_found)
+}
+
+/// Changes what an app says of itself and may ask for. POST /apps/{id}.
+pub(super) async fn update_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(fields): SiteForm<AppFields>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    let changed = seen(&app).changed_since(&fields.seen);
+    if !changed.is_empty() {
+        let form = AppForm::of_app(&app).with_alert(changed_meanwhile(&changed));
+        let mut page = app_page(&state, &acting, &app, &form);
+        *page.status_mut() = StatusCode::CONFLICT;
+        return Ok(page);
+    }
+    let terms = match fields.terms(app.approved) {
+        Ok(terms) => terms,
+        Err(form) => return Ok(refused(app_page(&state, &acting, &app, &form))),
+    };
+    let AppTerms { name, website, redirect_urls, requested } = terms;
+    let changes = AppChanges {
+        name: Some(name),
+        website: Some(website),
+        redirect_urls: Some(redirect_urls),
+        requested: Some(requested),
+        ..AppChanges::default()
+    };
+    state
+        .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
+        .await?;
+    let waits = get_app(&state, &acting, app.id).await?.revision.is_some();
+    let notice = if waits { Notice::APP_WAITS } else { Notice::APP_SAVED };
+    Ok(go_on(&state, &format!("/apps/{id}"), notice))
+}
+
+/// The secret of an approved app opens what the operator approved.
+fn may_replace_secret(acting: &Acting, app: &App) -> bool {
+    !app.is_bound || acting.session.is_administrator()
+}
+
+/// Gives an app a new secret and shows it, once. POST /apps/{id}/secret.
+pub(super) async fn replace_secret(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    if !may_replace_secret(&acting, &app) {
+        let text = "The operator of this switch has approved the app: only administrators replace \
+                    its secret.";
+        return Ok(error_page(StatusCode::FORBIDDEN, "This is not for you", text));
+    }
+    let secret = DrawnSecret::draw()?;
+    let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
+    state
+        .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
+        .await?;
+    let shown = ShownOnce {
+        heading: "The new secret",
+        text: "The old one opens nothing any more.",
+        shown: vec![("Client id", id.to_string()), ("Secret", secret.text)],
+        onward: format!("/apps/{id}"),
+    };
+    Ok(shown.page(&state, "New secret", &acting.session))
+}
+
+/// Makes a token of the app's own company and shows it, once. POST /apps/{id}/token.
+/// Source: spec "Authentication", rule 3.
+pub(super) async fn make_own_token(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(ticks): SiteForm<ScopeTicks>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    let Ok(scope) = ticks.scope() else { return Ok(not_approved()) };
+    if !may_give(acting.member.role, scope) {
+        return Ok(may_not_give());
+    }
+    if let Some(refusal) = not_active(&acting) {
+        return Ok(refusal);
+    }
+    if check_approved(scope, app.approved).is_err() {
+        return Ok(not_approved());
+    }
+    let secret = DrawnSecret::draw()?;
+    let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
+    state.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant)))).await?;
+    let shown = ShownOnce {
+        heading: &format!("A token for {}", acting.company.name),
+        text: "It opens the data of your own company, until it is revoked.",
+        shown: vec![("Access token", secret.text)],
+        onward: format!("/apps/{id}"),
+    };
+    Ok(shown.page(&state, "New token", &acting.session))
+}
+
+fn own_token(
+    state: &AppState,
+    acting: &Acting,
+    app: &App,
+    scope: AccessScope,
+    digest: [u8; 32],
+) -> Result<NewTokenGrant, ApiError> {
+    let token = NewAccessToken {
+        id: AccessTokenId(fresh_id(state)?),
+        digest,
+        company: acting.company.id,
+        scope,
+    };
+    Ok(NewTokenGrant {
+        token,
+        app: Some(app.id),
+        member: Some(acting.member.id),
+        origin: TokenOrigin::OwnCompany,
+        label: LineText::spaced(&app.name),
+    })
+}
+
+fn may_not_give() -> Response {
+    let text = "Only administrators and accountants can give access to a company’s data, and \
+                nobody more than they have.";
+    error_page(StatusCode::FORBIDDEN, "This is not for you", text)
+}
+
+/// The refusal where nothing may be let at the company's data, as `oauth` has it.
+fn not_active(acting: &Acting) -> Option<Response> {
+    let name = &acting.company.name;
+    let (title, text) = match acting.company.state {
+        CompanyState::Active => return None,
+        CompanyState::Pending => ("Pending approval", format!("{name} was not approved yet.")),
+        CompanyState::Closed => ("Closed", format!("{name} is closed.")),
+    };
+    Some(error_page(StatusCode::FORBIDDEN, title, &format!("{text} No app can be let in.")))
+}
+
+fn not_approved() -> Response {
+    let text = "The operator of this switch has not approved that scope for the app.";
+    error_page(StatusCode::FORBIDDEN, "Not approved yet", text)
+}
+
+/// What `POST /apps/{id}/delete` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct DeleteForm {
+    #[serde(default)]
+    is_confirmed: bool,
+}
+
+/// Takes an app away, with its tokens and codes. POST /apps/{id}/delete.
+pub(super) async fn delete_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<DeleteForm>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    if !form.is_confirmed {
+        let alert = "Nothing was deleted: tick the box below to confirm.";
+        let again = AppForm::of_app(&app).with_alert(alert);
+        return Ok(refused(app_page(&state, &acting, &app, &again)));
+    }
+    state.carry_out(AdminCommand::App(AppCommand::Delete(acting.company.id, app.id))).await?;
+    Ok(go_on(&state, "/apps", Notice::APP_DELETED))
+}

@@ -1,0 +1,147 @@
+//! The apps of a company: their list, and how one is registered. GET /apps, GET and POST /apps/new.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::app::{App, AppCommand, NewApp};
+use cardswitch_engine::domain::ids::AppId;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::oauth::scope::names;
+use cardswitch_identity::scope_words::{SCOPES, has};
+use cardswitch_identity::state::AppState;
+
+use super::app_form::{AppFields, AppForm, AppTerms};
+use super::assets::COPY;
+use super::forms::SiteForm;
+use super::pager::{Pager, Part};
+use super::rights::{Acting, AppManager};
+use super::session::Session;
+use super::words::{Moment, shown_moment};
+use super::{frame, fresh_id};
+
+#[derive(Template)]
+#[template(path = "apps.html")]
+struct AppsContent<'a> {
+    company: &'a str,
+    apps: Vec<AppRow>,
+    pager: Pager,
+}
+
+struct AppRow {
+    id: String,
+    name: String,
+    approved: Vec<&'static str>,
+    waiting: Vec<&'static str>,
+    /// Whether an edit waits for the operator.
+    has_revision: bool,
+    registered: Moment,
+}
+
+impl AppRow {
+    fn new(app: App, session: &Session) -> Self {
+        let is_waiting = |name: &str| has(app.requested, name) && !has(app.approved, name);
+        let waiting = SCOPES.iter().filter(|words| words.needs_approval && is_waiting(words.name));
+        Self {
+            id: app.id.0.to_string(),
+            approved: names(app.approved),
+            waiting: waiting.map(|words| words.name).collect(),
+            has_revision: app.revision.is_some(),
+            registered: shown_moment(app.created_at, session),
+            name: app.name,
+        }
+    }
+}
+
+/// GET /apps.
+pub(super) async fn list_apps(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    Query(part): Query<Part>,
+) -> Result<Response, ApiError> {
+    let company = &acting.company;
+    let listed = state.switch.read(|snapshot| snapshot.apps(company.slot, &part.page())).await?;
+    let pager = Pager::new(part, listed.rows.len(), listed.count, "/apps", &[]);
+    let apps = listed.rows.into_iter().map(|app| AppRow::new(app, &acting.session)).collect();
+    let content = AppsContent { company: &company.name, apps, pager };
+    Ok(frame::page(&state, "Apps", Some(&acting.session), content))
+}
+
+#[derive(Template)]
+#[template(path = "app_new.html")]
+struct NewAppContent<'a> {
+    csrf: String,
+    company: &'a str,
+    form: &'a AppForm,
+}
+
+/// GET /apps/new.
+pub(super) async fn ask_for_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+) -> Response {
+    new_app_page(&state, &acting, &AppForm::blank())
+}
+
+fn new_app_page(state: &AppState, acting: &Acting, form: &AppForm) -> Response {
+    let csrf = acting.session.csrf(state);
+    let content = NewAppContent { csrf, company: &acting.company.name, form };
+    frame::page(state, "Register an app", Some(&acting.session), content)
+}
+
+/// Registers an app and shows its secret, once. POST /apps/new.
+pub(super) async fn register_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    SiteForm(fields): SiteForm<AppFields>,
+) -> Result<Response, ApiError> {
+    let terms = match fields.terms(AccessScope::default()) {
+        Ok(terms) => terms,
+        Err(form) => return Ok(refused(new_app_page(&state, &acting, &form))),
+    };
+    let AppTerms { name, website, redirect_urls, requested } = terms;
+    let id = AppId(fresh_id(&state)?);
+    let DrawnSecret { text: secret, digest: secret_digest } = DrawnSecret::draw()?;
+    let company = acting.company.id;
+    let heading = format!("{name} is registered");
+    let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
+    state.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
+    let shown = ShownOnce {
+        heading: &heading,
+        text: "The app shows both when it exchanges codes for tokens.",
+        shown: vec![("Client id", id.0.to_string()), ("Secret", secret)],
+        onward: format!("/apps/{}", id.0),
+    };
+    Ok(shown.page(&state, "Registered", &acting.session))
+}
+
+/// The page of a form that could not be taken.
+pub(super) fn refused(mut page: Response) -> Response {
+    *page.status_mut() = StatusCode::BAD_REQUEST;
+    page
+}
+
+/// A page that shows what is kept as a hash only. It is the answer to the form itself: to be shown
+/// by another request, the secret would have to be kept until then.
+#[derive(Template)]
+#[template(path = "shown_once.html")]
+pub(super) struct ShownOnce<'a> {
+    /// What was done.
+    pub heading: &'a str,
+    /// What it is for.
+    pub text: &'a str,
+    /// What is shown, with its names.
+    pub shown: Vec<(&'static str, String)>,
+    /// Where to go on.
+    pub onward: String,
+}
+
+impl ShownOnce<'_> {
+    /// The page, with buttons that copy what it shows.
+    pub(super) fn page(self, state: &AppState, title: &str, session: &Session) -> Response {
+        frame::page_with_scripts(state, title, session, &[&*COPY], self)
+    }
+}

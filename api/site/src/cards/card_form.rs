@@ -1,0 +1,89 @@
+//! The form in which a card and its allowance are typed: what it offers, what was typed, and what is
+//! wrong with it.
+
+use cardswitch_engine::directory::member::MemberState;
+use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::domain::merchant_category;
+use cardswitch_engine::store::StoreError;
+use cardswitch_v1::routes::view::View;
+use cardswitch_wire::currency::render_currency;
+use uuid::Uuid;
+
+use super::card_fields::CardFields;
+use super::list::offered_members;
+use crate::choices::{Choice, choices};
+use crate::dimension_choices::{DimensionChoice, dimension_choices};
+use crate::faults::Faults;
+use crate::words::zone_words;
+
+/// How often a budget starts anew, to choose from.
+const INTERVALS: [(&str, &str); 6] = [
+    ("", "Never: it is spent once"),
+    ("daily", "Every day"),
+    ("weekly", "Every Monday"),
+    ("monthly", "On the 1st of every month"),
+    ("quarterly", "Every quarter"),
+    ("yearly", "Every year"),
+];
+
+/// The form as it is shown.
+#[derive(Debug)]
+pub(super) struct CardForm {
+    pub(super) fields: CardFields,
+    pub(super) faults: Faults,
+    pub(super) currency: String,
+    pub(super) zone: String,
+    pub(super) intervals: Vec<Choice>,
+    pub(super) groups: Vec<Choice>,
+    pub(super) dimensions: Vec<DimensionChoice>,
+    pub(super) offered: Vec<String>,
+    pub(super) ships_to: String,
+}
+
+impl CardForm {
+    /// The form with what was typed.
+    pub(super) fn new(
+        fields: CardFields,
+        faults: Faults,
+        view: &View<'_>,
+    ) -> Result<Self, StoreError> {
+        let groups = merchant_category::groups().iter().map(|group| Choice {
+            value: group.id.to_string(),
+            label: group.name.to_owned(),
+            is_chosen: fields.scope.contains(&group.id.to_string()),
+        });
+        let shipping = &view.company.shipping_address;
+        let chosen = fields.dimensions().map(|chosen| chosen.unwrap_or_default().to_owned());
+        Ok(Self {
+            currency: render_currency(view.company.currency),
+            zone: zone_words(view.company.zone),
+            intervals: choices(INTERVALS, &fields.interval),
+            groups: groups.collect(),
+            dimensions: dimension_choices(view, &DimensionKind::ALL, &chosen)?,
+            offered: offered_members(view)?,
+            ships_to: format!(
+                "{}, {} {} {}",
+                shipping.address_1, shipping.city, shipping.state, shipping.zip_code
+            ),
+            fields,
+            faults,
+        })
+    }
+}
+
+/// The member with an e-mail address, if a card can be theirs or is already; an id that nobody has
+/// where there is none, which the reader tells.
+pub(super) fn holder_id(
+    email: &str,
+    card: Option<CardId>,
+    view: &View<'_>,
+) -> Result<Option<Uuid>, StoreError> {
+    let email = email.trim();
+    if email.is_empty() {
+        return Ok(None);
+    }
+    let member = view.snapshot.member_by_email(view.company.slot, email)?;
+    let found = member.filter(|member| member.state == MemberState::Active || card.is_some());
+    Ok(Some(found.map_or(Uuid::nil(), |member| member.id.0)))
+}

@@ -1,0 +1,210 @@
+//! One card: what it may spend, what it was used for, and what can be done with it.
+//! GET /cards/{id}.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::directory::shared_link::SharedLink;
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::business_date::date_at;
+use cardswitch_engine::domain::card::{CardState, DimensionKind};
+use cardswitch_engine::domain::ids::{CardId, Timestamp};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::limits::PAGE_LEN_MAX;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
+
+use super::face::{Face, is_open};
+use super::get_card;
+use super::list::holder;
+use super::purchases::Purchase;
+use crate::assets::COPY;
+use crate::dimensions::kind_words;
+use crate::frame;
+use crate::rights::{Acting, Right};
+use crate::transactions::decision::Teller;
+use crate::words::{Moment, moment, money, person, scope_words, zone_words};
+
+/// How many transactions stand on the page; the others are a list of their own.
+const PURCHASES: usize = 15;
+
+#[derive(Template)]
+#[template(path = "cards/card.html")]
+struct CardContent {
+    csrf: String,
+    alert: String,
+    face: Face,
+    holder: String,
+    zone: String,
+    is_open: bool,
+    state: CardState,
+    may_manage: bool,
+    may_see_number: bool,
+    held: String,
+    limits: Vec<(&'static str, String)>,
+    dimensions: Vec<(&'static str, String)>,
+    created: Moment,
+    purchases: Vec<Purchase>,
+    purchase_count: u64,
+    links: Vec<LinkRow>,
+}
+
+struct LinkRow {
+    id: String,
+    recipient: String,
+    address: String,
+    is_asked: bool,
+    hides_balance: bool,
+    made: Moment,
+    viewed: Option<Moment>,
+}
+
+/// GET /cards/{id}.
+pub(super) async fn show_card(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    card_page(&state, &acting, CardId(id), String::new()).await
+}
+
+/// The page of a card, which says `alert` first where that is not blank.
+/// Errors: there is no such card, or it is not the visitor's to see.
+pub(super) async fn card_page(
+    state: &AppState,
+    acting: &Acting,
+    id: CardId,
+    alert: String,
+) -> Result<Response, ApiError> {
+    let card = get_card(state, acting, id).await?;
+    let csrf = acting.session.csrf(state);
+    let read = |view: &View<'_>| {
+        let content = content(&card, acting, view)?;
+        Ok(CardContent { csrf, alert, ..content })
+    };
+    let content = read_view(state, acting, read).await?;
+    let title = card.profile.description.clone();
+    Ok(frame::page_with_scripts(state, &title, &acting.session, &[&*COPY], content))
+}
+
+fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardContent, StoreError> {
+    let (company, profile) = (view.company, &card.profile);
+    let held = view.snapshot.held_by_card(company.slot, profile.slot)?;
+    let listed = purchases(card, acting, view)?;
+    let teller = Teller::of(acting, company);
+    let holder = holder(card, view)?;
+    let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
+    let may_manage = acting.may(Right::ManageCards);
+    let links = if may_manage { links(card, view)? } else { Vec::new() };
+    Ok(CardContent {
+        csrf: String::new(),
+        alert: String::new(),
+        face: Face::new(card, company, view.now),
+        holder: holder.unwrap_or_default(),
+        zone: zone_words(company.zone),
+        is_open: is_open(card),
+        state: card.record.usage.state,
+        may_manage,
+        may_see_number: may_see_number(acting, card),
+        held: money(held, company.currency),
+        limits: limits(card, view),
+        dimensions: dimensions(card, view)?,
+        created: moment(profile.created_at, company.zone),
+        purchases: listed.rows.iter().map(|row| Purchase::new(row, &teller)).collect(),
+        purchase_count: listed.count,
+        links,
+    })
+}
+
+/// The newest transactions of a card; for who sees only what is theirs, their own of them: a card
+/// that was another's before keeps that one's to itself.
+fn purchases(
+    card: &CardRow,
+    acting: &Acting,
+    view: &View<'_>,
+) -> Result<Listed<TransactionRow>, StoreError> {
+    let (card, page) = (card.profile.slot, Page::first(PURCHASES));
+    let Some(own) = acting.limited_to() else {
+        return view.snapshot.list_card_transactions(card, &page);
+    };
+    let filter =
+        TransactionFilter { card: Some(card), member: Some(own), ..TransactionFilter::default() };
+    view.snapshot.list_transactions(view.company.slot, &filter, &page)
+}
+
+/// Whether the number of a card is the visitor's to see: of a virtual one, by whom it was given to and
+/// by administrators.
+pub(super) fn may_see_number(acting: &Acting, card: &CardRow) -> bool {
+    let is_holder = card.profile.assigned_to == Some(acting.member.slot);
+    card.profile.is_virtual && (is_holder || acting.may(Right::ManageCards))
+}
+
+/// What else a card is held to, by the words for it.
+fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
+    let (terms, company) = (&card.record.terms, view.company);
+    let mut limits = Vec::new();
+    if let Some(limit) = limited(terms.transaction_limit, company.currency) {
+        limits.push(("For one purchase", limit));
+    }
+    if let Some(limit) = limited(terms.daily_limit, company.currency) {
+        let usage = card.record.usage.rolled(terms.interval, date_at(company.zone, view.now));
+        let left = money(usage.day_room(terms), company.currency);
+        limits.push(("For one day", format!("{limit}, of which {left} are left today")));
+    }
+    if terms.single_use {
+        limits.push(("Serves", "one purchase".to_owned()));
+    }
+    limits.extend(window(terms, view));
+    if !terms.scope.codes().is_empty() {
+        limits.push(("Only at", scope_words(&terms.scope, "; ")));
+    }
+    limits
+}
+
+fn limited(limit: Minor, currency: CurrencyCode) -> Option<String> {
+    (limit != Minor::UNLIMITED).then(|| money(limit, currency))
+}
+
+fn window(terms: &AllowanceTerms, view: &View<'_>) -> Vec<(&'static str, String)> {
+    let shown = |name, at, unbounded| {
+        (at != unbounded).then(|| (name, moment(at, view.company.zone).words))
+    };
+    let from = shown("From", terms.starts_at, Timestamp::MIN);
+    from.into_iter().chain(shown("Until", terms.ends_at, Timestamp::MAX)).collect()
+}
+
+fn dimensions(card: &CardRow, view: &View<'_>) -> Result<Vec<(&'static str, String)>, StoreError> {
+    let mut named = Vec::new();
+    let references = view.dimension_references(&card.profile.dimensions)?;
+    for (kind, reference) in DimensionKind::ALL.into_iter().zip(references) {
+        named.extend(reference.map(|reference| (kind_words(kind).label, reference.name)));
+    }
+    Ok(named)
+}
+
+fn links(card: &CardRow, view: &View<'_>) -> Result<Vec<LinkRow>, StoreError> {
+    // A card has room for as many as one page of them takes.
+    let page = Page::first(PAGE_LEN_MAX);
+    let listed =
+        view.snapshot.list_shared_links(view.company.slot, Some(card.profile.slot), &page)?;
+    listed.rows.iter().map(|link| link_row(link, view)).collect()
+}
+
+fn link_row(link: &SharedLink, view: &View<'_>) -> Result<LinkRow, StoreError> {
+    let shown = |at| moment(at, view.company.zone);
+    let recipient = link.recipient.as_ref();
+    let recipient = recipient.map(|recipient| format!("{}, {}", recipient.name, recipient.email));
+    Ok(LinkRow {
+        id: link.id.0.to_string(),
+        recipient: recipient.unwrap_or_else(|| "Whoever has the link".to_owned()),
+        address: view.link_address(link)?,
+        is_asked: link.sealed_passphrase.is_some(),
+        hides_balance: link.hide_balance,
+        made: shown(link.created_at),
+        viewed: link.last_viewed_at.map(shown),
+    })
+}

@@ -1,0 +1,119 @@
+//! What pages show of a card: what it is called, how it stands, and what it has left.
+
+use cardswitch_engine::domain::business_date::{Interval, date_at};
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::store::query::CardRow;
+
+use crate::words::{Badge, card_badge, last_four, money};
+
+/// A card as lists and heads of pages show it.
+#[derive(Clone, Debug)]
+pub(crate) struct Face {
+    /// Its id.
+    pub(crate) id: String,
+    /// Shown above it.
+    pub(crate) description: String,
+    /// Whose card it is.
+    pub(crate) company: String,
+    /// The name on it.
+    pub(crate) name: String,
+    /// What is shown of its number.
+    pub(crate) last_four: String,
+    /// The last digits of its number.
+    pub(crate) digits: String,
+    /// Virtual or physical.
+    pub(crate) kind: &'static str,
+    /// How it stands.
+    pub(crate) badge: Badge,
+    /// Month and year of its expiry.
+    pub(crate) expires: String,
+    /// What is left to spend.
+    pub(crate) left: String,
+    /// Whether less than nothing is left.
+    pub(crate) is_overspent: bool,
+    /// What there is in a period.
+    pub(crate) budget: String,
+    /// What was spent in the period.
+    pub(crate) spent: String,
+    /// How often the budget starts anew; blank for never.
+    pub(crate) interval: &'static str,
+    /// How much of the budget is spent. Units: percent, at most 100.
+    pub(crate) spent_percent: u8,
+}
+
+impl Face {
+    /// The card as it stands at `now`.
+    pub(crate) fn new(card: &CardRow, company: &Company, now: Timestamp) -> Self {
+        let (profile, terms) = (&card.profile, &card.record.terms);
+        let usage = card.record.usage.rolled(terms.interval, date_at(company.zone, now));
+        let left = usage.allowance_balance(terms);
+        let shown = |amount| money(amount, company.currency);
+        Self {
+            id: profile.id.0.to_string(),
+            description: profile.description.clone(),
+            company: company.name.clone(),
+            name: profile.billing_name.clone(),
+            last_four: last_four(profile.last_four),
+            digits: profile.last_four.into_iter().map(char::from).collect(),
+            kind: if profile.is_virtual { "Virtual" } else { "Physical" },
+            badge: card_badge(card.record.usage.state, card.record.usage.suspension),
+            expires: card.record.expires_on.to_naive().format("%m/%y").to_string(),
+            left: shown(left),
+            is_overspent: left < Minor::ZERO,
+            budget: shown(terms.amount),
+            spent: shown(usage.spent),
+            interval: interval_words(terms.interval),
+            spent_percent: percent(usage.spent, terms.amount),
+        }
+    }
+}
+
+/// Whether anything may still change about a card's state.
+pub(super) fn is_open(card: &CardRow) -> bool {
+    card.record.usage.state != CardState::Terminated
+}
+
+/// How often a budget starts anew, as it follows an amount; blank for never.
+const fn interval_words(interval: Interval) -> &'static str {
+    match interval {
+        Interval::None => "",
+        Interval::Daily => "a day",
+        Interval::Weekly => "a week",
+        Interval::Monthly => "a month",
+        Interval::Quarterly => "a quarter",
+        Interval::Yearly => "a year",
+    }
+}
+
+fn percent(part: Minor, whole: Minor) -> u8 {
+    if !whole.is_positive() {
+        return if part.is_positive() { 100 } else { 0 };
+    }
+    let percent = i128::from(part.0.max(0)) * 100 / i128::from(whole.0);
+    u8::try_from(percent.min(100)).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_budgets_are_whole_percents() {
+        let rows = [
+            (0, 0, 0),
+            (1, 0, 100),
+            (0, 100, 0),
+            (50, 100, 50),
+            (999, 1_000, 99),
+            (150, 100, 100),
+            (-5, 100, 0),
+            (i64::MAX, 1, 100),
+        ];
+        for (part, whole, expected) in rows {
+            assert_eq!(percent(Minor(part), Minor(whole)), expected, "{part} of {whole}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Sharing a card by a link, and taking links away. GET and POST /cards/{id}/links/new,
+//! POST /cards/{id}/links/{link}/delete.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::shared_link::SharedLinkCommand;
+use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
+use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::shared_links::share_card;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::{Fields, parse_id};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::face::Face;
+use super::get_card;
+use crate::choices::{Choice, choices};
+use crate::faults::{Faults, with_status};
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, CardManager};
+
+/// How many passphrase fields the form has room for.
+const PASSPHRASE_ROWS: usize = 3;
+/// What kinds of answers there are.
+const KINDS: [(&str, &str); 2] = [("text", "Text"), ("date", "Date")];
+
+/// What was typed. The three of a passphrase field stand at the same place of their lists.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LinkFields {
+    name: String,
+    email: String,
+    message: String,
+    notify: bool,
+    ask_name: Vec<String>,
+    ask_kind: Vec<String>,
+    ask_value: Vec<String>,
+    hide_balance: bool,
+}
+
+impl LinkFields {
+    /// The body that makes the link.
+    fn body(&self, card: CardId) -> Value {
+        let mut body = json!({"card": {"id": card.0}, "hide_balance": self.hide_balance});
+        let is_for_somebody = [&self.name, &self.email, &self.message];
+        if is_for_somebody.into_iter().any(|text| !text.trim().is_empty()) {
+            body["recipient"] = json!({
+                "name": self.name.trim(),
+                "email": self.email.trim(),
+                "message": self.message,
+                "notify": self.notify,
+            });
+        }
+        let asked: Vec<_> = self
+            .asked()
+            .into_iter()
+            .map(|(name, kind, value)| json!({"name": name, "type": kind, "value": value}))
+            .collect();
+        if !asked.is_empty() {
+            body["passphrase_fields"] = asked.into();
+        }
+        body
+    }
+
+    /// What viewers are asked for, without rows that were left blank.
+    fn asked(&self) -> Vec<(&str, &str, &str)> {
+        let kinds = self.ask_kind.iter().map(String::as_str).chain(std::iter::repeat("text"));
+        let rows = self.ask_name.iter().zip(kinds).zip(&self.ask_value);
+        let rows = rows.map(|((name, kind), value)| (name.trim(), kind, value.trim()));
+        rows.filter(|(name, _, value)| !name.is_empty() || !value.is_empty()).collect()
+    }
+
+    /// The rows of the form. Faults are told by the places of what was asked.
+    fn rows(&self, faults: &Faults) -> Vec<AskRow> {
+        let asked = self.asked();
+        let row = |place: usize| {
+            let (name, kind, value) = asked.get(place).copied().unwrap_or(("", "text", ""));
+            let fault =
+                |part: &str| faults.of(&format!("passphrase_fields.{place}.{part}")).to_owned();
+            AskRow {
+                number: place + 1,
+                name: name.to_owned(),
+                kinds: choices(KINDS, kind),
+                value: value.to_owned(),
+                name_error: fault("name"),
+                value_error: fault("value"),
+            }
+        };
+        (0..PASSPHRASE_ROWS.max(asked.len())).map(row).collect()
+    }
+}
+
+/// A passphrase field to fill in.
+#[derive(Debug)]
+struct AskRow {
+    number: usize,
+    name: String,
+    kinds: Vec<Choice>,
+    value: String,
+    name_error: String,
+    value_error: String,
+}
+
+#[derive(Template)]
+#[template(path = "cards/link_new.html")]
+struct LinkContent<'a> {
+    csrf: String,
+    face: Face,
+    fields: &'a LinkFields,
+    rows: Vec<AskRow>,
+    faults: &'a Faults,
+}
+
+/// GET /cards/{id}/links/new.
+pub(super) async fn ask_for_link(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let card = get_card(&state, &acting, CardId(id)).await?;
+    let fields = LinkFields { notify: true, ..LinkFields::default() };
+    Ok(link_page(&state, &acting, &card, &fields, &Faults::default()))
+}
+
+fn link_page(
+    state: &AppState,
+    acting: &Acting,
+    card: &CardRow,
+    fields: &LinkFields,
+    faults: &Faults,
+) -> Response {
+    let content = LinkContent {
+        csrf: acting.session.csrf(state),
+        face: Face::new(card, &acting.company, state.now()),
+        rows: fields.rows(faults),
+        fields,
+        faults,
+    };
+    frame::page(state, "Share the card", Some(&acting.session), content)
+}
+
+/// POST /cards/{id}/links/new.
+pub(super) async fn make_link(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    PathId(id): PathId,
+    SiteForm(typed): SiteForm<LinkFields>,
+) -> Result<Response, ApiError> {
+    let card = get_card(&state, &acting, CardId(id)).await?;
+    let json = serde_json::to_vec(&typed.body(card.profile.id));
+    let json = json.map_err(|error| ApiError::internal(&error))?;
+    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
+    match share_card(&state, (&acting).into(), fields).await {
+        Ok(_) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::LINK_MADE)),
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            let page = link_page(&state, &acting, &card, &typed, &faults);
+            Ok(with_status(page, status))
+        }
+    }
+}
+
+/// POST /cards/{id}/links/{link}/delete.
+pub(super) async fn delete_link(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    Path((card, link)): Path<(String, String)>,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let (card, link) = (parse_id(&card).map(CardId), parse_id(&link).map(SharedLinkId));
+    let (Some(id), Some(link)) = (card, link) else { return Err(ApiError::not_found()) };
+    let card = get_card(&state, &acting, id).await?;
+    let found = read_view(&state, &acting, |view| view.find_shared_link(link)).await?;
+    if found.is_none_or(|found| found.card != card.profile.slot) {
+        return Err(ApiError::not_found());
+    }
+    state
+        .carry_out(AdminCommand::SharedLink(SharedLinkCommand::Delete(acting.company.id, link)))
+        .await?;
+    Ok(go_on(&state, &format!("/cards/{}", id.0), Notice::LINK_DELETED))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_blank_is_not_asked_for() {
+        let card = CardId(Uuid::nil());
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let plain = LinkFields { notify: true, ..LinkFields::default() }.body(card);
+        assert_eq!(plain, json!({"card": {"id": card.0}, "hide_balance": false}));
+        let fields = LinkFields {
+            email: " bob@example.com ".into(),
+            ask_name: texts(&["", "Birthday", ""]),
+            ask_kind: texts(&["text", "date", "text"]),
+            ask_value: texts(&["", "1990-01-02", "lost"]),
+            ..LinkFields::default()
+        };
+        let body = fields.body(card);
+        assert_eq!(body["recipient"]["email"], "bob@example.com");
+        let asked = json!([
+            {"name": "Birthday", "type": "date", "value": "1990-01-02"},
+            {"name": "", "type": "text", "value": "lost"},
+        ]);
+        assert_eq!(body["passphrase_fields"], asked);
+        let faults = Faults::default().and("passphrase_fields.1.name", "Fill this in.");
+        let rows = fields.rows(&faults);
+        assert_eq!(
+            (rows[1].value.as_str(), rows[1].name_error.as_str()),
+            ("lost", "Fill this in.")
+        );
+        assert_eq!(rows.len(), PASSPHRASE_ROWS);
+    }
+}

@@ -1,0 +1,62 @@
+//! Cards on the site: which there are, one with what it was used for, and what administrators do
+//! with it. Members and reviewers see their own; another's is the page of what nobody has.
+//!
+//! | file | what |
+//! |---|---|
+//! | `list` | GET /cards |
+//! | `card_page` | GET /cards/{id} |
+//! | `face` | what pages show of a card |
+//! | `purchases` | transactions with the decision on each in words |
+//! | `card_fields`, `card_form` | what is typed of a card and its allowance, and the form it is typed in |
+//! | `new_card`, `edit`, `allowance` | making a card, changing it and what it may spend |
+//! | `state` | suspending, activating and closing it |
+//! | `number`, `secret` | number, expiry and CVV, after the password; guests see them, too |
+//! | `links` | sharing it |
+
+mod allowance;
+mod card_fields;
+mod card_form;
+mod card_page;
+mod edit;
+pub(super) mod face;
+mod links;
+mod list;
+mod new_card;
+mod number;
+pub(super) mod purchases;
+pub(super) mod secret;
+mod state;
+
+use axum::Router;
+use axum::routing::{get, post};
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::read_view;
+
+use super::rights::Acting;
+
+/// Cards.
+pub(super) fn card_routes() -> Router<AppState> {
+    Router::new()
+        .route("/cards", get(list::list_cards))
+        .route("/cards/new", get(new_card::ask_for_card).post(new_card::make_card))
+        .route("/cards/{id}", get(card_page::show_card))
+        .route("/cards/{id}/edit", get(edit::show).post(edit::save))
+        .route("/cards/{id}/allowance", get(allowance::show).post(allowance::save))
+        .route("/cards/{id}/state", post(state::change))
+        .route("/cards/{id}/close", get(state::ask_to_close).post(state::close))
+        .route("/cards/{id}/number", get(number::ask).post(number::show))
+        .route("/cards/{id}/links/new", get(links::ask_for_link).post(links::make_link))
+        .route("/cards/{id}/links/{link}/delete", post(links::delete_link))
+}
+
+/// A card that the visitor may see.
+/// Errors: there is none with this id, or it is another's.
+async fn get_card(state: &AppState, acting: &Acting, id: CardId) -> Result<CardRow, ApiError> {
+    let card = read_view(state, acting, |view| view.find_card(id)).await?;
+    let card = card.ok_or_else(ApiError::not_found)?;
+    acting.check_owner(card.profile.assigned_to)?;
+    Ok(card)
+}

@@ -1,0 +1,76 @@
+//! Making a card. GET and POST /cards/new.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::cards;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::Fields;
+
+use super::card_fields::CardFields;
+use super::card_form::{CardForm, holder_id};
+use crate::dimension_choices::find_meant;
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, CardManager};
+
+#[derive(Template)]
+#[template(path = "cards/new.html")]
+struct NewCardContent<'a> {
+    csrf: String,
+    company: &'a str,
+    form: CardForm,
+}
+
+/// GET /cards/new.
+pub(super) async fn ask_for_card(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+) -> Result<Response, ApiError> {
+    let fields = CardFields { interval: "monthly".to_owned(), ..CardFields::default() };
+    new_card_page(&state, &acting, fields, Faults::default()).await
+}
+
+async fn new_card_page(
+    state: &AppState,
+    acting: &Acting,
+    fields: CardFields,
+    faults: Faults,
+) -> Result<Response, ApiError> {
+    let is_refused = !faults.is_empty();
+    let form = read_view(state, acting, |view| CardForm::new(fields, faults, view)).await?;
+    let csrf = acting.session.csrf(state);
+    let content = NewCardContent { csrf, company: &acting.company.name, form };
+    let mut page = frame::page(state, "New card", Some(&acting.session), content);
+    if is_refused {
+        *page.status_mut() = StatusCode::BAD_REQUEST;
+    }
+    Ok(page)
+}
+
+/// POST /cards/new.
+pub(super) async fn make_card(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    SiteForm(fields): SiteForm<CardFields>,
+) -> Result<Response, ApiError> {
+    match make(&state, &acting, &fields).await {
+        Ok(CardId(id)) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_MADE)),
+        Err(error) => new_card_page(&state, &acting, fields, Faults::of_refusal(error)?).await,
+    }
+}
+
+async fn make(state: &AppState, acting: &Acting, fields: &CardFields) -> Result<CardId, ApiError> {
+    let holder = read_view(state, acting, |view| holder_id(&fields.holder, None, view)).await?;
+    let mut body = fields.new_card(holder, &acting.company);
+    find_meant(state, acting, &mut body).await?;
+    let json = serde_json::to_vec(&body).map_err(|error| ApiError::internal(&error))?;
+    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
+    cards::make_card(state, acting.into(), fields).await
+}

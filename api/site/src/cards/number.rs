@@ -1,0 +1,116 @@
+//! The number of a virtual card, with expiry and CVV: for whom it was given to and for
+//! administrators, after their password. GET and POST /cards/{id}/number.
+//!
+//! The answer to the form is the page itself: the number is in no address, and the page is not to be
+//! kept. Each look is in the audit log before it is answered.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::state::AppState;
+use serde::Deserialize;
+
+use super::card_page::may_see_number;
+use super::face::Face;
+use super::get_card;
+use super::secret::CardSecret;
+use crate::assets::COPY;
+use crate::device::Client;
+use crate::error_page::error_page;
+use crate::faults::with_status;
+use crate::forms::{SiteForm, refusal_where_changed};
+use crate::frame;
+use crate::password::{WRONG_PASSWORD, is_password_of};
+use crate::rights::Acting;
+
+#[derive(Template)]
+#[template(path = "cards/number_ask.html")]
+struct AskContent {
+    csrf: String,
+    email: String,
+    face: Face,
+    error: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "cards/number.html")]
+struct NumberContent {
+    face: Face,
+    secret: CardSecret,
+}
+
+/// What `POST /cards/{id}/number` takes.
+#[derive(Deserialize)]
+pub(super) struct NumberForm {
+    password: String,
+}
+
+/// GET /cards/{id}/number.
+pub(super) async fn ask(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let card = get_card(&state, &acting, CardId(id)).await?;
+    Ok(refusal(&acting, &card).unwrap_or_else(|| ask_page(&state, &acting, &card, "")))
+}
+
+fn ask_page(state: &AppState, acting: &Acting, card: &CardRow, error: &'static str) -> Response {
+    let content = AskContent {
+        csrf: acting.session.csrf(state),
+        email: acting.session.user.email.clone(),
+        face: Face::new(card, &acting.company, state.now()),
+        error,
+    };
+    frame::page(state, "Show the number", Some(&acting.session), content)
+}
+
+/// The page for whom the number is not.
+fn refusal(acting: &Acting, card: &CardRow) -> Option<Response> {
+    if may_see_number(acting, card) {
+        return None;
+    }
+    let (status, text) = if card.profile.is_virtual {
+        (StatusCode::FORBIDDEN, "Its holder and administrators see the number of a card.")
+    } else {
+        (StatusCode::CONFLICT, "The number of a physical card is on the card alone.")
+    };
+    Some(error_page(status, "This number is not shown", text))
+}
+
+/// POST /cards/{id}/number.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    client: Client,
+    acting: Acting,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<NumberForm>,
+) -> Result<Response, ApiError> {
+    let card = get_card(&state, &acting, CardId(id)).await?;
+    if let Some(refusal) = refusal(&acting, &card) {
+        return Ok(refusal);
+    }
+    if !is_password_of(&state, &acting.session.user, &client, &form.password).await? {
+        let page = ask_page(&state, &acting, &card, WRONG_PASSWORD);
+        return Ok(with_status(page, StatusCode::BAD_REQUEST));
+    }
+    if let Some(refusal) = refusal_where_changed(&acting.session, &state) {
+        return Ok(refusal);
+    }
+    let noted =
+        AdminCommand::Card(CardCommand::NoteNumberShown(acting.company.id, card.profile.id));
+    state.carry_out(noted).await?;
+    let content = NumberContent {
+        face: Face::new(&card, &acting.company, state.now()),
+        secret: CardSecret::open(&state, &card, &acting.company)?,
+    };
+    let session = &acting.session;
+    Ok(frame::page_with_scripts(&state, "Card number", session, &[&*COPY], content))
+}

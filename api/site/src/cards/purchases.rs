@@ -1,0 +1,84 @@
+//! Transactions as lists show them, with what came of each in words: which rules failed, and what
+//! would have approved it.
+
+use cardswitch_engine::decision::{DecidedBy, Explanation, explain};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+use cardswitch_engine::store::query::TransactionRow;
+
+use crate::transactions::decision::Teller;
+use crate::words::{
+    Badge, Moment, amount_words, moment, money, outcome_words, place, title, transaction_badge,
+};
+
+/// A transaction in a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Purchase {
+    /// Its id.
+    pub(crate) id: String,
+    /// When it was authorized.
+    pub(crate) at: Moment,
+    /// Where, or what.
+    pub(crate) title: String,
+    /// The merchant's city, state and country.
+    pub(crate) place: String,
+    /// What it amounts to; below zero where money is spent.
+    pub(crate) amount: String,
+    /// How it stands.
+    pub(crate) badge: Badge,
+    /// What came of it, in a few words.
+    pub(crate) outcome: String,
+    /// Rules that failed, the deciding one first.
+    pub(crate) failed: Vec<String>,
+    /// What together would have approved it.
+    pub(crate) remedies: Vec<String>,
+}
+
+impl Purchase {
+    /// The transaction as it stands, as `teller` may tell it.
+    pub(crate) fn new(row: &TransactionRow, teller: &Teller<'_>) -> Self {
+        let company = teller.company;
+        let (record, progress) = (&row.record, &row.progress);
+        let explanation = explain(record, progress, company.zone);
+        let scope = record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
+        let failed = explanation.rules.iter().filter(|found| !found.passed);
+        let remedies = explanation.remedies.iter();
+        let remedies = remedies.map(|remedy| teller.remedy(remedy, &scope));
+        Self {
+            id: record.id.0.to_string(),
+            at: moment(record.authorized_at, company.zone),
+            title: title(record),
+            place: record.merchant.as_ref().map(place).unwrap_or_default(),
+            amount: amount_words(row, company.currency),
+            badge: transaction_badge(progress.state),
+            outcome: outcome(row, &explanation, company),
+            failed: failed.map(|found| teller.rule(found)).collect(),
+            remedies: remedies.collect(),
+        }
+    }
+}
+
+fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -> String {
+    let (record, progress) = (&row.record, &row.progress);
+    let is_partial = progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
+    match explanation.decided_by {
+        _ if progress.state == TransactionState::Declined => {
+            outcome_words(record.response_code).to_owned()
+        }
+        DecidedBy::Rules if is_partial => {
+            format!("Approved in part: {} was asked for", money(record.requested, company.currency))
+        }
+        DecidedBy::Rules if record.kind == TransactionKind::Verification => {
+            "The card was checked, nothing was spent".to_owned()
+        }
+        DecidedBy::Rules if progress.state == TransactionState::Canceled => {
+            "Approved, then given back whole".to_owned()
+        }
+        DecidedBy::Rules => "Approved: every rule passed".to_owned(),
+        DecidedBy::Network => match record.kind {
+            TransactionKind::Refund => "Money back from the merchant".to_owned(),
+            _ => "Decided by the card network".to_owned(),
+        },
+        DecidedBy::Transfer => "Bank transfer".to_owned(),
+    }
+}

@@ -1,0 +1,99 @@
+//! What somebody needs to pay with a virtual card: on the page of its number, and for guests.
+
+use cardswitch_engine::domain::company::{Address, Company};
+use cardswitch_engine::store::query::CardRow;
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::card_secrets::open_number;
+
+/// Digits of a number that stand together.
+const GROUP_LEN: usize = 4;
+
+/// Number, expiry, CVV and billing address.
+pub(crate) struct CardSecret {
+    /// The number as it is copied.
+    pub(crate) number: String,
+    /// In groups, as on a card.
+    pub(crate) number_words: String,
+    /// Such as `03/29`.
+    pub(crate) expiry: String,
+    /// The digits that are on the back of plastic.
+    pub(crate) cvv: String,
+    /// Line by line.
+    pub(crate) address: Vec<String>,
+}
+
+impl CardSecret {
+    /// Opens the number of a card.
+    /// Errors: it was sealed with another key.
+    pub(crate) fn open(
+        state: &AppState,
+        card: &CardRow,
+        company: &Company,
+    ) -> Result<Self, ApiError> {
+        let (profile, record) = (&card.profile, &card.record);
+        let pan = open_number(state, card)?;
+        let number = pan.reveal();
+        let address = profile.billing_address.as_ref();
+        Ok(Self {
+            number_words: in_groups(&number),
+            number,
+            expiry: record.expires_on.to_naive().format("%m/%y").to_string(),
+            cvv: state.secrets.cvv(&pan).map(char::from).iter().collect(),
+            address: address_lines(address.unwrap_or(&company.billing_address)),
+        })
+    }
+}
+
+fn in_groups(number: &str) -> String {
+    let mut words = String::with_capacity(number.len() * 5 / 4);
+    for (place, digit) in number.chars().enumerate() {
+        if place > 0 && place.is_multiple_of(GROUP_LEN) {
+            words.push(' ');
+        }
+        words.push(digit);
+    }
+    words
+}
+
+/// An address as it is written on letters, without blank lines.
+fn address_lines(address: &Address) -> Vec<String> {
+    let place = format!("{} {} {}", address.city, address.state, address.zip_code);
+    let lines = [&*address.address_1, &*address.address_2, &*place, &*address.country];
+    lines.map(|line| line.trim().to_owned()).into_iter().filter(|line| !line.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_in_groups_of_four() {
+        let rows = [
+            ("4111111111111111", "4111 1111 1111 1111"),
+            ("411111111111111", "4111 1111 1111 111"),
+            ("", ""),
+        ];
+        for (number, expected) in rows {
+            assert_eq!(in_groups(number), expected);
+        }
+    }
+
+    #[test]
+    fn addresses_have_no_blank_lines() {
+        let mut address = Address {
+            address_1: "1 Main St".parse().unwrap(),
+            address_2: " ".parse().unwrap(),
+            city: "Austin".parse().unwrap(),
+            state: "TX".parse().unwrap(),
+            zip_code: "78701".parse().unwrap(),
+            country: "US".parse().unwrap(),
+            ..Address::default()
+        };
+        assert_eq!(address_lines(&address), ["1 Main St", "Austin TX 78701", "US"]);
+        address.address_2 = "Floor 2".parse().unwrap();
+        assert_eq!(address_lines(&address).len(), 4);
+        assert!(address_lines(&Address::default()).is_empty());
+    }
+}

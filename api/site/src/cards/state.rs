@@ -1,0 +1,124 @@
+//! Suspending, activating and closing a card. POST /cards/{id}/state, GET and POST
+//! /cards/{id}/close.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::cards::change_card;
+use cardswitch_wire::fields::Fields;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::card_page::card_page;
+use super::face::Face;
+use super::get_card;
+use crate::faults::{Faults, with_status};
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, CardManager};
+use crate::words::money;
+
+/// What `POST /cards/{id}/state` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct StateForm {
+    to: String,
+}
+
+/// POST /cards/{id}/state.
+pub(super) async fn change(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<StateForm>,
+) -> Result<Response, ApiError> {
+    let card = get_card(&state, &acting, CardId(id)).await?;
+    let json = serde_json::to_vec(&json!({"state": form.to}));
+    let json = json.map_err(|error| ApiError::internal(&error))?;
+    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
+    match change_card(&state, (&acting).into(), card.profile.id, fields).await {
+        Ok(()) => {
+            let is_open = form.to == "active";
+            let notice = if is_open { Notice::CARD_OPENED } else { Notice::CARD_SUSPENDED };
+            Ok(go_on(&state, &format!("/cards/{id}"), notice))
+        }
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            let alert = match faults.of("assigned_to") {
+                "" => faults.alert().to_owned(),
+                _ => "Give the card to somebody before it is activated.".to_owned(),
+            };
+            let page = card_page(&state, &acting, card.profile.id, alert).await?;
+            Ok(with_status(page, status))
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "cards/close.html")]
+struct CloseContent {
+    csrf: String,
+    face: Face,
+    held: String,
+    alert: &'static str,
+}
+
+/// GET /cards/{id}/close.
+pub(super) async fn ask_to_close(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    close_page(&state, &acting, CardId(id), "").await
+}
+
+async fn close_page(
+    state: &AppState,
+    acting: &Acting,
+    id: CardId,
+    alert: &'static str,
+) -> Result<Response, ApiError> {
+    let card = get_card(state, acting, id).await?;
+    let (company, slot) = (&acting.company, card.profile.slot);
+    let held = state.switch.read(|snapshot| snapshot.held_by_card(company.slot, slot)).await?;
+    let content = CloseContent {
+        csrf: acting.session.csrf(state),
+        face: Face::new(&card, company, state.now()),
+        held: if held.is_positive() { money(held, company.currency) } else { String::new() },
+        alert,
+    };
+    Ok(frame::page(state, "Close the card", Some(&acting.session), content))
+}
+
+/// What `POST /cards/{id}/close` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct CloseForm {
+    #[serde(default)]
+    is_confirmed: bool,
+}
+
+/// POST /cards/{id}/close.
+pub(super) async fn close(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<CloseForm>,
+) -> Result<Response, ApiError> {
+    let card = get_card(&state, &acting, CardId(id)).await?;
+    if !form.is_confirmed {
+        let alert = "Nothing was closed: tick the box below to confirm.";
+        let page = close_page(&state, &acting, CardId(id), alert).await?;
+        return Ok(with_status(page, StatusCode::BAD_REQUEST));
+    }
+    let command = AdminCommand::Card(CardCommand::Terminate(acting.company.id, card.profile.id));
+    state.carry_out(command).await?;
+    Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_CLOSED))
+}

@@ -1,0 +1,117 @@
+//! Whether a form was sent by a page of the site, and not by one that makes its visitors' browsers
+//! send it: by what the browser says of where it comes from, and by a value that only pages of the
+//! site can have.
+//!
+//! The value is a keyed hash of the session, or of a cookie where there is no session. Another
+//! session's value is therefore worth nothing, and neither is one from before sign-in.
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue};
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::FormBond;
+use subtle::ConstantTimeEq;
+use url::Url;
+
+use super::session::Session;
+use super::visit::Visit;
+
+/// The field that carries the value.
+pub(super) const FIELD: &str = "csrf";
+
+/// The value for forms on this page of a visitor without a session. Blank outside of the site.
+#[must_use]
+fn csrf_of_visitor(state: &AppState) -> String {
+    Visit::at_hand().map_or(String::new(), |visit| {
+        state.secrets.form_tag(FormBond::Visitor, visit.form_key().as_bytes())
+    })
+}
+
+/// The value for forms on this page.
+#[must_use]
+pub fn csrf_of(state: &AppState, session: Option<&Session>) -> String {
+    session.map_or_else(|| csrf_of_visitor(state), |session| session.csrf(state))
+}
+
+/// Whether `sent` is the value of the visitor's forms.
+pub(super) fn is_own(state: &AppState, session: Option<&Session>, sent: &str) -> bool {
+    let expected = match session {
+        Some(session) => session.csrf(state),
+        None => {
+            let visit = Visit::at_hand();
+            let Some(key) = visit.as_deref().and_then(Visit::form_key_sent) else { return false };
+            state.secrets.form_tag(FormBond::Visitor, key.as_bytes())
+        }
+    };
+    expected.as_bytes().ct_eq(sent.as_bytes()).into()
+}
+
+/// Whether the browser says nothing against the form coming from the site at `app_url`.
+pub(super) fn is_from_here(headers: &HeaderMap, app_url: &str) -> bool {
+    let text = |value: &HeaderValue| value.to_str().unwrap_or("?").to_owned();
+    let site = headers.get("sec-fetch-site").map(text);
+    if let Some(site) = &site
+        && site != "same-origin"
+        && site != "none"
+    {
+        return false;
+    }
+    // A browser too old to say is left to the form's value.
+    let Some(origin) = headers.get(ORIGIN).map(text) else { return true };
+    // Pages that tell nobody where their visitors come from do not tell the site either; of those of
+    // others, which can be made to say the same, the browser says that they are.
+    if origin == "null" {
+        return site.as_deref() == Some("same-origin");
+    }
+    let Ok(origin) = Url::parse(&origin) else { return false };
+    let is_configured = Url::parse(app_url).is_ok_and(|app| app.origin() == origin.origin());
+    // The switch has names it does not know of: whichever the browser asked, it asked this one.
+    let host = headers.get(HOST).map(text).unwrap_or_default();
+    let is_asked = Url::parse(&format!("{}://{host}", origin.scheme()))
+        .is_ok_and(|asked| asked.origin().is_tuple() && asked.origin() == origin.origin());
+    is_configured || is_asked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_other_origins_are_told_by_what_the_browser_says() {
+        let app = "https://cards.example.com";
+        let rows = [
+            (None, None, true),
+            (Some("https://cards.example.com"), Some("same-origin"), true),
+            (Some("https://cards.example.com:443"), None, true),
+            (None, Some("none"), true),
+            (None, Some("same-origin"), true),
+            // The name in `Host`.
+            (Some("http://127.0.0.1:8080"), Some("same-origin"), true),
+            (Some("https://127.0.0.1:8080"), Some("same-origin"), true),
+            (Some("http://127.0.0.1:8081"), None, false),
+            (Some("http://cards.example.com"), None, false),
+            (Some("https://cards.example.com.evil.example"), None, false),
+            (Some("https://evil.example"), None, false),
+            (Some("https://cards.example.com@evil.example"), None, false),
+            (Some("null"), None, false),
+            (Some("null"), Some("same-origin"), true),
+            (Some("null"), Some("cross-site"), false),
+            (Some("null"), Some("none"), false),
+            (Some(""), None, false),
+            (Some("https://cards.example.com"), Some("cross-site"), false),
+            (Some("https://cards.example.com"), Some("same-site"), false),
+            (None, Some("cross-site"), false),
+            (Some("data:text/html,x"), None, false),
+        ];
+        for (origin, site, expected) in rows {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("127.0.0.1:8080"));
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
+            }
+            if let Some(site) = site {
+                headers.insert("sec-fetch-site", HeaderValue::from_str(site).unwrap());
+            }
+            assert_eq!(is_from_here(&headers, app), expected, "{origin:?} {site:?}");
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The categories, departments, labels and locations of a company, for forms in which one of each
+//! kind can be chosen: from a list, or by name or code where there are more than a list is good for.
+//!
+//! INVARIANT: what is chosen now is always among what a form offers, so that a form in which something
+//! else is changed sends it back as it was. A form leaves out the kinds of which the company has none:
+//! what it does not send stays as it is.
+
+use std::collections::HashMap;
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
+use cardswitch_engine::domain::ids::DimensionId;
+use cardswitch_engine::store::StoreError;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::fields::parse_id;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+use serde_json::{Map, Value, json};
+
+use super::choices::Choice;
+use super::dimensions::kind_words;
+use super::dimensions::tree::{Branch, tree, whole_tree};
+use super::rights::Acting;
+use super::words::grouped;
+
+/// The longest list to choose from. Beyond, a name or code is typed.
+const LISTED_MAX: usize = 200;
+/// How many are suggested to who types.
+const SUGGESTED_MAX: usize = 1_000;
+/// What stands between a name and the id that tells it from others of the same name.
+const BEFORE_ID: &str = " · ";
+
+/// What was sent of each kind: an id, a name, a code, nothing, or no such field.
+pub(super) type Sent<'a> = [Option<&'a str>; 4];
+
+/// One field; `dimension_field.html` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DimensionChoice {
+    /// The name of the field.
+    pub(super) name: &'static str,
+    /// What people call it.
+    pub(super) label: &'static str,
+    /// What there is to choose from, none first; what is suggested where something is typed.
+    pub(super) options: Vec<Choice>,
+    /// What is typed, where there are too many for a list.
+    pub(super) typed: Option<Typed>,
+}
+
+/// What stands in a field to type in, and below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Typed {
+    /// The name of what is chosen; what was typed where that names none.
+    pub(super) text: String,
+    /// How many there are, and how to find one.
+    pub(super) hint: String,
+}
+
+/// A field as a form asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// The name of the field.
+    pub(super) name: &'static str,
+    /// What people call it.
+    pub(super) label: &'static str,
+    /// What the choice of none is called.
+    pub(super) none: &'static str,
+    /// The id of what is chosen, or what was typed; blank for none.
+    pub(super) chosen: &'a str,
+}
+
+/// The fields of these kinds, with what is chosen; `chosen` are ids, blank for none, or what was typed.
+/// Cost: O(dimensions of the kinds), up to the bound of `tree`.
+pub(super) fn dimension_choices(
+    view: &View<'_>,
+    kinds: &[DimensionKind],
+    chosen: &[String; 4],
+) -> Result<Vec<DimensionChoice>, StoreError> {
+    let mut fields = Vec::new();
+    for ((kind, name), chosen) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS).zip(chosen) {
+        if kinds.contains(&kind) {
+            let tree = tree(view, kind, parse_id(chosen.trim()).map(DimensionId))?;
+            let asked = Asked { name, label: kind_words(kind).label, none: "None", chosen };
+            let offered: Vec<_> = tree.branches.iter().collect();
+            if !offered.is_empty() {
+                fields.push(choice_among(asked, &offered, tree.count));
+            }
+        }
+    }
+    Ok(fields)
+}
+
+/// A field in which one of those `offered` is chosen, which are part of `count`.
+pub(super) fn choice_among(asked: Asked<'_>, offered: &[&Branch], count: u64) -> DimensionChoice {
+    let Asked { name, label, none, chosen } = asked;
+    let mut options = options_of(offered, chosen.trim());
+    options.sort_by_cached_key(|option| (option.label.to_lowercase(), option.value.clone()));
+    if offered.len() > LISTED_MAX {
+        let (options, typed) = suggested(options, chosen.trim(), count);
+        return DimensionChoice { name, label, options, typed: Some(typed) };
+    }
+    let is_none = options.iter().all(|option| !option.is_chosen);
+    let none = Choice { value: String::new(), label: none.to_owned(), is_chosen: is_none };
+    options.insert(0, none);
+    DimensionChoice { name, label, options, typed: None }
+}
+
+/// Each of those offered, by a label that no other has.
+fn options_of(offered: &[&Branch], chosen: &str) -> Vec<Choice> {
+    let labels: Vec<_> = offered.iter().map(|branch| branch.choice_words()).collect();
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for label in &labels {
+        *counts.entry(label.to_lowercase()).or_default() += 1;
+    }
+    let option = |(branch, label): (&&Branch, String)| {
+        let value = branch.dimension.id.0.to_string();
+        let is_only = counts.get(&label.to_lowercase()) == Some(&1);
+        let label = if is_only { label } else { format!("{label}{BEFORE_ID}{value}") };
+        Choice { is_chosen: value == chosen, label, value }
+    };
+    offered.iter().zip(labels).map(option).collect()
+}
+
+/// What is suggested where something is typed: what fits where that named none, else as many as there
+/// is room for, what is chosen among them.
+fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, Typed) {
+    let known = options.iter().find(|option| option.is_chosen).cloned();
+    let text = match &known {
+        Some(known) => known.label.clone(),
+        // What was deleted is none.
+        None if parse_id(chosen).is_some() => String::new(),
+        None => chosen.to_owned(),
+    };
+    let part = text.to_lowercase();
+    let is_narrowed = known.is_none()
+        && !part.is_empty()
+        && options.iter().any(|option| option.label.to_lowercase().contains(&part));
+    let fits = |option: &Choice| !is_narrowed || option.label.to_lowercase().contains(&part);
+    let mut shown: Vec<_> = options.into_iter().filter(fits).take(SUGGESTED_MAX).collect();
+    if let Some(known) = known
+        && !shown.iter().any(|option| option.is_chosen)
+    {
+        shown.push(known);
+    }
+    let hint = match shown.len() as u64 {
+        suggested if suggested < count => format!(
+            "The list has {} of {}. Any of them is found by its name or code.",
+            grouped(suggested),
+            grouped(count)
+        ),
+        _ => format!("One of {}, by its name or code.", grouped(count)),
+    };
+    (shown, Typed { text, hint })
+}
+
+/// The ids of an object's dimensions as its form has them; what was deleted is none.
+pub(super) fn chosen_of(
+    view: &View<'_>,
+    dimensions: &Dimensions,
+) -> Result<[String; 4], StoreError> {
+    let references = view.dimension_references(dimensions)?;
+    Ok(references.map(|known| known.map_or_else(String::new, |known| known.id.to_string())))
+}
+
+/// What was sent, to be shown again: what was not, as the object has it.
+pub(super) fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
+    let mut chosen = known;
+    for (chosen, sent) in chosen.iter_mut().zip(sent) {
+        if let Some(sent) = sent {
+            sent.clone_into(chosen);
+        }
+    }
+    chosen
+}
+
+/// Adds what was sent to the body that the API would take.
+pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: Sent<'_>) {
+    for (name, sent) in DIMENSION_FIELDS.into_iter().zip(sent) {
+        match sent.map(str::trim) {
+            None => {}
+            Some("") => drop(body.insert(name.to_owned(), Value::Null)),
+            Some(id) => drop(body.insert(name.to_owned(), json!({ "id": id }))),
+        }
+    }
+}
+
+/// Puts ids where a body that is made of a form has names or codes of dimensions. What names none, or
+/// several, stays: the reader of the body refuses it at its field.
+/// Errors: the tables cannot be read.
+/// Cost: nothing where there are ids alone, else reads every one of the kind.
+pub(super) async fn find_meant(
+    state: &AppState,
+    acting: &Acting,
+    body: &mut Map<String, Value>,
+) -> Result<(), ApiError> {
+    for (name, kind) in DIMENSION_FIELDS.into_iter().zip(DimensionKind::ALL) {
+        find_meant_in(state, acting, body, (name, kind)).await?;
+    }
+    Ok(())
+}
+
+/// As `find_meant`, of one field of a body.
+pub(super) async fn find_meant_in(
+    state: &AppState,
+    acting: &Acting,
+    body: &mut Map<String, Value>,
+    (name, kind): (&str, DimensionKind),
+) -> Result<(), ApiError> {
+    let typed = body.get(name).and_then(|reference| reference.get("id")).and_then(Value::as_str);
+    let Some(typed) = typed.filter(|typed| parse_id(typed).is_none()) else { return Ok(()) };
+    if let Some(id) = read_view(state, acting, |view| meant(view, kind, typed)).await? {
+        body.insert(name.to_owned(), json!({ "id": id.0 }));
+    }
+    Ok(())
+}
+
+/// The one that somebody means who writes what a form suggests, a code or a name; none where that is
+/// none, or several.
+/// Errors: the tables cannot be read.
+pub(super) fn meant(
+    view: &View<'_>,
+    kind: DimensionKind,
+    typed: &str,
+) -> Result<Option<DimensionId>, StoreError> {
+    Ok(meant_among(&whole_tree(view, kind)?.branches, typed.trim()))
+}
+
+fn meant_among(branches: &[Branch], typed: &str) -> Option<DimensionId> {
+    if typed.is_empty() {
+        return None;
+    }
+    let wanted = typed.to_lowercase();
+    let named = typed.rsplit_once(BEFORE_ID).and_then(|(_, id)| parse_id(id)).map(DimensionId);
+    if let Some(found) = branches.iter().find(|branch| Some(branch.dimension.id) == named) {
+        return Some(found.dimension.id);
+    }
+    let readings: [fn(&Branch) -> String; 3] = [
+        Branch::choice_words,
+        |branch| branch.dimension.code.clone().unwrap_or_default(),
+        |branch| branch.dimension.name.clone(),
+    ];
+    for reading in readings {
+        let mut found = branches.iter().filter(|branch| reading(branch).to_lowercase() == wanted);
+        match (found.next(), found.next()) {
+            (Some(found), None) => return Some(found.dimension.id),
+            (Some(_), Some(_)) => return None,
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+/// As digests of forms take them.
+pub(super) fn ids_of(dimensions: &Dimensions) -> [String; 4] {
+    let text = |id: DimensionId| id.0.to_string();
+    dimensions.map(|id| id.map_or_else(String::new, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::directory::dimension::Dimension;
+    use cardswitch_engine::domain::ids::{CompanySlot, DimensionSlot, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn branch(slot: u32, path: &str, code: Option<&str>) -> Branch {
+        let name = path.rsplit(" › ").next().unwrap_or_default().to_owned();
+        let dimension = Dimension {
+            slot: DimensionSlot(slot),
+            id: DimensionId(Uuid::from_u128(slot.into())),
+            company: CompanySlot(0),
+            kind: DimensionKind::Label,
+            name,
+            code: code.map(str::to_owned),
+            parent: None,
+            is_deleted: false,
+            created_at: Timestamp(0),
+        };
+        Branch { dimension, level: 0, path: path.to_owned() }
+    }
+
+    fn choice(branches: &[Branch], chosen: &str) -> DimensionChoice {
+        let asked = Asked { name: "label", label: "Label", none: "None", chosen };
+        choice_among(asked, &branches.iter().collect::<Vec<_>>(), branches.len() as u64)
+    }
+
+    fn id(slot: u32) -> String {
+        Uuid::from_u128(slot.into()).to_string()
+    }
+
+    #[test]
+    fn few_are_a_list_with_none_first() {
+        let branches = [branch(1, "Travel", Some("40")), branch(2, "Travel › Flights", None)];
+        let labels = |chosen: &str| {
+            let shown = choice(&branches, chosen);
+            assert_eq!(shown.typed, None);
+            let marked = |option: Choice| (option.label, option.is_chosen);
+            shown.options.into_iter().map(marked).collect::<Vec<_>>()
+        };
+        let expected = |chosen: usize| {
+            let labels = ["None", "Travel (40)", "Travel › Flights"].into_iter().enumerate();
+            labels.map(|(place, label)| (label.to_owned(), place == chosen)).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(""), expected(0));
+        assert_eq!(labels(&id(2)), expected(2));
+        assert_eq!(labels(&id(9)), expected(0));
+    }
+
+    #[test]
+    fn of_many_the_one_that_is_chosen_is_always_among_those_suggested() {
+        let many = u32::try_from(SUGGESTED_MAX + 200).unwrap();
+        let branches: Vec<_> =
+            (1..=many).map(|slot| branch(slot, &format!("Label {slot:05}"), None)).collect();
+        for slot in [1, many] {
+            let shown = choice(&branches, &id(slot));
+            let typed = shown.typed.unwrap();
+            assert_eq!(typed.text, format!("Label {slot:05}"));
+            assert!(typed.hint.starts_with("The list has 1,00"), "{}", typed.hint);
+            assert!(shown.options.iter().any(|option| option.is_chosen), "{slot}");
+            assert_eq!(
+                meant_among(&branches, &typed.text),
+                Some(DimensionId(Uuid::from_u128(slot.into())))
+            );
+        }
+        // What names none narrows what is suggested, and stays as it was typed.
+        let shown = choice(&branches, "bel 0119");
+        assert_eq!((shown.options.len(), shown.typed.unwrap().text), (10, "bel 0119".to_owned()));
+        assert_eq!(choice(&branches, "nothing").options.len(), SUGGESTED_MAX);
+        assert_eq!(choice(&branches, &id(many + 1)).typed.unwrap().text, "");
+    }
+
+    #[test]
+    fn one_is_meant_by_what_is_suggested_its_code_or_its_name_where_no_other_is() {
+        let branches = [
+            branch(1, "Travel", Some("40")),
+            branch(2, "Travel › Other", None),
+            branch(3, "Meals › Other", Some("41")),
+            branch(4, "40", None),
+            branch(5, "Twin", None),
+            branch(6, "Twin", None),
+        ];
+        let rows = [
+            ("travel (40)", Some(1)),
+            ("Travel › Other", Some(2)),
+            ("40", Some(4)),
+            ("41", Some(3)),
+            ("TRAVEL", Some(1)),
+            ("other", None),
+            ("Oth", None),
+            ("Twin", None),
+            ("", None),
+        ];
+        for (typed, expected) in rows {
+            let expected = expected.map(|slot: u32| DimensionId(Uuid::from_u128(slot.into())));
+            assert_eq!(meant_among(&branches, typed), expected, "{typed}");
+        }
+        let twins: Vec<_> = branches.iter().collect();
+        for option in options_of(&twins, "") {
+            let found = meant_among(&branches, &option.label).unwrap();
+            assert_eq!(found.0.to_string(), option.value, "{}", option.label);
+        }
+    }
+
+    #[test]
+    fn what_is_not_sent_stays_and_blank_clears() {
+        let mut body = Map::new();
+        put_dimensions(&mut body, [None, Some(" "), Some("x"), None]);
+        assert_eq!(Value::Object(body), json!({"department": null, "label": {"id": "x"}}));
+        let known = ["a", "b", "c", "d"].map(str::to_owned);
+        assert_eq!(again([None, Some(""), Some("x"), None], known), ["a", "", "x", "d"]);
+    }
+}

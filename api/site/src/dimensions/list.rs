@@ -1,0 +1,120 @@
+//! All of one kind, as a tree, and a new one. GET and POST /dimensions/{kind}.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::ids::DimensionId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::dimensions::make;
+use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_wire::fields::{Fields, parse_id};
+use serde_json::Value;
+
+use super::form::{DimensionFields, parent_choices};
+use super::tree::{Branch, tree};
+use super::{KindWords, OfKind, Tab, kind_words, tabs};
+use crate::dimension_choices::{DimensionChoice, find_meant_in};
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::pager::{Pager, Part};
+use crate::rights::{Acting, DimensionManager};
+use crate::words::grouped;
+
+#[derive(Template)]
+#[template(path = "dimensions/list.html")]
+struct ListContent<'a> {
+    csrf: String,
+    company: &'a str,
+    words: KindWords,
+    tabs: [Tab; 4],
+    rows: Vec<Row>,
+    pager: Pager,
+    /// How many there are where not all are listed; blank otherwise.
+    unlisted: String,
+    parents: DimensionChoice,
+    fields: &'a DimensionFields,
+    faults: &'a Faults,
+}
+
+struct Row {
+    id: String,
+    name: String,
+    code: String,
+    level: usize,
+}
+
+/// GET /dimensions/{kind}.
+pub(super) async fn list_dimensions(
+    State(state): State<AppState>,
+    DimensionManager(acting): DimensionManager,
+    OfKind(kind): OfKind,
+    Query(part): Query<Part>,
+) -> Result<Response, ApiError> {
+    let blank = (&DimensionFields::default(), &Faults::default());
+    list_page(&state, &acting, (kind, part), blank).await
+}
+
+async fn list_page(
+    state: &AppState,
+    acting: &Acting,
+    (kind, part): (DimensionKind, Part),
+    (fields, faults): (&DimensionFields, &Faults),
+) -> Result<Response, ApiError> {
+    let parent = parse_id(fields.parent.trim()).map(DimensionId);
+    let tree = read_view(state, acting, |view| tree(view, kind, parent)).await?;
+    let branches = &tree.branches;
+    let is_whole = tree.count <= branches.len() as u64;
+    let words = kind_words(kind);
+    let shown = part.page();
+    let rows: Vec<_> = branches.iter().skip(shown.offset).take(shown.limit).map(Row::of).collect();
+    let content = ListContent {
+        csrf: acting.session.csrf(state),
+        company: &acting.company.name,
+        words,
+        tabs: tabs(kind),
+        pager: Pager::new(part, rows.len(), branches.len() as u64, words.path, &[]),
+        rows,
+        unlisted: if is_whole { String::new() } else { grouped(tree.count) },
+        parents: parent_choices(&tree, &(0..0), &fields.parent),
+        fields,
+        faults,
+    };
+    Ok(frame::page(state, words.plural, Some(&acting.session), content))
+}
+
+impl Row {
+    fn of(branch: &Branch) -> Self {
+        let dimension = &branch.dimension;
+        Self {
+            id: dimension.id.0.to_string(),
+            name: dimension.name.clone(),
+            code: dimension.code.clone().unwrap_or_default(),
+            level: branch.level,
+        }
+    }
+}
+
+/// Makes one. POST /dimensions/{kind}.
+pub(super) async fn make_dimension(
+    State(state): State<AppState>,
+    DimensionManager(acting): DimensionManager,
+    OfKind(kind): OfKind,
+    SiteForm(sent): SiteForm<DimensionFields>,
+) -> Result<Response, ApiError> {
+    let mut body = sent.body();
+    find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
+    let body = Value::Object(body).to_string();
+    let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let Err(error) = make(&state, Reader::from(&acting), kind, fields).await else {
+        return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_MADE));
+    };
+    let status = error.status();
+    let faults = Faults::of_refusal(error)?;
+    let mut page = list_page(&state, &acting, (kind, Part::default()), (&sent, &faults)).await?;
+    *page.status_mut() = status;
+    Ok(page)
+}

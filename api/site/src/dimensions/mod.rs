@@ -1,0 +1,106 @@
+//! Categories, departments, labels and locations: what the books of a company sort by.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tree` | how they stand below each other |
+//! | `list` | those of one kind, and a new one |
+//! | `page` | one of them: changed, or deleted |
+//! | `form` | the fields of both, and the body of `/v1` they become |
+
+mod form;
+mod list;
+mod page;
+pub(super) mod tree;
+
+use axum::Router;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::response::Redirect;
+use axum::routing::{get, post};
+use cardswitch_engine::domain::card::DimensionKind;
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::reference::plural_of;
+
+/// The pages of the four kinds, which one template serves.
+pub(super) fn dimension_routes() -> Router<AppState> {
+    Router::new()
+        .route("/dimensions", get(async || Redirect::to("/dimensions/categories")))
+        .route("/dimensions/{kind}", get(list::list_dimensions).post(list::make_dimension))
+        .route("/dimensions/{kind}/{id}", get(page::show_dimension).post(page::change_dimension))
+        .route("/dimensions/{kind}/{id}/delete", post(page::delete_dimension))
+}
+
+/// Which of the four a path is about.
+#[derive(Clone, Copy, Debug)]
+struct OfKind(DimensionKind);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfKind {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let plural = parts.uri.path().split('/').nth(2);
+        let kind = DimensionKind::ALL.into_iter().find(|kind| plural == Some(plural_of(*kind)));
+        kind.map(Self).ok_or_else(ApiError::not_found)
+    }
+}
+
+/// What a kind is called on pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KindWords {
+    /// Several of it, as a heading.
+    pub(super) plural: &'static str,
+    /// One of it, within a sentence.
+    pub(super) one: &'static str,
+    /// That there is none.
+    pub(super) none: &'static str,
+    /// As a field of a form.
+    pub(super) label: &'static str,
+    /// Where its list is.
+    pub(super) path: &'static str,
+}
+
+/// The words of a kind.
+pub(super) const fn kind_words(kind: DimensionKind) -> KindWords {
+    match kind {
+        DimensionKind::Category => KindWords {
+            plural: "Categories",
+            one: "category",
+            none: "No category yet",
+            label: "Category",
+            path: "/dimensions/categories",
+        },
+        DimensionKind::Department => KindWords {
+            plural: "Departments",
+            one: "department",
+            none: "No department yet",
+            label: "Department",
+            path: "/dimensions/departments",
+        },
+        DimensionKind::Label => KindWords {
+            plural: "Labels",
+            one: "label",
+            none: "No label yet",
+            label: "Label",
+            path: "/dimensions/labels",
+        },
+        DimensionKind::Location => KindWords {
+            plural: "Locations",
+            one: "location",
+            none: "No location yet",
+            label: "Location",
+            path: "/dimensions/locations",
+        },
+    }
+}
+
+/// The ways from one kind to the others.
+struct Tab {
+    words: KindWords,
+    is_here: bool,
+}
+
+fn tabs(here: DimensionKind) -> [Tab; 4] {
+    DimensionKind::ALL.map(|kind| Tab { words: kind_words(kind), is_here: kind == here })
+}

@@ -1,0 +1,252 @@
+//! One category, department, label or location: changed, or deleted. GET and POST
+//! /dimensions/{kind}/{id}, and POST of `delete` below it.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::dimension::{DimensionCommand, NamedDimension};
+use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
+use cardswitch_engine::domain::ids::DimensionId;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardFilter, Page, TransactionFilter};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::dimensions::change;
+use cardswitch_v1::routes::view::{Reader, View, read_view};
+use cardswitch_wire::fields::{Fields, parse_id};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::form::{DimensionFields, parent_choices};
+use super::tree::{Branch, Tree, below_and_itself, tree};
+use super::{KindWords, OfKind, kind_words};
+use crate::dimension_choices::{DimensionChoice, find_meant_in};
+use crate::faults::{Faults, with_status};
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, DimensionManager};
+use crate::seen::{Seen, changed_meanwhile};
+
+#[derive(Template)]
+#[template(path = "dimensions/page.html")]
+struct PageContent<'a> {
+    csrf: String,
+    words: KindWords,
+    id: String,
+    name: &'a str,
+    path: &'a str,
+    seen: Seen,
+    parents: DimensionChoice,
+    fields: &'a DimensionFields,
+    faults: &'a Faults,
+    carried: Carried,
+    delete_alert: &'a str,
+}
+
+/// What a deletion would touch.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    transactions: u64,
+    cards: u64,
+    children: usize,
+}
+
+/// One of them, among those of its kind.
+struct Found {
+    tree: Tree,
+    place: usize,
+    carried: Carried,
+}
+
+impl Found {
+    fn branch(&self) -> &Branch {
+        &self.tree.branches[self.place]
+    }
+
+    fn fields(&self) -> DimensionFields {
+        let dimension = &self.branch().dimension;
+        DimensionFields {
+            name: dimension.name.clone(),
+            code: dimension.code.clone().unwrap_or_default(),
+            parent: self.parent(),
+            seen: String::new(),
+        }
+    }
+
+    fn parent(&self) -> String {
+        let parent = self.branch().dimension.parent;
+        let above = self.tree.branches.iter().find(|above| Some(above.dimension.slot) == parent);
+        above.map(|above| above.dimension.id.0.to_string()).unwrap_or_default()
+    }
+
+    fn seen(&self) -> Seen {
+        let fields = self.fields();
+        Seen::default()
+            .field("name", fields.name)
+            .field("code", fields.code)
+            .field("what it stands below", fields.parent)
+    }
+}
+
+/// Errors: the company has none of this kind with this id.
+async fn find(
+    state: &AppState,
+    acting: &Acting,
+    kind: DimensionKind,
+    id: DimensionId,
+) -> Result<Found, ApiError> {
+    let found = read_view(state, acting, |view| {
+        let tree = tree(view, kind, Some(id))?;
+        let Some(place) = tree.branches.iter().position(|branch| branch.dimension.id == id) else {
+            return Ok(None);
+        };
+        let carried = carried(view, &tree.branches, place)?;
+        Ok(Some(Found { tree, place, carried }))
+    });
+    found.await?.ok_or_else(ApiError::not_found)
+}
+
+fn carried(view: &View<'_>, branches: &[Branch], place: usize) -> Result<Carried, StoreError> {
+    let dimension = &branches[place].dimension;
+    let is_named = |kind| (kind == dimension.kind).then_some(dimension.id);
+    let dimensions: Dimensions = DimensionKind::ALL.map(is_named);
+    let (company, none) = (view.company.slot, Page::first(0));
+    let transactions = TransactionFilter { dimensions, ..TransactionFilter::default() };
+    let cards = CardFilter { dimensions, ..CardFilter::default() };
+    let is_child = |branch: &&Branch| branch.dimension.parent == Some(dimension.slot);
+    Ok(Carried {
+        transactions: view.snapshot.list_transactions(company, &transactions, &none)?.count,
+        cards: view.snapshot.list_cards(company, &cards, &none)?.count,
+        children: branches.iter().filter(is_child).count(),
+    })
+}
+
+/// The id in a path, behind the kind. A path without a UUID there leads nowhere.
+pub(super) struct BehindKind(DimensionId);
+
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for BehindKind {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut axum::http::request::Parts,
+        state: &S,
+    ) -> Result<Self, ApiError> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let id = path.ok().and_then(|Path((_, id))| parse_id(&id));
+        id.map(|id| Self(DimensionId(id))).ok_or_else(ApiError::not_found)
+    }
+}
+
+/// GET /dimensions/{kind}/{id}.
+pub(super) async fn show_dimension(
+    State(state): State<AppState>,
+    DimensionManager(acting): DimensionManager,
+    OfKind(kind): OfKind,
+    BehindKind(id): BehindKind,
+) -> Result<Response, ApiError> {
+    let found = find(&state, &acting, kind, id).await?;
+    Ok(dimension_page(&state, &acting, &found, &Shown::of(&found)))
+}
+
+/// What the form shows, and what is said about it.
+struct Shown {
+    fields: DimensionFields,
+    faults: Faults,
+    delete_alert: &'static str,
+}
+
+impl Shown {
+    fn of(found: &Found) -> Self {
+        Self { fields: found.fields(), faults: Faults::default(), delete_alert: "" }
+    }
+}
+
+fn dimension_page(state: &AppState, acting: &Acting, found: &Found, shown: &Shown) -> Response {
+    let branch = found.branch();
+    let words = kind_words(branch.dimension.kind);
+    // Nothing stands below itself, or below what stands below it.
+    let own = below_and_itself(&found.tree.branches, found.place);
+    let content = PageContent {
+        csrf: acting.session.csrf(state),
+        words,
+        id: branch.dimension.id.0.to_string(),
+        name: &branch.dimension.name,
+        path: &branch.path,
+        seen: found.seen(),
+        parents: parent_choices(&found.tree, &own, &shown.fields.parent),
+        fields: &shown.fields,
+        faults: &shown.faults,
+        carried: found.carried,
+        delete_alert: shown.delete_alert,
+    };
+    frame::page(state, &branch.dimension.name, Some(&acting.session), content)
+}
+
+/// Changes one. POST /dimensions/{kind}/{id}.
+pub(super) async fn change_dimension(
+    State(state): State<AppState>,
+    DimensionManager(acting): DimensionManager,
+    OfKind(kind): OfKind,
+    BehindKind(id): BehindKind,
+    SiteForm(sent): SiteForm<DimensionFields>,
+) -> Result<Response, ApiError> {
+    let found = find(&state, &acting, kind, id).await?;
+    let changed = found.seen().changed_since(&sent.seen);
+    if !changed.is_empty() {
+        let faults = Faults::alert_only(changed_meanwhile(&changed));
+        let shown = Shown { faults, ..Shown::of(&found) };
+        let page = dimension_page(&state, &acting, &found, &shown);
+        return Ok(with_status(page, StatusCode::CONFLICT));
+    }
+    let mut body = sent.body();
+    find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
+    let body = Value::Object(body).to_string();
+    let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let Err(error) = change(&state, Reader::from(&acting), (kind, id), fields).await else {
+        return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_SAVED));
+    };
+    let status = error.status();
+    let faults = Faults::of_refusal(error)?;
+    let shown = Shown { fields: sent, faults, delete_alert: "" };
+    Ok(with_status(dimension_page(&state, &acting, &found, &shown), status))
+}
+
+/// What `POST /dimensions/{kind}/{id}/delete` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct DeleteForm {
+    #[serde(default)]
+    is_confirmed: bool,
+}
+
+/// Removes one, also from what carries it. POST /dimensions/{kind}/{id}/delete.
+pub(super) async fn delete_dimension(
+    State(state): State<AppState>,
+    DimensionManager(acting): DimensionManager,
+    OfKind(kind): OfKind,
+    BehindKind(id): BehindKind,
+    SiteForm(form): SiteForm<DeleteForm>,
+) -> Result<Response, ApiError> {
+    let found = find(&state, &acting, kind, id).await?;
+    if !form.is_confirmed {
+        let delete_alert = "Nothing was deleted: tick the box below to confirm.";
+        let shown = Shown { delete_alert, ..Shown::of(&found) };
+        let page = dimension_page(&state, &acting, &found, &shown);
+        return Ok(with_status(page, StatusCode::BAD_REQUEST));
+    }
+    let named = NamedDimension { company: acting.company.id, kind, id };
+    match state
+        .carry_out(AdminCommand::Dimension(DimensionCommand::Delete(named)))
+        .await
+        .map_err(ApiError::from)
+    {
+        Ok(()) => Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_DELETED)),
+        Err(error) => {
+            let status = error.status();
+            let shown = Shown { faults: Faults::of_refusal(error)?, ..Shown::of(&found) };
+            Ok(with_status(dimension_page(&state, &acting, &found, &shown), status))
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The page of a request that failed: what happened, in words for people, and a way on.
+
+use askama::Template;
+use axum::extract::Request;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+
+use super::{frame, headers};
+
+/// Paths that are for programs, whatever they accept.
+const PROGRAM_PATHS: [&str; 4] = ["/v1", "/network", "/scim", "/openapi.json"];
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorContent<'a> {
+    status: u16,
+    title: &'a str,
+    text: &'a str,
+}
+
+/// A page that says what went wrong.
+#[must_use]
+pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
+    let content = ErrorContent { status: status.as_u16(), title, text };
+    let mut response = frame::plain_page(title, content);
+    *response.status_mut() = status;
+    headers::secure(response.headers_mut());
+    response
+}
+
+/// The page of a status that needs no words of its own.
+#[must_use]
+pub(super) fn failure_page(status: StatusCode) -> Response {
+    let (title, text) = match status.as_u16() {
+        400 => ("This did not work", "The request could not be understood. Go back and try again."),
+        403 => ("This is not for you", "Your role in this company does not allow it."),
+        404 => ("Nothing is here", "The address is wrong, or what was here is gone."),
+        405 => ("This did not work", "The page cannot be used in this way."),
+        408 => ("That took too long", "The request did not arrive in time. Try again."),
+        409 => ("This did not work", "Something has changed meanwhile. Load the page again."),
+        413 => ("That is too much", "What was sent is longer than the page takes."),
+        415 => ("This did not work", "The page takes forms only."),
+        429 => ("Too many tries", "Wait a little before you try again."),
+        503 => ("Not now", "The switch is busy or restarting. Try again in a moment."),
+        500.. => {
+            ("Something went wrong", "The fault is ours. The log of the switch has the cause.")
+        }
+        _ => ("This did not work", "Go back and try again."),
+    };
+    error_page(status, title, text)
+}
+
+/// The answer to a path that is not there: a page for browsers, the error body for programs.
+pub async fn unknown_path(request: Request) -> Response {
+    if is_for_people(request.uri().path(), request.headers()) {
+        return failure_page(StatusCode::NOT_FOUND);
+    }
+    ApiError::not_found().into_response()
+}
+
+fn is_for_people(path: &str, headers: &HeaderMap) -> bool {
+    let is_below = |parent: &str| {
+        path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.contains("text/html") && !PROGRAM_PATHS.iter().any(|parent| is_below(parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_get_pages_where_programs_do_not_live() {
+        let browser = "text/html,application/xhtml+xml,*/*;q=0.8";
+        let rows = [
+            ("/nothing", Some(browser), true),
+            ("/v1x", Some(browser), true),
+            ("/v1/nothing", Some(browser), false),
+            ("/v1", Some(browser), false),
+            ("/scim/v2/Users", Some(browser), false),
+            ("/nothing", Some("*/*"), false),
+            ("/nothing", None, false),
+        ];
+        for (path, accept, expected) in rows {
+            let mut headers = HeaderMap::new();
+            if let Some(accept) = accept {
+                headers.insert(ACCEPT, accept.parse().unwrap());
+            }
+            assert_eq!(is_for_people(path, &headers), expected, "{path} {accept:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_an_error_page_says_is_escaped() {
+        let page = error_page(StatusCode::BAD_REQUEST, "<b>", "\"><script>alert(1)</script>");
+        assert!(page.headers().contains_key("content-security-policy"));
+        let body = axum::body::to_bytes(page.into_body(), 100_000).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(!body.contains("<script") && !body.contains("<b>"), "{body}");
+    }
+}

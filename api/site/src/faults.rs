@@ -1,0 +1,152 @@
+//! What is wrong with the fields of a form, where it stands: the faults that `/v1` finds in the
+//! same values, in words for people.
+//!
+//! A form becomes the JSON that `/v1` takes and goes through its reader, so rules are one. Templates
+//! ask for the fault of a field by the name it has there: `faults.of("allowance.amount")`.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_wire::fault::{Fault, Flaw};
+
+/// The faults of a form, and what is said above it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Faults {
+    alert: String,
+    by_param: Vec<(String, String)>,
+}
+
+impl Faults {
+    /// Of what the reader found.
+    pub(super) fn new(faults: &[Fault]) -> Self {
+        let by_param = faults.iter().map(|fault| (fault.param.clone(), words_of(&fault.flaw)));
+        let alert = "Some of it cannot be right. Look below.".to_owned();
+        Self { alert, by_param: by_param.collect() }
+    }
+
+    /// Of a refusal that the visitor can do something about: its fields, or what it says.
+    /// Errors: any other failure, which has a page of its own.
+    pub(super) fn of_refusal(error: ApiError) -> Result<Self, ApiError> {
+        match error.status().as_u16() {
+            400 if !error.faults().is_empty() => Ok(Self::new(error.faults())),
+            400 | 409 => Ok(Self::alert_only(sentence(error.message()))),
+            _ => Err(error),
+        }
+    }
+
+    /// Something about the whole form.
+    pub(super) fn alert_only(alert: impl Into<String>) -> Self {
+        Self { alert: alert.into(), by_param: Vec::new() }
+    }
+
+    /// With one more fault, told in a whole sentence.
+    #[must_use]
+    pub(super) fn and(mut self, param: &str, text: &str) -> Self {
+        if self.alert.is_empty() {
+            "Some of it cannot be right. Look below.".clone_into(&mut self.alert);
+        }
+        self.by_param.push((param.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// As those of an object within another.
+    #[must_use]
+    pub(super) fn below(mut self, outer: &str) -> Self {
+        for (param, _) in &mut self.by_param {
+            *param = format!("{outer}.{param}");
+        }
+        self
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.alert.is_empty() && self.by_param.is_empty()
+    }
+
+    /// What is said above the form; blank where nothing is.
+    pub(super) fn alert(&self) -> &str {
+        &self.alert
+    }
+
+    /// What is wrong with a field; blank where nothing is.
+    pub(super) fn of(&self, param: &str) -> &str {
+        let found = self.by_param.iter().find(|(name, _)| name == param);
+        found.map_or("", |(_, text)| text)
+    }
+}
+
+/// A page that says why something was not done, with the status of that.
+pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
+    *page.status_mut() = status;
+    page
+}
+
+/// What is wrong with a value, for people: what programs have to know of its form is left out.
+fn words_of(flaw: &Flaw) -> String {
+    let known = match flaw.code {
+        "required" | "blank" => "Fill this in.",
+        "not_a_number" => "Write a number, such as 1250.00.",
+        "not_a_time" => "Must be a date and time, such as 2026-03-04 12:30.",
+        "not_a_date" => "Must be a date, such as 2026-03-04.",
+        "not_integers" => "Write numbers, with commas between them.",
+        "not_a_reference" => "Choose one of the list.",
+        _ => return sentence(&flaw.message),
+    };
+    known.to_owned()
+}
+
+/// What a message about a value says to people: a sentence, in which names are words and null is
+/// what is left blank.
+fn sentence(message: &str) -> String {
+    let words = message.replace("null for", "blank for").replace("`null`", "blank");
+    let mut in_name = false;
+    let plain: String = words
+        .chars()
+        .filter_map(|letter| match letter {
+            '`' => {
+                in_name = !in_name;
+                None
+            }
+            '_' if in_name => Some(' '),
+            letter => Some(letter),
+        })
+        .collect();
+    let mut letters = plain.chars();
+    let first: String =
+        letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    let stop = if plain.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{stop}", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_become_sentences() {
+        let rows = [
+            ("must be above 0", "Must be above 0."),
+            ("must not be after `end_time`", "Must not be after end time."),
+            ("must be above 0, or null for no limit", "Must be above 0, or blank for no limit."),
+            ("must be a date, `yyyy-mm-dd`", "Must be a date, yyyy-mm-dd."),
+            ("", "."),
+        ];
+        for (message, expected) in rows {
+            assert_eq!(sentence(message), expected);
+        }
+    }
+
+    #[test]
+    fn faults_stand_at_their_fields() {
+        let faults = [Fault::new("allowance.amount", Flaw::required())];
+        let shown = Faults::of_refusal(ApiError::invalid(faults.to_vec())).unwrap();
+        assert_eq!(shown.of("allowance.amount"), "Fill this in.");
+        assert_eq!(shown.of("amount"), "");
+        assert!(!shown.alert().is_empty() && !shown.is_empty());
+        let conflict = Faults::of_refusal(ApiError::card_not_virtual()).unwrap();
+        assert!(!conflict.alert().is_empty());
+        assert!(Faults::of_refusal(ApiError::not_found()).is_err());
+        assert!(Faults::default().is_empty());
+    }
+}

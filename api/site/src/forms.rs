@@ -1,0 +1,226 @@
+//! Forms as handlers take them: of the right origin, with the value that binds them to the visitor,
+//! of bounded length, and read into a struct.
+//!
+//! A field that comes once is text (or `true` for a box that is ticked); one that may come several
+//! times is a `Vec<String>` with `#[serde(default)]`. What the texts mean is the handler's business.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::request_body::read_body;
+use cardswitch_identity::state::AppState;
+use serde::Deserializer;
+use serde::de::value::{Error as FormError, MapDeserializer, SeqDeserializer};
+use serde::de::{DeserializeOwned, Error as _, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+use url::form_urlencoded;
+
+use super::csrf;
+use super::error_page::{error_page, failure_page};
+use super::session::{MaybeSignedIn, Session};
+
+/// The longest form. Units: bytes.
+const FORM_BYTES_MAX: usize = 64 * 1024;
+/// How many fields a form may have.
+const FIELDS_MAX: usize = 200;
+
+/// A form that a page of the site has sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteForm<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        if !csrf::is_from_here(&parts.headers, state.urls().app()) {
+            return Err(foreign_form());
+        }
+        if !is_form(&parts.headers) {
+            return Err(failure_page(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        }
+        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(&mut parts, state)
+            .await
+            .map_err(IntoResponse::into_response)?;
+        let body = read_body(body, FORM_BYTES_MAX).await.map_err(IntoResponse::into_response)?;
+        let changed = session.as_ref().and_then(|session| refusal_where_changed(session, state));
+        if let Some(refusal) = changed {
+            return Err(refusal);
+        }
+        let fields = fields_of(&body).ok_or_else(|| failure_page(StatusCode::BAD_REQUEST))?;
+        let sent = fields.iter().find(|(name, _)| name == csrf::FIELD);
+        let sent = sent.and_then(|(_, Field(values))| values.first()).map_or("", String::as_str);
+        if !csrf::is_own(state, session.as_ref(), sent) {
+            return Err(stale_form());
+        }
+        read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))
+    }
+}
+
+/// The refusal of a form whose sender may not do any more what they could when it began to come: their
+/// session, membership or rights have changed meanwhile.
+pub(super) fn refusal_where_changed(session: &Session, state: &AppState) -> Option<Response> {
+    match session.stands(state) {
+        Ok(true) => None,
+        Ok(false) => Some(stale_form()),
+        Err(error) => Some(error.into_response()),
+    }
+}
+
+/// The refusal of a form that another site has sent.
+pub(super) fn foreign_form() -> Response {
+    let text = "The form was sent from another site. If you meant to do this, do it from here.";
+    error_page(StatusCode::FORBIDDEN, "This form came from elsewhere", text)
+}
+
+/// The refusal of a form that was not made for the visitor.
+pub(super) fn stale_form() -> Response {
+    let text = "Go back, load the page again and send the form once more. If that does not help, \
+                your browser may be refusing cookies of this site.";
+    error_page(StatusCode::FORBIDDEN, "This form is out of date", text)
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = sent.split(';').next().unwrap_or_default().trim();
+    media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+/// Fields by name, in the order in which the names came first; none where there are too many.
+fn fields_of(body: &[u8]) -> Option<Vec<(String, Field)>> {
+    let mut fields: Vec<(String, Field)> = Vec::new();
+    for (count, (name, value)) in form_urlencoded::parse(body).enumerate() {
+        if count == FIELDS_MAX {
+            return None;
+        }
+        match fields.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, Field(values))) => values.push(value.into_owned()),
+            None => fields.push((name.into_owned(), Field(vec![value.into_owned()]))),
+        }
+    }
+    Some(fields)
+}
+
+fn read_form<T: DeserializeOwned>(fields: Vec<(String, Field)>) -> Result<T, FormError> {
+    T::deserialize(MapDeserializer::new(fields.into_iter()))
+}
+
+/// The values of a field.
+struct Field(Vec<String>);
+
+impl Field {
+    fn only(self) -> Result<String, FormError> {
+        let mut values = self.0.into_iter();
+        match (values.next(), values.next()) {
+            (Some(value), None) => Ok(value),
+            _ => Err(FormError::custom("a field came more than once")),
+        }
+    }
+}
+
+impl IntoDeserializer<'_, FormError> for Field {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Field {
+    type Error = FormError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {
+        visitor.visit_string(self.only()?)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {
+        visitor.visit_bool(matches!(self.only()?.as_str(), "true" | "on" | "1"))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {
+        visitor.visit_seq(SeqDeserializer::new(self.0.into_iter()))
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, FormError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, FormError> {
+        let value: serde::de::value::StringDeserializer<FormError> =
+            self.only()?.into_deserializer();
+        value.deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq, Eq)]
+    struct Sample {
+        name: String,
+        #[serde(default)]
+        note: Option<String>,
+        #[serde(default)]
+        scope: Vec<String>,
+        #[serde(default)]
+        is_sure: bool,
+    }
+
+    fn read(body: &str) -> Option<Sample> {
+        read_form(fields_of(body.as_bytes())?).ok()
+    }
+
+    #[test]
+    fn fields_are_read_by_name() {
+        let sample = |name: &str| Sample {
+            name: name.to_owned(),
+            note: None,
+            scope: Vec::new(),
+            is_sure: false,
+        };
+        let rows = [
+            ("name=Ada+Lovelace&unknown=1&csrf=2", Some(sample("Ada Lovelace"))),
+            ("name=%3Cb%3E%00%22", Some(sample("<b>\0\""))),
+            ("name=", Some(sample(""))),
+            (
+                "name=a&scope=x&note=n&scope=y&is_sure=on",
+                Some(Sample {
+                    note: Some("n".to_owned()),
+                    scope: vec!["x".to_owned(), "y".to_owned()],
+                    is_sure: true,
+                    ..sample("a")
+                }),
+            ),
+            // Which of two would count is nobody's to choose.
+            ("name=a&name=b", None),
+            ("note=a", None),
+            ("", None),
+        ];
+        for (body, expected) in rows {
+            assert_eq!(read(body), expected, "{body}");
+        }
+        assert_eq!(read(&"name=a&".repeat(FIELDS_MAX + 1)), None);
+    }
+}

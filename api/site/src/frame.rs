@@ -1,0 +1,239 @@
+//! The frame around every page: its head with the ways on, the notice, and the page itself.
+//!
+//! INVARIANT: what a page shows is escaped by its template; the frame takes a rendered template and
+//! nothing else as it is.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use axum::response::{Html, IntoResponse, Response};
+use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_identity::state::AppState;
+
+use super::assets::{Asset, MARK, STYLE};
+use super::headers;
+use super::notice::Notice;
+use super::rights::Right;
+use super::session::Session;
+use super::visit::Visit;
+use super::words::person;
+
+/// A way on beside every page.
+struct Link {
+    label: &'static str,
+    path: &'static str,
+    group: Group,
+    is_for: fn(&Session) -> bool,
+}
+
+/// Where a way on stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Company,
+    Settings,
+}
+
+/// All of them, in the order in which they are shown.
+const LINKS: [Link; 12] = [
+    link("Overview", "/overview", Group::Company, is_member),
+    link("Cards", "/cards", Group::Company, is_member),
+    link("Transactions", "/transactions", Group::Company, is_member),
+    link("Requisitions", "/requisitions", Group::Company, is_member),
+    link("Members", "/members", Group::Company, |visitor| Right::SeeMembers.is_with(visitor)),
+    link("Dimensions", "/dimensions", Group::Company, |visitor| {
+        Right::ManageDimensions.is_with(visitor)
+    }),
+    link("Statements", "/statements", Group::Company, |visitor| {
+        Right::SeeStatements.is_with(visitor)
+    }),
+    link("Apps", "/apps", Group::Settings, |visitor| Right::ManageApps.is_with(visitor)),
+    link("Access tokens", "/tokens", Group::Settings, |visitor| Right::SeeTokens.is_with(visitor)),
+    link("Webhooks", "/webhooks", Group::Settings, |visitor| {
+        Right::ManageWebhooks.is_with(visitor)
+    }),
+    link("Audit log", "/audit", Group::Settings, |visitor| Right::ReadAudit.is_with(visitor)),
+    link("Your account", "/account", Group::Settings, |_| true),
+];
+
+const fn link(
+    label: &'static str,
+    path: &'static str,
+    group: Group,
+    is_for: fn(&Session) -> bool,
+) -> Link {
+    Link { label, path, group, is_for }
+}
+
+const fn is_member(session: &Session) -> bool {
+    session.current.is_some()
+}
+
+#[derive(Template)]
+#[template(path = "layout.html")]
+struct Layout<'a> {
+    title: &'a str,
+    style: &'a str,
+    mark: &'a str,
+    forward: Option<&'a str>,
+    scripts: &'a [&'a Asset],
+    is_small: bool,
+    visitor: Option<Visitor<'a>>,
+    notice: Option<Notice>,
+    body: &'a str,
+}
+
+struct Visitor<'a> {
+    name: String,
+    email: &'a str,
+    company: Option<&'a str>,
+    others: Vec<OtherCompany<'a>>,
+    links: Vec<ShownLink>,
+    settings: Vec<ShownLink>,
+    csrf: String,
+}
+
+struct OtherCompany<'a> {
+    id: String,
+    name: &'a str,
+}
+
+struct ShownLink {
+    label: &'static str,
+    path: &'static str,
+    is_here: bool,
+}
+
+/// A page at full width, with the ways on that the visitor has.
+#[must_use]
+pub fn page(
+    state: &AppState,
+    title: &str,
+    session: Option<&Session>,
+    content: impl Template,
+) -> Response {
+    let visitor = session.map(|session| visitor_of(state, session));
+    frame(Frame { title, visitor, is_small: session.is_none(), ..Frame::default() }, content)
+}
+
+/// As `page`, with scripts of the site that make more of it; without them it is whole as well.
+#[must_use]
+pub(super) fn page_with_scripts(
+    state: &AppState,
+    title: &str,
+    session: &Session,
+    scripts: &[&Asset],
+    content: impl Template,
+) -> Response {
+    let visitor = Some(visitor_of(state, session));
+    let mut response = frame(Frame { title, visitor, scripts, ..Frame::default() }, content);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
+    response
+}
+
+/// A page for one question: narrow, without ways on.
+#[must_use]
+pub fn small_page(
+    state: &AppState,
+    title: &str,
+    session: Option<&Session>,
+    content: impl Template,
+) -> Response {
+    let visitor = session.map(|session| visitor_of(state, session));
+    frame(Frame { title, visitor, is_small: true, ..Frame::default() }, content)
+}
+
+/// A page that knows nothing of its visitor.
+#[must_use]
+pub(super) fn plain_page(title: &str, content: impl Template) -> Response {
+    frame(Frame { title, is_small: true, ..Frame::default() }, content)
+}
+
+/// As `plain_page`, with scripts of the site that make more of it.
+#[must_use]
+pub(super) fn plain_page_with_scripts(
+    title: &str,
+    scripts: &[&Asset],
+    content: impl Template,
+) -> Response {
+    let mut response = frame(Frame { title, is_small: true, scripts, ..Frame::default() }, content);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
+    response
+}
+
+/// A page from which the browser goes on to `target` by itself.
+#[must_use]
+pub(super) fn forwarding_page(title: &str, target: &str, content: impl Template) -> Response {
+    frame(Frame { title, is_small: true, forward: Some(target), ..Frame::default() }, content)
+}
+
+#[derive(Default)]
+struct Frame<'a> {
+    title: &'a str,
+    visitor: Option<Visitor<'a>>,
+    is_small: bool,
+    forward: Option<&'a str>,
+    scripts: &'a [&'a Asset],
+}
+
+fn frame(frame: Frame<'_>, content: impl Template) -> Response {
+    let Frame { title, visitor, is_small, forward, scripts } = frame;
+    let notice = Visit::at_hand().and_then(|visit| visit.take_notice());
+    let rendered = content.render().and_then(|body| {
+        let layout = Layout {
+            title,
+            style: STYLE.path(),
+            mark: MARK.path(),
+            forward,
+            scripts,
+            is_small,
+            visitor,
+            notice,
+            body: &body,
+        };
+        layout.render()
+    });
+    match rendered {
+        Ok(html) => Html(html).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be made");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+fn visitor_of<'a>(state: &AppState, session: &'a Session) -> Visitor<'a> {
+    let user = &session.user;
+    let here = Visit::at_hand();
+    let here = here.as_deref().map_or("", Visit::path);
+    let is_below = |path: &str| {
+        here.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let shown = |group: Group| {
+        let links = LINKS.iter().filter(|link| link.group == group && (link.is_for)(session));
+        let shown = |link: &Link| ShownLink {
+            label: link.label,
+            path: link.path,
+            is_here: is_below(link.path),
+        };
+        links.map(shown).collect()
+    };
+    let current = session.current.as_ref().map(|(company, _)| company);
+    let others = session
+        .memberships
+        .iter()
+        .filter(|(company, _)| current.is_none_or(|current| current.id != company.id));
+    let other = |(company, _): &'a (Company, Member)| OtherCompany {
+        id: company.id.0.to_string(),
+        name: &company.name,
+    };
+    Visitor {
+        name: person(&user.first_name, &user.last_name, &user.email),
+        email: &user.email,
+        company: current.map(|company| company.name.as_str()),
+        others: others.map(other).collect(),
+        links: shown(Group::Company),
+        settings: shown(Group::Settings),
+        csrf: session.csrf(state),
+    }
+}

@@ -1,0 +1,78 @@
+//! A new member. GET and POST /members/new.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::invite_member;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::Fields;
+use serde_json::Value;
+
+use super::form::{MemberForm, faults_of};
+use crate::choices::Choice;
+use crate::dimension_choices::{DimensionChoice, find_meant};
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, MemberManager};
+
+#[derive(Template)]
+#[template(path = "members/new.html")]
+struct NewContent<'a> {
+    csrf: String,
+    company: &'a str,
+    form: &'a MemberForm,
+    faults: &'a Faults,
+    roles: Vec<Choice>,
+    dimensions: Vec<DimensionChoice>,
+}
+
+/// GET /members/new.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+) -> Result<Response, ApiError> {
+    new_page(&state, &acting, &MemberForm::default(), &Faults::default()).await
+}
+
+async fn new_page(
+    state: &AppState,
+    acting: &Acting,
+    form: &MemberForm,
+    faults: &Faults,
+) -> Result<Response, ApiError> {
+    let dimensions = read_view(state, acting, |view| form.choices(view, None)).await?;
+    let content = NewContent {
+        csrf: acting.session.csrf(state),
+        company: &acting.company.name,
+        form,
+        faults,
+        roles: form.roles(None),
+        dimensions,
+    };
+    Ok(frame::page(state, "Invite a member", Some(&acting.session), content))
+}
+
+/// POST /members/new.
+pub(super) async fn invite(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    SiteForm(form): SiteForm<MemberForm>,
+) -> Result<Response, ApiError> {
+    let mut body = form.body();
+    find_meant(&state, &acting, &mut body).await?;
+    let text = Value::Object(body).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    match invite_member(&state, (&acting).into(), fields).await {
+        Ok(id) => Ok(go_on(&state, &format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
+        Err(error) => {
+            let status = error.status();
+            let mut page = new_page(&state, &acting, &form, &faults_of(error)?).await?;
+            *page.status_mut() = status;
+            Ok(page)
+        }
+    }
+}

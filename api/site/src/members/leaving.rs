@@ -1,0 +1,209 @@
+//! How a member leaves: deactivated, which can be undone in part, or deleted. What ends by it is shown
+//! before anything does. GET and POST /members/{id}/deactivate and /members/{id}/delete.
+
+mod effects;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::directory::member::{Member, MemberState};
+use cardswitch_engine::domain::ids::MemberId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::{change_member, remove_member};
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::Fields;
+use serde::Deserialize;
+
+use self::effects::{Effects, effects_of};
+use super::get_member;
+use super::member::again;
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, MemberManager};
+use crate::seen::changed_meanwhile;
+use crate::words::person;
+
+/// In which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Deactivated,
+    Deleted,
+}
+
+#[derive(Template)]
+#[template(path = "members/leave.html")]
+struct LeaveContent {
+    csrf: String,
+    id: String,
+    name: String,
+    first_name: String,
+    email: String,
+    is_self: bool,
+    is_deletion: bool,
+    was_active: bool,
+    alert: String,
+    effects: Effects,
+}
+
+/// What is sent once the effects were seen.
+#[derive(Debug, Deserialize)]
+pub(super) struct LeaveForm {
+    #[serde(default)]
+    is_confirmed: bool,
+    #[serde(default)]
+    seen: String,
+}
+
+/// GET /members/{id}/deactivate.
+pub(super) async fn ask_first(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    ask(&state, &acting, MemberId(id), Way::Deactivated).await
+}
+
+/// GET /members/{id}/delete.
+pub(super) async fn ask_to_delete(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    ask(&state, &acting, MemberId(id), Way::Deleted).await
+}
+
+async fn ask(
+    state: &AppState,
+    acting: &Acting,
+    id: MemberId,
+    way: Way,
+) -> Result<Response, ApiError> {
+    let member = get_member(state, acting, id).await?;
+    if !is_open(&member, way) {
+        return Ok(Redirect::to(&format!("/members/{}", id.0)).into_response());
+    }
+    let effects = read_effects(state, acting, &member).await?;
+    Ok(leave_page(state, acting, &member, (way, effects, String::new())))
+}
+
+/// Whether a member can still leave in this way.
+fn is_open(member: &Member, way: Way) -> bool {
+    match way {
+        Way::Deactivated => member.takes_part(),
+        Way::Deleted => member.state != MemberState::Deleted,
+    }
+}
+
+async fn read_effects(
+    state: &AppState,
+    acting: &Acting,
+    member: &Member,
+) -> Result<Effects, ApiError> {
+    read_view(state, acting, |view| effects_of(view, member)).await
+}
+
+fn leave_page(
+    state: &AppState,
+    acting: &Acting,
+    member: &Member,
+    (way, effects, alert): (Way, Effects, String),
+) -> Response {
+    let name = person(&member.first_name, &member.last_name, &member.email);
+    let is_deletion = way == Way::Deleted;
+    let title = format!("{} {name}", if is_deletion { "Delete" } else { "Deactivate" });
+    let content = LeaveContent {
+        csrf: acting.session.csrf(state),
+        id: member.id.0.to_string(),
+        first_name: person(&member.first_name, "", &name),
+        email: member.email.clone(),
+        name,
+        is_self: member.slot == acting.member.slot,
+        is_deletion,
+        was_active: member.takes_part(),
+        alert,
+        effects,
+    };
+    frame::page(state, &title, Some(&acting.session), content)
+}
+
+/// POST /members/{id}/deactivate.
+pub(super) async fn deactivate(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<LeaveForm>,
+) -> Result<Response, ApiError> {
+    leave(&state, &acting, (MemberId(id), Way::Deactivated), &form).await
+}
+
+/// POST /members/{id}/delete.
+pub(super) async fn delete(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<LeaveForm>,
+) -> Result<Response, ApiError> {
+    leave(&state, &acting, (MemberId(id), Way::Deleted), &form).await
+}
+
+async fn leave(
+    state: &AppState,
+    acting: &Acting,
+    (id, way): (MemberId, Way),
+    form: &LeaveForm,
+) -> Result<Response, ApiError> {
+    let member = get_member(state, acting, id).await?;
+    let path = format!("/members/{}", id.0);
+    if !is_open(&member, way) {
+        return Ok(Redirect::to(&path).into_response());
+    }
+    let effects = read_effects(state, acting, &member).await?;
+    // INVARIANT: nothing ends that was not on the list when it was agreed to.
+    let changed = effects.seen().changed_since(&form.seen);
+    if !changed.is_empty() {
+        let alert = changed_meanwhile(&changed);
+        return Ok(refused(state, acting, &member, (way, effects, alert, StatusCode::CONFLICT)));
+    }
+    if !form.is_confirmed {
+        let alert = "Nothing was done: tick the box below to confirm.".to_owned();
+        let status = StatusCode::BAD_REQUEST;
+        return Ok(refused(state, acting, &member, (way, effects, alert, status)));
+    }
+    let (done, notice) = match way {
+        Way::Deactivated => (deactivated(state, acting, id).await, Notice::MEMBER_DEACTIVATED),
+        Way::Deleted => (remove_member(state, &acting.company, id).await, Notice::MEMBER_DELETED),
+    };
+    match done {
+        // Who deleted themselves has no list to go on to.
+        Ok(()) if member.slot == acting.member.slot => Ok(go_on(state, "/", notice)),
+        Ok(()) if way == Way::Deleted => Ok(go_on(state, "/members", notice)),
+        Ok(()) => Ok(go_on(state, &path, notice)),
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            again(state, acting, &member, (None, faults, status)).await
+        }
+    }
+}
+
+async fn deactivated(state: &AppState, acting: &Acting, id: MemberId) -> Result<(), ApiError> {
+    let body = br#"{"is_active": false}"#;
+    let fields = Fields::parse(body).ok_or_else(ApiError::malformed_body)?;
+    change_member(state, acting.into(), id, fields).await
+}
+
+fn refused(
+    state: &AppState,
+    acting: &Acting,
+    member: &Member,
+    (way, effects, alert, status): (Way, Effects, String, StatusCode),
+) -> Response {
+    let mut page = leave_page(state, acting, member, (way, effects, alert));
+    *page.status_mut() = status;
+    page
+}

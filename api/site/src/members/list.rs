@@ -1,0 +1,151 @@
+//! Who the members of a company are, the newest first. GET /members.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::member::{Member, MemberState};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::Listed;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
+use serde::Deserialize;
+
+use super::{member_badge, role_words};
+use crate::choices::{Choice, choices};
+use crate::frame;
+use crate::pager::{Pager, Part};
+use crate::rights::{MemberReader, Right};
+use crate::words::{Badge, person};
+
+/// What is looked for, as typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ListQuery {
+    q: String,
+    state: String,
+    offset: usize,
+}
+
+impl ListQuery {
+    /// Whether a member is looked for: by what stands in their name, address or employee id.
+    fn accepts(&self, member: &Member) -> bool {
+        let is_in_state = match self.state.as_str() {
+            "active" => member.state == MemberState::Active,
+            "inactive" => member.state == MemberState::Inactive,
+            _ => true,
+        };
+        let (first, last) = (&member.first_name, &member.last_name);
+        let known = format!("{first} {last} {} ", member.email).to_lowercase();
+        let code = member.code.as_deref().unwrap_or_default();
+        let mut words = self.q.split_whitespace().map(str::to_lowercase);
+        is_in_state && words.all(|word| known.contains(&word) || code == word)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "members/list.html")]
+struct ListContent<'a> {
+    company: &'a str,
+    may_manage: bool,
+    q: &'a str,
+    states: Vec<Choice>,
+    is_filtered: bool,
+    rows: Vec<Row>,
+    pager: Pager,
+}
+
+struct Row {
+    id: String,
+    name: String,
+    email: String,
+    role: &'static str,
+    code: String,
+    department: String,
+    badge: Badge,
+}
+
+/// GET /members.
+pub(super) async fn list_members(
+    State(state): State<AppState>,
+    MemberReader(acting): MemberReader,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, ApiError> {
+    let part = Part { offset: query.offset };
+    let listed = read_view(&state, &acting, |view| find(view, &query, part)).await?;
+    let filters = [("q", query.q.as_str()), ("state", query.state.as_str())];
+    let states = [("", "All"), ("active", "Active"), ("inactive", "Deactivated")];
+    let content = ListContent {
+        company: &acting.company.name,
+        may_manage: acting.may(Right::ManageMembers),
+        q: &query.q,
+        states: choices(states, &query.state),
+        is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
+        pager: Pager::new(part, listed.rows.len(), listed.count, "/members", &filters),
+        rows: listed.rows,
+    };
+    Ok(frame::page(&state, "Members", Some(&acting.session), content))
+}
+
+fn find(view: &View<'_>, query: &ListQuery, part: Part) -> Result<Listed<Row>, StoreError> {
+    let accepts = |member: &Member| query.accepts(member);
+    let listed = view.snapshot.list_members(view.company.slot, &part.page(), accepts)?;
+    let rows = listed.rows.iter().map(|member| row(view, member));
+    Ok(Listed { count: listed.count, rows: rows.collect::<Result<_, _>>()? })
+}
+
+fn row(view: &View<'_>, member: &Member) -> Result<Row, StoreError> {
+    let [_, department, _, _] = view.dimension_references(&member.dimensions)?;
+    Ok(Row {
+        id: member.id.0.to_string(),
+        name: person(&member.first_name, &member.last_name, &member.email),
+        email: member.email.clone(),
+        role: role_words(member.role),
+        code: member.code.clone().unwrap_or_default(),
+        department: department.map_or_else(String::new, |known| known.name),
+        badge: member_badge(member.state),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::directory::member::MemberRole;
+    use cardswitch_engine::domain::ids::{CompanySlot, MemberId, MemberSlot, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn members_are_found_by_any_part_of_what_is_known_of_them() {
+        let member = Member {
+            slot: MemberSlot(0),
+            id: MemberId(Uuid::nil()),
+            company: CompanySlot(0),
+            first_name: "Ada".to_owned(),
+            last_name: "Łukasz".to_owned(),
+            email: "ada@example.com".to_owned(),
+            role: MemberRole::Member,
+            code: Some("0042".to_owned()),
+            state: MemberState::Inactive,
+            dimensions: Default::default(),
+            external_id: None,
+            created_at: Timestamp(0),
+        };
+        let rows = [
+            ("", "", true),
+            ("ADA", "", true),
+            ("łuk ada", "", true),
+            (" @example ", "", true),
+            ("0042", "", true),
+            ("004", "", false),
+            ("ada eve", "", false),
+            ("", "active", false),
+            ("", "inactive", true),
+            ("", "<b>", true),
+        ];
+        for (q, state, expected) in rows {
+            let query = ListQuery { q: q.to_owned(), state: state.to_owned(), offset: 0 };
+            assert_eq!(query.accepts(&member), expected, "{q} {state}");
+        }
+    }
+}

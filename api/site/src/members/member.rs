@@ -1,0 +1,197 @@
+//! One member: who it is, the cards they hold, and how they are changed. GET and POST /members/{id}.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::directory::member::{Member, MemberState};
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::ids::MemberId;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardFilter, CardRow, Page};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::change_member;
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::fields::Fields;
+use serde_json::Value;
+
+use super::form::{MemberForm, faults_of, seen};
+use super::{get_member, member_badge, role_words};
+use crate::choices::Choice;
+use crate::dimension_choices::{DimensionChoice, find_meant};
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, MemberManager, MemberReader, Right};
+use crate::seen::{Seen, changed_meanwhile};
+use crate::words::{Badge, Moment, card_badge, card_name, moment, person};
+
+/// How many cards the page shows.
+const CARDS_SHOWN: usize = 20;
+
+#[derive(Template)]
+#[template(path = "members/member.html")]
+struct MemberContent<'a> {
+    csrf: String,
+    id: String,
+    seen: Seen,
+    facts: Facts,
+    is_self: bool,
+    is_active: bool,
+    is_deleted: bool,
+    may_manage: bool,
+    form: &'a MemberForm,
+    faults: &'a Faults,
+    roles: Vec<Choice>,
+    dimensions: Vec<DimensionChoice>,
+    cards: Option<Cards>,
+}
+
+struct Facts {
+    name: String,
+    email: String,
+    badge: Badge,
+    role: &'static str,
+    code: Option<String>,
+    tags: Vec<(&'static str, String)>,
+    since: Moment,
+}
+
+/// The cards that a member holds and that are not closed.
+struct Cards {
+    rows: Vec<HeldCard>,
+    count: u64,
+}
+
+struct HeldCard {
+    path: String,
+    name: String,
+    kind: &'static str,
+    badge: Badge,
+}
+
+/// GET /members/{id}.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    MemberReader(acting): MemberReader,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let member = get_member(&state, &acting, MemberId(id)).await?;
+    member_page(&state, &acting, &member, (None, Faults::default())).await
+}
+
+/// The page of a member, with what was typed and what is wrong with it.
+/// Errors: the tables cannot be read.
+pub(super) async fn member_page(
+    state: &AppState,
+    acting: &Acting,
+    member: &Member,
+    (form, faults): (Option<MemberForm>, Faults),
+) -> Result<Response, ApiError> {
+    let form = form.unwrap_or_else(|| MemberForm::of(member));
+    let sees_cards = acting.may(Right::SeeCompany);
+    let (facts, dimensions, cards) = read_view(state, acting, |view| {
+        let cards = if sees_cards { Some(cards_of(view, member)?) } else { None };
+        Ok((facts_of(view, member)?, form.choices(view, Some(member))?, cards))
+    })
+    .await?;
+    let title = facts.name.clone();
+    let content = MemberContent {
+        csrf: acting.session.csrf(state),
+        id: member.id.0.to_string(),
+        seen: seen(member),
+        facts,
+        is_self: member.slot == acting.member.slot,
+        is_active: member.takes_part(),
+        is_deleted: member.state == MemberState::Deleted,
+        may_manage: acting.may(Right::ManageMembers) && member.state != MemberState::Deleted,
+        roles: form.roles(Some(member.role)),
+        form: &form,
+        faults: &faults,
+        dimensions,
+        cards,
+    };
+    Ok(frame::page(state, &title, Some(&acting.session), content))
+}
+
+fn facts_of(view: &View<'_>, member: &Member) -> Result<Facts, StoreError> {
+    let labels = ["Category", "Department", "Label", "Location"];
+    let references = view.dimension_references(&member.dimensions)?;
+    let known = labels.into_iter().zip(references);
+    Ok(Facts {
+        name: person(&member.first_name, &member.last_name, &member.email),
+        email: member.email.clone(),
+        badge: member_badge(member.state),
+        role: role_words(member.role),
+        code: member.code.clone(),
+        tags: known.filter_map(|(label, known)| Some((label, known?.name))).collect(),
+        since: moment(member.created_at, view.company.zone),
+    })
+}
+
+fn cards_of(view: &View<'_>, member: &Member) -> Result<Cards, StoreError> {
+    let listed =
+        view.snapshot.list_cards(view.company.slot, &held_by(member), &Page::first(CARDS_SHOWN))?;
+    Ok(Cards { count: listed.count, rows: listed.rows.iter().map(held_card).collect() })
+}
+
+/// What a member holds and what is not closed.
+fn held_by(member: &Member) -> CardFilter {
+    CardFilter {
+        assigned_to: Some(member.slot),
+        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
+        ..CardFilter::default()
+    }
+}
+
+fn held_card(card: &CardRow) -> HeldCard {
+    let usage = &card.record.usage;
+    HeldCard {
+        path: format!("/cards/{}", card.profile.id.0),
+        name: card_name(&card.profile),
+        kind: if card.profile.is_virtual { "Virtual" } else { "Physical" },
+        badge: card_badge(usage.state, usage.suspension),
+    }
+}
+
+/// POST /members/{id}.
+pub(super) async fn change(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<MemberForm>,
+) -> Result<Response, ApiError> {
+    let member = get_member(&state, &acting, MemberId(id)).await?;
+    let changed = seen(&member).changed_since(&form.seen);
+    if !changed.is_empty() {
+        let faults = Faults::alert_only(changed_meanwhile(&changed));
+        return again(&state, &acting, &member, (None, faults, StatusCode::CONFLICT)).await;
+    }
+    let mut body = form.body();
+    find_meant(&state, &acting, &mut body).await?;
+    let text = Value::Object(body).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    match change_member(&state, (&acting).into(), member.id, fields).await {
+        Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_SAVED)),
+        Err(error) => {
+            let status = error.status();
+            let faults = faults_of(error)?;
+            again(&state, &acting, &member, (Some(form), faults, status)).await
+        }
+    }
+}
+
+/// The page again, after what was not done.
+pub(super) async fn again(
+    state: &AppState,
+    acting: &Acting,
+    member: &Member,
+    (form, faults, status): (Option<MemberForm>, Faults, StatusCode),
+) -> Result<Response, ApiError> {
+    let mut page = member_page(state, acting, member, (form, faults)).await?;
+    *page.status_mut() = status;
+    Ok(page)
+}

@@ -1,0 +1,137 @@
+//! Members who take part again, and such as lost the letter by which they were invited.
+//! POST /members/{id}/reactivate and /members/{id}/invite.
+
+use std::time::Instant;
+
+use axum::extract::State;
+use axum::response::Response;
+use cardswitch_edge::actor::{acting as acting_for, note_at_hand};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
+use cardswitch_engine::directory::user::{NewUser, User, UserCommand};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::mail::Letter;
+use cardswitch_v1::routes::members::change_member;
+use cardswitch_wire::fields::Fields;
+use serde::de::IgnoredAny;
+use tokio::sync::Semaphore;
+
+use super::get_member;
+use super::member::again;
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::fresh_id;
+use crate::notice::{Notice, go_on};
+use crate::rights::MemberManager;
+use crate::session::later;
+
+/// How long a link to choose the first password is good. Units: seconds.
+const INVITATION_S: i64 = 7 * 24 * 3600;
+/// How long one to choose another is. Units: seconds.
+const NEW_PASSWORD_S: i64 = 3600;
+/// How many letters may be on their way to the outbox at once; further ones are not sent.
+const LETTERS_AT_ONCE: usize = 64;
+
+static LETTERS: Semaphore = Semaphore::const_new(LETTERS_AT_ONCE);
+
+/// Lets a member take part again. POST /members/{id}/reactivate.
+pub(super) async fn reactivate(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let member = get_member(&state, &acting, MemberId(id)).await?;
+    let body = br#"{"is_active": true}"#;
+    let fields = Fields::parse(body).ok_or_else(ApiError::malformed_body)?;
+    match change_member(&state, (&acting).into(), member.id, fields).await {
+        Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_REACTIVATED)),
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            again(&state, &acting, &member, (None, faults, status)).await
+        }
+    }
+}
+
+/// Has a link sent by which a member chooses a password. POST /members/{id}/invite.
+///
+/// INVARIANT: whether the address has a password already cannot be told by who asks: either way a
+/// letter goes out, the same is written down, and nobody waits for it.
+pub(super) async fn send_link(
+    State(state): State<AppState>,
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let member = get_member(&state, &acting, MemberId(id)).await?;
+    if !member.takes_part() {
+        return Err(ApiError::not_found());
+    }
+    let response = go_on(&state, &format!("/members/{id}"), Notice::LINK_SENT);
+    if let Ok(place) = LETTERS.try_acquire() {
+        // Another task, but for the same visitor.
+        let note = note_at_hand();
+        tokio::spawn(acting_for(note, async move {
+            let _place = place;
+            if let Err(error) = send(&state, &acting.company, &member).await {
+                tracing::warn!(?error, "no link to choose a password was sent");
+            }
+        }));
+    }
+    Ok(response)
+}
+
+/// Errors: the link was not issued.
+async fn send(state: &AppState, company: &Company, member: &Member) -> Result<(), ApiError> {
+    let user = get_user(state, member).await?;
+    if !state.outbox.may_be_invited(company.id, &user.email, Instant::now()) {
+        return Ok(());
+    }
+    let is_invite = user.password_hash.is_none();
+    let key = DrawnSecret::draw()?;
+    let lifetime_s = if is_invite { INVITATION_S } else { NEW_PASSWORD_S };
+    let ticket = NewTicket {
+        digest: key.digest,
+        id: TicketId(fresh_id(state)?),
+        user: user.id,
+        expires_at: later(state.now(), lifetime_s),
+        address: String::new(),
+        content: NewTicketContent::PasswordLink { is_invite },
+    };
+    state.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
+    let link = state.urls().password_link(&key.text);
+    let letter = if is_invite {
+        Letter::invitation(&user.email, &company.name, &link)
+    } else {
+        Letter::new_password(&user.email, &link)
+    };
+    state.outbox.post(letter).await;
+    Ok(())
+}
+
+/// The user with a member's address; one is made where there is none yet.
+/// Errors: none can be made.
+async fn get_user(state: &AppState, member: &Member) -> Result<User, ApiError> {
+    let find = || state.switch.read_at_once(|snapshot| snapshot.user_by_email(&member.email));
+    if let Some(user) = find()? {
+        return Ok(user);
+    }
+    let new = NewUser {
+        id: UserId(fresh_id(state)?),
+        email: member.email.clone(),
+        first_name: LineText::spaced(&member.first_name),
+        last_name: LineText::spaced(&member.last_name),
+        password_hash: None,
+        developer_of: Vec::new(),
+    };
+    state.carry_out(AdminCommand::User(UserCommand::Create(new))).await?;
+    find()?.ok_or_else(ApiError::not_found)
+}

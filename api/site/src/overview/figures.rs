@@ -1,0 +1,171 @@
+//! What is counted for the overview: decisions of today and of the last thirty days, by their day in
+//! the company's zone and by what came of them.
+//!
+//! The tables count by quarter hours of UTC, of which the days of every zone are made. Days before
+//! today do not change any more: who follows the figures keeps them.
+
+use std::collections::BTreeMap;
+
+use cardswitch_engine::domain::account::{Account, AccountBalances};
+use cardswitch_engine::domain::business_date::{BusinessDate, date_at, start_of_date};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::response_code::ResponseCode;
+use cardswitch_engine::store::query::{Page, QuarterFigures, TransactionFilter, TransactionRow};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use chrono_tz::Tz;
+
+/// How many days are shown, today among them.
+pub(super) const DAYS: i32 = 30;
+/// How many transactions are shown.
+const NEWEST: usize = 8;
+
+/// How many decisions, and over how much. Units: minor units of the account's currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// How many.
+    pub(super) count: u64,
+    /// What was approved, or asked for where it was declined.
+    pub(super) sum: Minor,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.sum = Minor(self.sum.0.saturating_add(other.sum.0));
+    }
+}
+
+/// What came of the decisions of a day, by response code.
+pub(super) type Outcomes = BTreeMap<ResponseCode, Tally>;
+/// Days in which anything was decided.
+pub(super) type Days = BTreeMap<BusinessDate, Outcomes>;
+
+/// What is counted at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// The day it is.
+    pub(super) today: BusinessDate,
+    /// The days, today among them.
+    pub(super) days: Days,
+    /// The company's accounts with their balances.
+    pub(super) accounts: Vec<(Account, AccountBalances)>,
+    /// The newest transactions.
+    pub(super) newest: Vec<TransactionRow>,
+}
+
+impl Figures {
+    /// What is counted at `now`. `past` holds the days before today where they were read before, and
+    /// does so afterwards.
+    pub(super) fn read(
+        snapshot: &Snapshot,
+        company: &Company,
+        now: Timestamp,
+        past: &mut Option<(BusinessDate, Days)>,
+    ) -> Result<Self, StoreError> {
+        let (zone, today) = (company.zone, date_at(company.zone, now));
+        let start = |date| start_of_date(zone, date);
+        let read = |from: Timestamp, to: Timestamp| {
+            Ok::<_, StoreError>(by_day(&snapshot.day_figures(company.slot, from, to)?, zone))
+        };
+        let (_, mut days) = match past.take().filter(|(day, _)| *day == today) {
+            Some(known) => known,
+            None => (today, read(start(BusinessDate(today.0 - DAYS + 1)), start(today))?),
+        };
+        *past = Some((today, days.clone()));
+        days.extend(read(start(today), start(BusinessDate(today.0 + 1)))?);
+        let accounts = snapshot.accounts(company.slot)?;
+        let newest = snapshot.list_transactions(
+            company.slot,
+            &TransactionFilter::default(),
+            &Page::first(NEWEST),
+        )?;
+        Ok(Self {
+            today,
+            days,
+            accounts: accounts.into_iter().map(|row| (row.account, row.balances)).collect(),
+            newest: newest.rows,
+        })
+    }
+
+    /// What was approved on a day.
+    pub(super) fn approved_on(&self, day: BusinessDate) -> Tally {
+        let approved = self.days.get(&day).and_then(|day| day.get(&ResponseCode::Approved));
+        approved.copied().unwrap_or_default()
+    }
+
+    /// What was declined on a day.
+    pub(super) fn declined_on(&self, day: BusinessDate) -> Tally {
+        let mut all = Tally::default();
+        for (code, tally) in self.days.get(&day).into_iter().flatten() {
+            if !code.is_approved() {
+                all.add(*tally);
+            }
+        }
+        all
+    }
+
+    /// The days that are shown, the oldest first.
+    pub(super) fn all_days(&self) -> impl DoubleEndedIterator<Item = BusinessDate> + use<> {
+        let today = self.today.0;
+        (today - DAYS + 1..=today).map(BusinessDate)
+    }
+
+    /// Declines of all days by their cause, the most frequent first.
+    pub(super) fn causes(&self) -> Vec<(ResponseCode, Tally)> {
+        let mut causes = Outcomes::new();
+        for (code, tally) in self.days.values().flatten().filter(|(code, _)| !code.is_approved()) {
+            causes.entry(*code).or_default().add(*tally);
+        }
+        let mut causes: Vec<_> = causes.into_iter().collect();
+        causes.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count));
+        causes
+    }
+}
+
+fn by_day(quarters: &[QuarterFigures], zone: Tz) -> Days {
+    let mut days = Days::new();
+    for quarter in quarters {
+        let day = days.entry(date_at(zone, quarter.from)).or_default();
+        for (code, count, sum) in &quarter.outcomes {
+            day.entry(*code).or_default().add(Tally { count: *count, sum: *sum });
+        }
+    }
+    days
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_wire::time::{parse_date, parse_time};
+
+    use super::*;
+
+    #[test]
+    fn quarters_add_up_to_days_of_the_zone() {
+        let quarter = |from: &str, code, count| {
+            let from = parse_time(from).unwrap();
+            let to = from.plus(15 * Timestamp::MINUTE);
+            QuarterFigures { from, to, outcomes: vec![(code, count, Minor(100))] }
+        };
+        let (approved, risk) = (ResponseCode::Approved, ResponseCode::Risk);
+        let quarters = [
+            quarter("2026-03-08T07:45:00Z", approved, 1),
+            quarter("2026-03-08T08:00:00Z", approved, 2),
+            quarter("2026-03-08T08:00:00Z", risk, 5),
+            // 23 hours later the day ends, since the clock goes forward in it.
+            quarter("2026-03-09T06:45:00Z", approved, 4),
+            quarter("2026-03-09T07:00:00Z", approved, 8),
+        ];
+        let days = by_day(&quarters, Tz::America__Los_Angeles);
+        let counts: Vec<_> = days.values().map(|day| day[&approved].count).collect();
+        assert_eq!(counts, [1, 6, 8]);
+        let eighth = parse_date("2026-03-08").unwrap();
+        let figures = Figures { today: eighth, days, accounts: Vec::new(), newest: Vec::new() };
+        assert_eq!(figures.approved_on(eighth), Tally { count: 6, sum: Minor(200) });
+        assert_eq!(figures.declined_on(eighth).count, 5);
+        assert_eq!(figures.causes(), [(risk, Tally { count: 5, sum: Minor(100) })]);
+        let all: Vec<_> = figures.all_days().collect();
+        assert_eq!((all.len(), all[29]), (30, eighth));
+    }
+}

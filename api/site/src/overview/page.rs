@@ -1,0 +1,130 @@
+//! Where visitors begin: how the company does, and what is theirs. GET /overview.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::requisition::RequisitionStatus;
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, TransactionFilter};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
+
+use super::figures::Figures;
+use super::shown::Shown;
+use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
+use crate::cards::face::Face;
+use crate::cards::purchases::Purchase;
+use crate::frame;
+use crate::next::ACCOUNT_PATH;
+use crate::rights::{Acting, Right};
+use crate::session::SignedIn;
+use crate::transactions::decision::Teller;
+use crate::words::zone_words;
+
+/// How many of the visitor's cards are shown; the others are a list of their own.
+const CARDS: usize = 6;
+/// How many of the visitor's transactions are shown.
+const NEWEST: usize = 8;
+
+#[derive(Template)]
+#[template(path = "overview/overview.html")]
+struct OverviewContent<'a> {
+    company: &'a str,
+    zone: String,
+    currency: String,
+    shown: Shown,
+    own: Own,
+}
+
+#[derive(Template)]
+#[template(path = "overview/own.html")]
+struct OwnContent<'a> {
+    company: &'a str,
+    purchases: Vec<Purchase>,
+    own: Own,
+}
+
+/// What is the visitor's own, or waits for the visitor.
+struct Own {
+    cards: Vec<Face>,
+    card_count: u64,
+    /// Of others, for who reviews them; the visitor's otherwise.
+    waiting: u64,
+    reviews: bool,
+}
+
+/// GET /overview.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    SignedIn(session): SignedIn,
+) -> Result<Response, ApiError> {
+    let Some((company, member)) = session.current.clone() else {
+        return Ok(Redirect::to(ACCOUNT_PATH).into_response());
+    };
+    let acting = Acting { session, company, member };
+    if acting.may(Right::SeeCompany) {
+        company_page(&state, &acting).await
+    } else {
+        own_page(&state, &acting).await
+    }
+}
+
+async fn company_page(state: &AppState, acting: &Acting) -> Result<Response, ApiError> {
+    let company = &acting.company;
+    let read = read_view(state, acting, |view| {
+        let figures = Figures::read(view.snapshot, company, view.now, &mut None)?;
+        Ok((figures, own(acting, view)?, view.now))
+    });
+    let (figures, own, now) = read.await?;
+    let shown = Shown::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
+    let content = OverviewContent {
+        company: &company.name,
+        zone: zone_words(company.zone),
+        currency: cardswitch_wire::currency::render_currency(company.currency),
+        shown,
+        own,
+    };
+    let extras = [&*PLOT_STYLE, &*PLOT, &*OVERVIEW];
+    Ok(frame::page_with_scripts(state, "Overview", &acting.session, &extras, content))
+}
+
+async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiError> {
+    let read = read_view(state, acting, |view| {
+        let company = view.company;
+        let filter =
+            TransactionFilter { member: Some(acting.member.slot), ..TransactionFilter::default() };
+        let newest =
+            view.snapshot.list_transactions(company.slot, &filter, &Page::first(NEWEST))?;
+        let teller = Teller::of(acting, company);
+        let purchases = newest.rows.iter().map(|row| Purchase::new(row, &teller)).collect();
+        Ok((purchases, own(acting, view)?))
+    });
+    let (purchases, own) = read.await?;
+    let content = OwnContent { company: &acting.company.name, purchases, own };
+    Ok(frame::page(state, "Overview", Some(&acting.session), content))
+}
+
+fn own(acting: &Acting, view: &View<'_>) -> Result<Own, StoreError> {
+    let (company, member) = (view.company, acting.member.slot);
+    let filter = CardFilter {
+        assigned_to: Some(member),
+        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
+        ..CardFilter::default()
+    };
+    let cards = view.snapshot.list_cards(company.slot, &filter, &Page::first(CARDS))?;
+    let reviews = acting.may(Right::ReviewRequisitions);
+    let filter = RequisitionFilter {
+        card: None,
+        member: (!reviews).then_some(member),
+        statuses: vec![RequisitionStatus::Pending],
+    };
+    let waiting = view.snapshot.list_requisitions(company.slot, &filter, &Page::first(1))?;
+    Ok(Own {
+        cards: cards.rows.iter().map(|card| Face::new(card, company, view.now)).collect(),
+        card_count: cards.count,
+        waiting: waiting.count,
+        reviews,
+    })
+}

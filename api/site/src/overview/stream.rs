@@ -1,0 +1,77 @@
+//! The overview as an event stream. GET /overview/live.
+//!
+//! Each message is one JSON object with what the page shows; a comment now and then keeps proxies from
+//! hanging up. A stream ends with the session and the right that it was asked with; the page is told
+//! so, and does not come again by itself.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_identity::state::AppState;
+use futures_util::stream;
+use tokio::sync::watch;
+
+use super::live::{LiveOverviews, Place, Told};
+use crate::rights::{CompanyReader, Right};
+
+/// How often something is said where nothing is new.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// When a client may come again where there is no room. Units: seconds.
+const FULL_RETRY_S: u32 = 30;
+
+/// GET /overview/live.
+pub(super) async fn follow(
+    State(state): State<AppState>,
+    Extension(overviews): Extension<Arc<LiveOverviews>>,
+    CompanyReader(acting): CompanyReader,
+) -> Result<Response, ApiError> {
+    let place = overviews.enter(acting.session.user.id);
+    let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
+    let mut news = overviews.follow(&state, &acting.company)?;
+    // What the figures are now is told first.
+    news.mark_changed();
+    let access = acting.lasting_access(&state.switch, Right::SeeCompany);
+    let follower = Follower { news, access, has_ended: false, _place: place };
+    let messages = stream::unfold(follower, |mut follower| async move {
+        let message = follower.next_message().await?;
+        Some((Ok::<_, Infallible>(message), follower))
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream")];
+    Ok((headers, Body::from_stream(messages)).into_response())
+}
+
+/// One who reads a stream, and the place that is taken meanwhile.
+struct Follower {
+    news: watch::Receiver<Told>,
+    access: LastingAccess,
+    /// Whether the end was told.
+    has_ended: bool,
+    _place: Place,
+}
+
+impl Follower {
+    /// The next message; none behind the last one, and where the switch stops.
+    async fn next_message(&mut self) -> Option<String> {
+        if self.has_ended {
+            return None;
+        }
+        let news = tokio::time::timeout(HEARTBEAT, self.news.changed());
+        match self.access.during(news).await {
+            Some(Ok(Ok(()))) => Some(format!("data: {}\n\n", &*self.news.borrow_and_update())),
+            Some(Ok(Err(_))) => None,
+            Some(Err(_)) => Some(": still here\n\n".to_owned()),
+            None => {
+                self.has_ended = true;
+                Some("event: end\ndata: {}\n\n".to_owned())
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Passwords of those who cannot sign in: a link by mail, and setting a password with it.
+//!
+//! Whether an address belongs to somebody cannot be told from here: every address gets the same
+//! answer at once, and what follows it happens afterwards.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
+use axum::response::Response;
+use cardswitch_edge::actor::{act_as, acting, note_at_hand};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::ticket::{
+    NewTicket, NewTicketContent, Ticket, TicketCommand, TicketContent,
+};
+use cardswitch_engine::directory::user::{PasswordLinkUse, User, UserCommand};
+use cardswitch_engine::domain::audit::Actor;
+use cardswitch_engine::domain::ids::TicketId;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::auth::passwords::{check_new, hash};
+use cardswitch_identity::auth::throttle::Source;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::mail::News;
+use cardswitch_secrets::token_digest;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+use super::csrf::csrf_of;
+use super::device::Client;
+use super::error_page::error_page;
+use super::forms::SiteForm;
+use super::frame::small_page;
+use super::fresh_id;
+use super::notice::{Notice, go_on};
+use super::password::NOT_REPEATED;
+use super::session::{MaybeSignedIn, Session, later};
+
+/// How long a link to set a new password is good. Units: seconds.
+const LINK_S: i64 = 3600;
+/// How many links may be on their way to the outbox at once; further ones are not sent.
+const LINKS_AT_ONCE: usize = 64;
+
+static LINKS: Semaphore = Semaphore::const_new(LINKS_AT_ONCE);
+
+#[derive(Template)]
+#[template(path = "password_forgot.html")]
+struct ForgotContent {
+    csrf: String,
+}
+
+#[derive(Template)]
+#[template(path = "password_sent.html")]
+struct SentContent;
+
+#[derive(Template)]
+#[template(path = "password_set.html")]
+struct SetContent<'a> {
+    csrf: String,
+    email: &'a str,
+    is_invite: bool,
+    password_error: &'a str,
+    repeated_error: &'a str,
+}
+
+/// What the first form takes.
+#[derive(Deserialize)]
+pub(super) struct ForgotForm {
+    email: String,
+}
+
+/// What the second form takes.
+#[derive(Deserialize)]
+pub(super) struct SetForm {
+    password: String,
+    repeated: String,
+}
+
+/// GET /password/forgot.
+pub(super) async fn show_forgot(
+    State(state): State<AppState>,
+    MaybeSignedIn(session): MaybeSignedIn,
+) -> Response {
+    let content = ForgotContent { csrf: csrf_of(&state, session.as_ref()) };
+    small_page(&state, "Forgot your password?", session.as_ref(), content)
+}
+
+/// Has a link sent. POST /password/forgot.
+pub(super) async fn forgot(
+    State(state): State<AppState>,
+    ClientAddress(address): ClientAddress,
+    MaybeSignedIn(session): MaybeSignedIn,
+    SiteForm(form): SiteForm<ForgotForm>,
+) -> Result<Response, ApiError> {
+    // Every request counts, whatever becomes of it.
+    state.throttle.admit_on_page(None, Source::Address(address)).await?.failed();
+    let response = small_page(&state, "Look into your mail", session.as_ref(), SentContent);
+    if let Ok(place) = LINKS.try_acquire() {
+        // Another task, but for the same visitor.
+        let note = note_at_hand();
+        tokio::spawn(acting(note, async move {
+            let _place = place;
+            if let Err(error) = send_link(&state, form.email.trim(), &address.to_string()).await {
+                tracing::warn!(?error, "no link to set a password was sent");
+            }
+        }));
+    }
+    Ok(response)
+}
+
+/// Sends a link to whoever has the address, if somebody has.
+/// Errors: the link was not issued.
+async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), ApiError> {
+    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
+    let Some(user) = user else { return Ok(()) };
+    if !state.outbox.may_be_asked_for(&user.email, std::time::Instant::now()) {
+        return Ok(());
+    }
+    let key = DrawnSecret::draw()?;
+    let ticket = NewTicket {
+        digest: key.digest,
+        id: TicketId(fresh_id(state)?),
+        user: user.id,
+        expires_at: later(state.now(), LINK_S),
+        address: address.to_owned(),
+        content: NewTicketContent::PasswordLink { is_invite: false },
+    };
+    let news = News::NewPassword { key: key.text };
+    state
+        .carry_out_and_tell(AdminCommand::Ticket(TicketCommand::Issue(ticket)), Some(news))
+        .await?;
+    Ok(())
+}
+
+/// GET /password/set/{key}.
+pub(super) async fn show_set(
+    State(state): State<AppState>,
+    MaybeSignedIn(session): MaybeSignedIn,
+    Path(key): Path<String>,
+) -> Result<Response, ApiError> {
+    match find_link(&state, &key)? {
+        Some(link) => Ok(shown_set(&state, session.as_ref(), &link, "", "")),
+        None => Ok(dead_link()),
+    }
+}
+
+/// Sets the password. POST /password/set/{key}.
+pub(super) async fn set(
+    State(state): State<AppState>,
+    client: Client,
+    MaybeSignedIn(session): MaybeSignedIn,
+    Path(key): Path<String>,
+    SiteForm(form): SiteForm<SetForm>,
+) -> Result<Response, ApiError> {
+    let Some(link) = find_link(&state, &key)? else { return Ok(dead_link()) };
+    let refused = |password_error: &str, repeated_error: &str| {
+        let mut response =
+            shown_set(&state, session.as_ref(), &link, password_error, repeated_error);
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        Ok(response)
+    };
+    if form.password != form.repeated {
+        return refused("", NOT_REPEATED);
+    }
+    if let Err(fault) = check_new(&form.password, &link.user.email) {
+        return refused(&fault.to_string(), "");
+    }
+    let password_hash = hash(&form.password).await?;
+    act_as(Actor::User { id: link.user.id, member: None });
+    let news = News::password_was_set(link.user.id, &password_hash);
+    // Whoever reads the mail is the owner, also while others guess.
+    let device = client.remember(&state, link.user.id, &password_hash)?;
+    let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
+    match state
+        .carry_out_and_tell(AdminCommand::User(UserCommand::UsePasswordLink(link_use)), Some(news))
+        .await
+    {
+        Ok(()) => {}
+        // Somebody was quicker.
+        Err(WriteError::Rejected(Rejection::TicketSpent)) => return Ok(dead_link()),
+        Err(error) => return Err(error.into()),
+    }
+    let mut response = go_on(&state, "/login", Notice::PASSWORD_SET);
+    response.headers_mut().append(SET_COOKIE, device);
+    Ok(response)
+}
+
+/// A link that still opens something.
+struct Link {
+    ticket: Ticket,
+    user: User,
+    is_invite: bool,
+}
+
+fn find_link(state: &AppState, key: &str) -> Result<Option<Link>, ApiError> {
+    let (digest, now) = (token_digest(key), state.now());
+    let found = state.switch.read_at_once(|snapshot| {
+        let ticket = snapshot.ticket(&digest)?.filter(|ticket| ticket.is_open(now));
+        let Some(ticket) = ticket else { return Ok(None) };
+        let TicketContent::PasswordLink { is_invite } = ticket.content else { return Ok(None) };
+        let user = snapshot.user(ticket.user)?;
+        Ok(user.map(|user| Link { ticket, user, is_invite }))
+    })?;
+    Ok(found)
+}
+
+fn shown_set(
+    state: &AppState,
+    session: Option<&Session>,
+    link: &Link,
+    password_error: &str,
+    repeated_error: &str,
+) -> Response {
+    let content = SetContent {
+        csrf: csrf_of(state, session),
+        email: &link.user.email,
+        is_invite: link.is_invite,
+        password_error,
+        repeated_error,
+    };
+    small_page(state, "Set your password", None, content)
+}
+
+/// The same whether it was used, has expired or never was.
+fn dead_link() -> Response {
+    let text = "It was used, has expired or was replaced by a newer one. Ask for another under \
+                \"Forgot your password?\" on the sign-in page.";
+    error_page(StatusCode::NOT_FOUND, "This link opens nothing any more", text)
+}

@@ -1,0 +1,121 @@
+//! A new requisition: everybody asks for themselves, administrators for others as well.
+//! GET and POST /requisitions/new.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::limits;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::Page;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{ask_for, check_network};
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::fields::Fields;
+use serde_json::{Value, json};
+
+use super::form::{RequisitionForm, faults_of};
+use super::list::barrier;
+use crate::choices::Choice;
+use crate::dimension_choices::{DimensionChoice, find_meant};
+use crate::error_page::error_page;
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::Acting;
+use crate::words::person;
+
+#[derive(Template)]
+#[template(path = "requisitions/new.html")]
+struct NewContent<'a> {
+    csrf: String,
+    company: &'a str,
+    currency: String,
+    form: &'a RequisitionForm,
+    faults: &'a Faults,
+    members: Vec<Choice>,
+    dimensions: Vec<DimensionChoice>,
+}
+
+/// GET /requisitions/new.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    acting: Acting,
+) -> Result<Response, ApiError> {
+    if let Err(error) = check_network(&state, &acting.company) {
+        return Ok(error_page(StatusCode::CONFLICT, "No requisitions here", &barrier(error)));
+    }
+    new_page(&state, &acting, &RequisitionForm::default(), &Faults::default()).await
+}
+
+async fn new_page(
+    state: &AppState,
+    acting: &Acting,
+    form: &RequisitionForm,
+    faults: &Faults,
+) -> Result<Response, ApiError> {
+    let (members, dimensions) = read_view(state, acting, |view| {
+        Ok((members_for(view, acting, &form.member)?, form.choices(view, None)?))
+    })
+    .await?;
+    let content = NewContent {
+        csrf: acting.session.csrf(state),
+        company: &acting.company.name,
+        currency: render_currency(acting.company.currency),
+        form,
+        faults,
+        members,
+        dimensions,
+    };
+    Ok(frame::page(state, "Ask for a purchase", Some(&acting.session), content))
+}
+
+/// For whom somebody may ask; none where that is for themselves only.
+fn members_for(view: &View<'_>, acting: &Acting, chosen: &str) -> Result<Vec<Choice>, StoreError> {
+    if !acting.session.is_administrator() {
+        return Ok(Vec::new());
+    }
+    let page = Page::first(limits::PAGE_LEN_MAX);
+    let known = view.snapshot.list_members(view.company.slot, &page, Member::takes_part)?;
+    let own = acting.member.id.0.to_string();
+    let chosen = if chosen.is_empty() { own.as_str() } else { chosen };
+    let choice = |member: &Member| {
+        let value = member.id.0.to_string();
+        let name = person(&member.first_name, &member.last_name, &member.email);
+        let label = if value == own { format!("{name} (you)") } else { name };
+        Choice { is_chosen: value == chosen, value, label }
+    };
+    let mut members: Vec<_> = known.rows.iter().map(choice).collect();
+    members.sort_by_cached_key(|member| (member.value != own, member.label.to_lowercase()));
+    Ok(members)
+}
+
+/// POST /requisitions/new.
+pub(super) async fn ask(
+    State(state): State<AppState>,
+    acting: Acting,
+    SiteForm(form): SiteForm<RequisitionForm>,
+) -> Result<Response, ApiError> {
+    let mut body = form.body(acting.company.zone, None);
+    find_meant(&state, &acting, &mut body).await?;
+    let own = acting.member.id.0.to_string();
+    let is_for_other = acting.session.is_administrator() && !form.member.is_empty();
+    let member = if is_for_other { &form.member } else { &own };
+    body.insert("member".to_owned(), json!({ "id": member }));
+    let text = Value::Object(body).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    match ask_for(&state, (&acting).into(), fields).await {
+        Ok(id) => Ok(go_on(&state, &format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),
+        Err(error) => {
+            let status = error.status();
+            let faults = faults_of(error)?;
+            let mut page = new_page(&state, &acting, &form, &faults).await?;
+            *page.status_mut() = status;
+            Ok(page)
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The requisitions that one may see, the newest first. GET /requisitions.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
+use cardswitch_engine::domain::ids::MemberId;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{Listed, RequisitionFilter};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{check_network, parse_status};
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::fields::parse_id;
+use serde::Deserialize;
+use url::form_urlencoded::Serializer;
+
+use super::form::deadline;
+use super::sees_all;
+use crate::frame;
+use crate::pager::{Pager, Part};
+use crate::rights::Acting;
+use crate::words::{Badge, Moment, moment, money, person, requisition_badge};
+
+const PATH: &str = "/requisitions";
+
+/// What is looked for, as typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ListQuery {
+    status: String,
+    member: String,
+    offset: usize,
+}
+
+#[derive(Template)]
+#[template(path = "requisitions/list.html")]
+struct ListContent<'a> {
+    company: &'a str,
+    sees_all: bool,
+    /// Why none can be asked for; blank where they can.
+    barrier: String,
+    /// Of whom, where only one member's are shown.
+    of: Option<String>,
+    tabs: Vec<Tab>,
+    is_filtered: bool,
+    rows: Vec<Row>,
+    pager: Pager,
+}
+
+/// A way to those in one status.
+struct Tab {
+    label: &'static str,
+    path: String,
+    is_here: bool,
+}
+
+struct Row {
+    id: String,
+    description: String,
+    amount: String,
+    asked_by: String,
+    asked_at: Moment,
+    buy_by: Option<Moment>,
+    badge: Badge,
+}
+
+/// GET /requisitions.
+pub(super) async fn list_requisitions(
+    State(state): State<AppState>,
+    acting: Acting,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, ApiError> {
+    let part = Part { offset: query.offset };
+    let (of, listed) = read_view(&state, &acting, |view| find(view, &acting, &query)).await?;
+    let filters = [("status", query.status.as_str()), ("member", query.member.as_str())];
+    let content = ListContent {
+        company: &acting.company.name,
+        sees_all: sees_all(&acting),
+        barrier: check_network(&state, &acting.company).err().map_or_else(String::new, barrier),
+        of,
+        tabs: tabs(&query),
+        is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
+        pager: Pager::new(part, listed.rows.len(), listed.count, PATH, &filters),
+        rows: listed.rows,
+    };
+    Ok(frame::page(&state, "Requisitions", Some(&acting.session), content))
+}
+
+/// What people are told where requisitions are for other cards.
+pub(super) fn barrier(error: ApiError) -> String {
+    format!("Nothing can be asked for here: {}.", error.message().replace('`', ""))
+}
+
+/// Of whom those shown are, where that was asked for, and the part of the list.
+type Found = (Option<String>, Listed<Row>);
+
+fn find(view: &View<'_>, acting: &Acting, query: &ListQuery) -> Result<Found, StoreError> {
+    let none = Listed::EMPTY;
+    let mut filter = RequisitionFilter {
+        statuses: parse_status(&query.status).into_iter().collect(),
+        ..RequisitionFilter::default()
+    };
+    let mut of = None;
+    if !query.member.is_empty() && sees_all(acting) {
+        let member = parse_id(&query.member).map(MemberId);
+        let member = member.map_or(Ok(None), |id| view.find_member(id))?;
+        let Some(member) = member else { return Ok((None, none)) };
+        filter.member = Some(member.slot);
+        of = Some(person(&member.first_name, &member.last_name, &member.email));
+    }
+    if !sees_all(acting) {
+        filter.member = Some(acting.member.slot);
+    }
+    let page = Part { offset: query.offset }.page();
+    let listed = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
+    let rows = listed.rows.iter().map(|requisition| row(view, requisition));
+    Ok((of, Listed { count: listed.count, rows: rows.collect::<Result<_, _>>()? }))
+}
+
+fn row(view: &View<'_>, requisition: &Requisition) -> Result<Row, StoreError> {
+    let zone = view.company.zone;
+    let member = view.member_reference(Some(requisition.member))?;
+    let name = |known: cardswitch_wire::reference::MemberReference| {
+        person(&known.first_name, &known.last_name, &known.email)
+    };
+    Ok(Row {
+        id: requisition.id.0.to_string(),
+        description: requisition.description.clone(),
+        amount: money(requisition.amount, view.company.currency),
+        asked_by: member.map_or_else(String::new, name),
+        asked_at: moment(requisition.created_at, zone),
+        buy_by: requisition.end_time.map(|at| deadline(at, zone)),
+        badge: requisition_badge(requisition.status),
+    })
+}
+
+fn tabs(query: &ListQuery) -> Vec<Tab> {
+    let known = [
+        ("", "All", None),
+        ("pending", "", Some(RequisitionStatus::Pending)),
+        ("approved", "", Some(RequisitionStatus::Approved)),
+        ("denied", "", Some(RequisitionStatus::Denied)),
+        ("canceled", "", Some(RequisitionStatus::Canceled)),
+    ];
+    let here = parse_status(&query.status);
+    let tab = |(name, label, status): (&str, &'static str, Option<RequisitionStatus>)| {
+        let mut filters = Serializer::new(String::new());
+        let filled = [("status", name), ("member", &query.member)];
+        filters.extend_pairs(filled.iter().filter(|(_, value)| !value.is_empty()));
+        let filters = filters.finish();
+        Tab {
+            label: status.map_or(label, |status| requisition_badge(status).word),
+            path: if filters.is_empty() { PATH.to_owned() } else { format!("{PATH}?{filters}") },
+            is_here: here == status,
+        }
+    };
+    known.into_iter().map(tab).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tabs_keep_the_member_and_tell_where_one_is() {
+        let query = |status: &str, member: &str| ListQuery {
+            status: status.to_owned(),
+            member: member.to_owned(),
+            offset: 50,
+        };
+        let here = |query: &ListQuery| {
+            tabs(query).iter().position(|tab| tab.is_here).map(|place| tabs(query)[place].label)
+        };
+        assert_eq!(here(&query("", "")), Some("All"));
+        assert_eq!(here(&query("pending", "")), Some("Waiting"));
+        assert_eq!(here(&query("<b>", "")), Some("All"), "what is no status filters nothing");
+        let paths: Vec<_> = tabs(&query("", "a&b")).into_iter().map(|tab| tab.path).collect();
+        assert_eq!(paths[0], "/requisitions?member=a%26b");
+        assert_eq!(paths[4], "/requisitions?status=canceled&member=a%26b");
+        assert_eq!(tabs(&query("denied", ""))[0].path, "/requisitions");
+    }
+}

@@ -1,0 +1,58 @@
+//! Requisitions: members ask to buy something, administrators and reviewers approve or deny it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `list` | those one may see |
+//! | `ask` | a new one |
+//! | `form` | what is typed of one, and what it means |
+//! | `requisition` | one: what it is, how it is changed and taken back |
+//! | `review` | the verdict |
+//!
+//! Members see their own; who reviews, and who sees all of the company, sees everybody's. What may
+//! be asked for and decided is said by the readers of `/v1` and by the engine.
+
+mod ask;
+mod form;
+mod list;
+mod requisition;
+mod review;
+
+use axum::Router;
+use axum::routing::{get, post};
+use cardswitch_engine::directory::requisition::Requisition;
+use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_identity::state::AppState;
+
+use super::rights::{Acting, Right};
+
+/// The pages of requisitions.
+pub(super) fn requisition_routes() -> Router<AppState> {
+    Router::new()
+        .route("/requisitions", get(list::list_requisitions))
+        .route("/requisitions/new", get(ask::show).post(ask::ask))
+        .route("/requisitions/{id}", get(requisition::show).post(requisition::change))
+        .route("/requisitions/{id}/cancel", post(requisition::cancel))
+        .route("/requisitions/{id}/review", post(review::review))
+}
+
+/// Whether somebody sees what this member asks for.
+fn may_see(acting: &Acting, member: MemberSlot) -> bool {
+    sees_all(acting) || acting.member.slot == member
+}
+
+fn sees_all(acting: &Acting) -> bool {
+    acting.may(Right::ReviewRequisitions) || acting.may(Right::SeeCompany)
+}
+
+/// Whether somebody may change what is asked for, and take it back: who asks, and administrators.
+fn may_change(acting: &Acting, requisition: &Requisition) -> bool {
+    acting.member.slot == requisition.member || acting.session.is_administrator()
+}
+
+/// Whether somebody may decide about it.
+// CHOICE: reviewers do not decide about their own requests, which would make the review a word only.
+// Administrators do, as a company may have nobody else, and may give themselves cards anyway.
+fn may_review(acting: &Acting, requisition: &Requisition) -> bool {
+    let is_own = acting.member.slot == requisition.member;
+    acting.may(Right::ReviewRequisitions) && (!is_own || acting.session.is_administrator())
+}

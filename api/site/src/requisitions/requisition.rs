@@ -1,0 +1,323 @@
+//! One requisition: what is asked for and what became of it. GET and POST /requisitions/{id}, and
+//! POST of `cancel` below it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::RequisitionId;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardFilter, Page};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::reference::MemberReference;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::form::{RequisitionForm, deadline, faults_of, seen};
+use super::{may_change, may_review, may_see};
+use crate::choices::Choice;
+use crate::dimension_choices::{DimensionChoice, find_meant};
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, Right};
+use crate::seen::{Seen, changed_meanwhile};
+use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
+
+/// How many cards of a member are offered to fulfil what they ask for.
+const CARDS_OFFERED: usize = 100;
+
+#[derive(Template)]
+#[template(path = "requisitions/requisition.html")]
+struct RequisitionContent<'a> {
+    csrf: String,
+    id: String,
+    seen: Seen,
+    facts: Facts,
+    currency: String,
+    is_pending: bool,
+    /// Whether it has to be bought by a day that is past.
+    is_late: bool,
+    is_own: bool,
+    may_change: bool,
+    may_review: bool,
+    form: &'a RequisitionForm,
+    faults: &'a Faults,
+    review_note: &'a str,
+    review_alert: &'a str,
+    changed: &'a [&'static str],
+    cards: Vec<Choice>,
+    dimensions: Vec<DimensionChoice>,
+}
+
+impl RequisitionContent<'_> {
+    /// Whether somebody else has changed this while the visitor looked.
+    fn is_new(&self, name: &str) -> bool {
+        self.changed.contains(&name)
+    }
+}
+
+/// What is told of a requisition.
+struct Facts {
+    description: String,
+    amount: String,
+    badge: Badge,
+    asked_by: String,
+    /// The page of who asks, for those who see members.
+    member_path: Option<String>,
+    asked_at: Moment,
+    buy_by: Option<Moment>,
+    note: Vec<String>,
+    tags: Vec<(&'static str, String)>,
+    reviewed_by: Option<String>,
+    approved_at: Option<Moment>,
+    card: Option<String>,
+    card_path: Option<String>,
+}
+
+/// What the page says besides the requisition itself: what was typed, and what is wrong with it.
+#[derive(Default)]
+pub(super) struct Said {
+    /// The form by which it is changed; as it is, where nothing was typed.
+    pub(super) form: Option<RequisitionForm>,
+    /// What is wrong with that.
+    pub(super) faults: Faults,
+    /// The note of a reviewer, where one was typed.
+    pub(super) review_note: Option<String>,
+    /// The card a reviewer has chosen.
+    pub(super) review_card: String,
+    /// What is wrong with the review.
+    pub(super) review_alert: String,
+    /// What somebody else has changed while the visitor looked, by the names of `seen`.
+    pub(super) changed: Vec<&'static str>,
+}
+
+/// GET /requisitions/{id}.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let requisition = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    requisition_page(&state, &acting, &requisition, Said::default()).await
+}
+
+/// One that the visitor may see.
+/// Errors: there is none, or it is another's; the tables cannot be read.
+pub(super) async fn get_requisition(
+    state: &AppState,
+    acting: &Acting,
+    id: RequisitionId,
+) -> Result<Requisition, ApiError> {
+    let find = |view: &View<'_>| view.snapshot.requisition_by_id(view.company.slot, id);
+    let found = read_view(state, acting, find).await?;
+    found.filter(|known| may_see(acting, known.member)).ok_or_else(ApiError::not_found)
+}
+
+/// The page of a requisition.
+/// Errors: the tables cannot be read.
+pub(super) async fn requisition_page(
+    state: &AppState,
+    acting: &Acting,
+    requisition: &Requisition,
+    said: Said,
+) -> Result<Response, ApiError> {
+    let company = &acting.company;
+    let form = said.form.unwrap_or_else(|| RequisitionForm::of(requisition, company));
+    let is_pending = requisition.status == RequisitionStatus::Pending;
+    let may_review = is_pending && may_review(acting, requisition);
+    let (facts, dimensions, cards) = read_view(state, acting, |view| {
+        let cards =
+            if may_review { cards_of(view, requisition, &said.review_card)? } else { vec![] };
+        let dimensions = form.choices(view, Some(requisition))?;
+        Ok((facts_of(view, acting, requisition)?, dimensions, cards))
+    })
+    .await?;
+    let note = said.review_note.or_else(|| requisition.note.clone()).unwrap_or_default();
+    let content = RequisitionContent {
+        csrf: acting.session.csrf(state),
+        id: requisition.id.0.to_string(),
+        seen: seen(requisition, company),
+        currency: render_currency(company.currency),
+        is_pending,
+        is_late: requisition.end_time.is_some_and(|at| at < state.now()),
+        is_own: acting.member.slot == requisition.member,
+        may_change: is_pending && may_change(acting, requisition),
+        may_review,
+        form: &form,
+        faults: &said.faults,
+        review_note: &note,
+        review_alert: &said.review_alert,
+        changed: &said.changed,
+        cards,
+        dimensions,
+        facts,
+    };
+    let title = format!("Requisition: {}", requisition.description);
+    Ok(frame::page(state, &title, Some(&acting.session), content))
+}
+
+fn facts_of(
+    view: &View<'_>,
+    acting: &Acting,
+    requisition: &Requisition,
+) -> Result<Facts, StoreError> {
+    let zone = view.company.zone;
+    let name = |known: &MemberReference| person(&known.first_name, &known.last_name, &known.email);
+    let asker = view.member_reference(Some(requisition.member))?;
+    let reviewer = view.member_reference(requisition.reviewed_by)?;
+    let card = requisition.card.map_or(Ok(None), |slot| view.snapshot.card(slot))?;
+    let sees_card = card.as_ref().is_some_and(|card| {
+        acting.may(Right::SeeCompany) || card.profile.assigned_to == Some(acting.member.slot)
+    });
+    let card_path = card.as_ref().filter(|_| sees_card);
+    let member_path = asker.as_ref().filter(|_| acting.may(Right::SeeMembers));
+    let note = requisition.note.as_deref().unwrap_or_default();
+    Ok(Facts {
+        description: requisition.description.clone(),
+        amount: money(requisition.amount, view.company.currency),
+        badge: requisition_badge(requisition.status),
+        member_path: member_path.map(|known| format!("/members/{}", known.id)),
+        asked_by: asker.as_ref().map(name).unwrap_or_default(),
+        asked_at: moment(requisition.created_at, zone),
+        buy_by: requisition.end_time.map(|at| deadline(at, zone)),
+        note: note.lines().map(str::to_owned).collect(),
+        tags: tags_of(view, requisition)?,
+        reviewed_by: reviewer.as_ref().map(name),
+        approved_at: requisition.approved_at.map(|at| moment(at, zone)),
+        card: card.as_ref().map(|card| card_name(&card.profile)),
+        card_path: card_path.map(|card| format!("/cards/{}", card.profile.id.0)),
+    })
+}
+
+fn tags_of(
+    view: &View<'_>,
+    requisition: &Requisition,
+) -> Result<Vec<(&'static str, String)>, StoreError> {
+    let labels = ["Category", "Department", "Label", "Location"];
+    let references = view.dimension_references(&requisition.dimensions)?;
+    let known = labels.into_iter().zip(references);
+    Ok(known.filter_map(|(label, known)| Some((label, known?.name))).collect())
+}
+
+/// The cards that may fulfil what a member asks for: a new one, or one that they hold.
+fn cards_of(
+    view: &View<'_>,
+    requisition: &Requisition,
+    chosen: &str,
+) -> Result<Vec<Choice>, StoreError> {
+    let filter = CardFilter {
+        assigned_to: Some(requisition.member),
+        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
+        ..CardFilter::default()
+    };
+    let page = Page::first(CARDS_OFFERED);
+    let known = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
+    let new = Choice {
+        value: String::new(),
+        label: "A new virtual card, for this purchase only".to_owned(),
+        is_chosen: chosen.is_empty(),
+    };
+    let cards = known.rows.iter().map(|card| {
+        let value = card.profile.id.0.to_string();
+        Choice { is_chosen: value == chosen, value, label: card_name(&card.profile) }
+    });
+    Ok([new].into_iter().chain(cards).collect())
+}
+
+/// POST /requisitions/{id}.
+pub(super) async fn change(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<RequisitionForm>,
+) -> Result<Response, ApiError> {
+    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    if !may_change(&acting, &known) {
+        return Err(ApiError::not_found());
+    }
+    let changed = changed_since(&known, &acting.company, &form.seen);
+    if !changed.is_empty() {
+        let faults = Faults::alert_only(changed_meanwhile(&changed));
+        let said = Said { faults, changed, ..Said::default() };
+        return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
+    }
+    let mut body = form.body(acting.company.zone, Some(&known));
+    find_meant(&state, &acting, &mut body).await?;
+    let text = Value::Object(body).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    match change_requisition(&state, ((&acting).into(), None), known.id, fields).await {
+        Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
+        Err(error) => {
+            let status = error.status();
+            let said = Said { faults: faults_of(error)?, form: Some(form), ..Said::default() };
+            again(&state, &acting, &known, (said, status)).await
+        }
+    }
+}
+
+/// What somebody else has changed since a form was made.
+pub(super) fn changed_since(
+    known: &Requisition,
+    company: &Company,
+    sent: &str,
+) -> Vec<&'static str> {
+    seen(known, company).changed_since(sent)
+}
+
+/// The page again, after what was not done.
+pub(super) async fn again(
+    state: &AppState,
+    acting: &Acting,
+    known: &Requisition,
+    (said, status): (Said, StatusCode),
+) -> Result<Response, ApiError> {
+    let mut page = requisition_page(state, acting, known, said).await?;
+    *page.status_mut() = status;
+    Ok(page)
+}
+
+/// What `POST /requisitions/{id}/cancel` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct CancelForm {
+    #[serde(default)]
+    is_confirmed: bool,
+}
+
+/// Takes it back. POST /requisitions/{id}/cancel.
+pub(super) async fn cancel(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<CancelForm>,
+) -> Result<Response, ApiError> {
+    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    if !may_change(&acting, &known) {
+        return Err(ApiError::not_found());
+    }
+    let refused = |alert: &str| Said { faults: Faults::alert_only(alert), ..Said::default() };
+    if !form.is_confirmed {
+        let said = refused("Nothing was taken back: tick the box below to confirm.");
+        return again(&state, &acting, &known, (said, StatusCode::BAD_REQUEST)).await;
+    }
+    match take_back(&state, &acting.company, known.id).await {
+        Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
+        Err(error) => {
+            let status = error.status();
+            let said = Said { faults: Faults::of_refusal(error)?, ..Said::default() };
+            // What it has become meanwhile is what is shown.
+            let known = get_requisition(&state, &acting, known.id).await?;
+            again(&state, &acting, &known, (said, status)).await
+        }
+    }
+}

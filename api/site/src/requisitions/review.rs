@@ -1,0 +1,187 @@
+//! The verdict on a requisition. POST /requisitions/{id}/review.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
+use cardswitch_engine::domain::ids::{CardId, RequisitionId};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::review_requisition;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::form::unix_lines;
+use super::may_review;
+use super::requisition::{Said, again, changed_since, get_requisition};
+use crate::error_page::error_page;
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, RequisitionReviewer};
+use crate::seen::who_was_quicker;
+
+/// What is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Approve,
+    Deny,
+}
+
+/// What was sent.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReviewForm {
+    verdict: Verdict,
+    /// The card that fulfils it; blank for a new one.
+    #[serde(default)]
+    card: String,
+    #[serde(default)]
+    note: String,
+    #[serde(default)]
+    seen: String,
+}
+
+impl ReviewForm {
+    /// The body that the API would take.
+    fn body(&self) -> Map<String, Value> {
+        let mut body = Map::new();
+        let note = unix_lines(&self.note);
+        let note = if note.trim().is_empty() { Value::Null } else { json!(note.trim()) };
+        body.insert("note".to_owned(), note);
+        let (status, card) = match self.verdict {
+            Verdict::Approve => ("approved", self.card.trim()),
+            Verdict::Deny => ("denied", ""),
+        };
+        body.insert("status".to_owned(), json!(status));
+        if !card.is_empty() {
+            body.insert("card".to_owned(), json!({ "id": card }));
+        }
+        body
+    }
+}
+
+/// POST /requisitions/{id}/review.
+pub(super) async fn review(
+    State(state): State<AppState>,
+    RequisitionReviewer(acting): RequisitionReviewer,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<ReviewForm>,
+) -> Result<Response, ApiError> {
+    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    if !may_review(&acting, &known) {
+        let text = "Another reviewer or an administrator decides about what you ask for.";
+        return Ok(error_page(StatusCode::FORBIDDEN, "This is not for you", text));
+    }
+    // INVARIANT: nobody approves what they have not seen.
+    let changed = changed_since(&known, &acting.company, &form.seen);
+    if !changed.is_empty() {
+        let said = undecided(&known, changed, form);
+        return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
+    }
+    match decide(&state, &acting, &known, &form).await {
+        Ok(()) => {
+            let notice = match form.verdict {
+                Verdict::Approve => Notice::REQUISITION_APPROVED,
+                Verdict::Deny => Notice::REQUISITION_DENIED,
+            };
+            Ok(go_on(&state, &format!("/requisitions/{id}"), notice))
+        }
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            let flaw = [faults.of("card"), faults.of("note"), faults.alert()];
+            let flaw = flaw.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+            let said = Said {
+                review_alert: flaw.to_owned(),
+                review_note: Some(form.note),
+                review_card: form.card,
+                ..Said::default()
+            };
+            let known = get_requisition(&state, &acting, known.id).await?;
+            again(&state, &acting, &known, (said, status)).await
+        }
+    }
+}
+
+/// What is said where the visitor decided about something else than there is now. What they typed
+/// stays, and what is new is marked.
+fn undecided(known: &Requisition, changed: Vec<&'static str>, form: ReviewForm) -> Said {
+    let onward = if known.status == RequisitionStatus::Pending {
+        "What is new is marked: decide again on what you see now"
+    } else {
+        "What became of it stands below"
+    };
+    let review_alert =
+        format!("Nothing was decided, because {}. {onward}.", who_was_quicker(&changed));
+    let (review_note, review_card) = (Some(form.note), form.card);
+    Said { review_alert, review_note, review_card, changed, ..Said::default() }
+}
+
+/// Has the verdict given on what was seen.
+async fn decide(
+    state: &AppState,
+    acting: &Acting,
+    known: &Requisition,
+    form: &ReviewForm,
+) -> Result<(), ApiError> {
+    check_card(state, acting, known, form.card.trim()).await?;
+    let text = Value::Object(form.body()).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let whom = (acting.into(), Some(acting.member.id));
+    review_requisition(state, whom, known, fields).await
+}
+
+/// Errors: a reviewer, who gives nobody cards, would give one that is not the asker's.
+async fn check_card(
+    state: &AppState,
+    acting: &Acting,
+    known: &Requisition,
+    card: &str,
+) -> Result<(), ApiError> {
+    let Ok(id) = Uuid::parse_str(card) else { return Ok(()) };
+    if acting.session.is_administrator() {
+        return Ok(());
+    }
+    let found = read_view(state, acting, |view| view.find_card(CardId(id))).await?;
+    // One that is not there is told by the reader.
+    match found {
+        Some(card) if card.profile.assigned_to != Some(known.member) => {
+            let flaw = Flaw::new("not_theirs", "must be a card of the member who asks");
+            Err(ApiError::invalid_field("card", flaw))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_becomes_the_body_of_the_api() {
+        let form = |verdict, card: &str, note: &str| ReviewForm {
+            verdict,
+            card: card.to_owned(),
+            note: note.to_owned(),
+            seen: String::new(),
+        };
+        let rows = [
+            (form(Verdict::Approve, "", ""), json!({"status": "approved", "note": null})),
+            (
+                form(Verdict::Approve, "x", " fine\r\nby me "),
+                json!({"status": "approved", "note": "fine\nby me", "card": {"id": "x"}}),
+            ),
+            // A card is what approving gives.
+            (form(Verdict::Deny, "x", "no"), json!({"status": "denied", "note": "no"})),
+        ];
+        for (form, expected) in rows {
+            assert_eq!(Value::Object(form.body()), expected);
+        }
+    }
+}

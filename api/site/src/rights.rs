@@ -1,0 +1,265 @@
+//! Who may do what on the site: by the role of the membership, and by whether the user is a
+//! developer. Handlers take whoever has a right by extractor; others get the page of a refusal.
+//!
+//! | right | administrator | accountant | reviewer | member | developer, whatever the role |
+//! |---|---|---|---|---|---|
+//! | see all of the company | yes | yes | no | no | |
+//! | manage cards | yes | no | no | no | |
+//! | tag transactions | yes | yes | no | no | |
+//! | review requisitions | yes | no | yes | no | |
+//! | see members | yes | yes | yes | no | |
+//! | manage members | yes | no | no | no | |
+//! | manage dimensions | yes | yes | no | no | |
+//! | see statements | yes | yes | no | no | |
+//! | manage webhooks | yes | no | no | no | yes |
+//! | manage apps | yes | no | no | no | yes |
+//! | see tokens | yes | yes | no | no | |
+//! | revoke tokens | yes | no | no | no | |
+//! | read the audit log | yes | no | no | no | |
+//!
+//! What needs no right is one's own: cards, transactions and requisitions of the member that one is.
+//! Another's are not there: their pages are the one of what nobody has. Who may let apps at a
+//! company's data is said in `oauth::scope`.
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::switch::Switch;
+use cardswitch_engine::directory::member::{Member, MemberRole};
+use cardswitch_engine::directory::ticket::TicketState;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::Reader;
+
+use super::error_page::error_page;
+use super::session::{Session, SignedIn};
+
+/// Something that not everybody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    /// See all cards and transactions, and the overview of them.
+    SeeCompany,
+    /// Make, change, close and share cards.
+    ManageCards,
+    /// Sort transactions of others into the books.
+    TagTransactions,
+    /// Approve and deny what members ask for.
+    ReviewRequisitions,
+    /// See who the members are.
+    SeeMembers,
+    /// Invite, change and deactivate members.
+    ManageMembers,
+    /// Make, change and delete categories, departments, labels and locations.
+    ManageDimensions,
+    /// See balances and statements.
+    SeeStatements,
+    /// Say where events are sent to.
+    ManageWebhooks,
+    /// Register, change and delete apps. Source: spec "Authentication", developer permissions.
+    ManageApps,
+    /// See what has access to the company's data.
+    SeeTokens,
+    /// Take access away. Source: spec "Authentication", rule 5.
+    RevokeTokens,
+    /// Read who did what.
+    ReadAudit,
+}
+
+impl Right {
+    /// Whether it belongs to members of this role.
+    pub(super) const fn is_of(self, role: MemberRole, is_developer: bool) -> bool {
+        let is_administrator = matches!(role, MemberRole::Administrator);
+        let keeps_books = is_administrator || matches!(role, MemberRole::Accountant);
+        let reviews = is_administrator || matches!(role, MemberRole::Reviewer);
+        match self {
+            Self::ManageCards | Self::ManageMembers | Self::RevokeTokens | Self::ReadAudit => {
+                is_administrator
+            }
+            Self::SeeCompany
+            | Self::TagTransactions
+            | Self::ManageDimensions
+            | Self::SeeStatements
+            | Self::SeeTokens => keeps_books,
+            Self::ReviewRequisitions => reviews,
+            Self::SeeMembers => keeps_books || reviews,
+            Self::ManageWebhooks | Self::ManageApps => is_administrator || is_developer,
+        }
+    }
+
+    /// Whether a visitor has it for the company they act for.
+    pub(super) fn is_with(self, session: &Session) -> bool {
+        session.current.as_ref().is_some_and(|(company, member)| {
+            self.is_of(member.role, session.user.developer_of.contains(&company.slot))
+        })
+    }
+}
+
+/// Somebody who signed in, and the company they act for. As an extractor it takes every member:
+/// what they see is theirs unless they have a right to more.
+#[derive(Debug)]
+pub(super) struct Acting {
+    /// Who.
+    pub(super) session: Session,
+    /// For which company.
+    pub(super) company: Company,
+    /// As which of its members.
+    pub(super) member: Member,
+}
+
+impl Acting {
+    /// Errors: the way to sign-in, or the page of a refusal.
+    async fn with_right(
+        parts: &mut Parts,
+        state: &AppState,
+        right: Right,
+    ) -> Result<Self, Response> {
+        let acting = Self::from_request_parts(parts, state).await?;
+        if acting.may(right) { Ok(acting) } else { Err(not_allowed(&acting.company)) }
+    }
+
+    /// Whether they have a right.
+    pub(super) fn may(&self, right: Right) -> bool {
+        right.is_with(&self.session)
+    }
+
+    /// Their access, by a right, while an answer waits or is being sent: it ends with the session, with
+    /// the membership and with the right.
+    pub(super) fn lasting_access(&self, switch: &Switch, right: Right) -> LastingAccess {
+        let (ticket, member) = (&self.session.ticket, self.member.slot);
+        let (digest, user, company) = (ticket.digest, ticket.user, self.company.slot);
+        LastingAccess::new(switch, Some(ticket.expires_at), move |snapshot| {
+            let is_open =
+                snapshot.ticket(&digest)?.is_some_and(|ticket| ticket.state == TicketState::Open);
+            let user = snapshot.user(user)?;
+            let is_developer = user.is_some_and(|user| user.developer_of.contains(&company));
+            let member = snapshot.member(member)?.filter(Member::takes_part);
+            Ok(is_open && member.is_some_and(|member| right.is_of(member.role, is_developer)))
+        })
+    }
+
+    /// Who of the company sees only what is theirs: that member; none where all is seen.
+    pub(super) fn limited_to(&self) -> Option<MemberSlot> {
+        (!self.may(Right::SeeCompany)).then_some(self.member.slot)
+    }
+
+    /// What belongs to `owner`, unless it is not theirs to see.
+    /// Errors: it is another's, which is as if it were not there.
+    pub(super) fn check_owner(&self, owner: Option<MemberSlot>) -> Result<(), ApiError> {
+        match self.limited_to() {
+            Some(own) if owner != Some(own) => Err(ApiError::not_found()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FromRequestParts<AppState> for Acting {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+        let SignedIn(session) = SignedIn::from_request_parts(parts, state).await?;
+        let (company, member) = session.current.clone().ok_or_else(no_company)?;
+        Ok(Self { session, company, member })
+    }
+}
+
+/// Members read as `/v1` does.
+impl<'a> From<&'a Acting> for Reader<'a> {
+    fn from(acting: &'a Acting) -> Self {
+        Self { company: &acting.company, shows_links: acting.may(Right::ManageCards) }
+    }
+}
+
+fn not_allowed(company: &Company) -> Response {
+    let name = &company.name;
+    let text = format!("Your role at {name} does not allow this. Ask one of its administrators.");
+    error_page(StatusCode::FORBIDDEN, "This is not for you", &text)
+}
+
+fn no_company() -> Response {
+    let text = "You are not a member of any company. An administrator of one can invite you.";
+    error_page(StatusCode::FORBIDDEN, "No company", text)
+}
+
+/// These names only say which of the rights above is needed.
+macro_rules! acting_with {
+    ($($(#[$doc:meta])* $name:ident $right:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(super) struct $name(pub(super) Acting);
+
+        impl FromRequestParts<AppState> for $name {
+            type Rejection = Response;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                state: &AppState,
+            ) -> Result<Self, Response> {
+                Acting::with_right(parts, state, Right::$right).await.map(Self)
+            }
+        }
+    )*};
+}
+
+acting_with! {
+    /// Somebody who sees all of the company.
+    CompanyReader SeeCompany
+    /// Somebody who manages cards.
+    CardManager ManageCards
+    /// Somebody who reviews requisitions.
+    RequisitionReviewer ReviewRequisitions
+    /// Somebody who sees members.
+    MemberReader SeeMembers
+    /// Somebody who manages members.
+    MemberManager ManageMembers
+    /// Somebody who manages dimensions.
+    DimensionManager ManageDimensions
+    /// Somebody who sees statements.
+    StatementReader SeeStatements
+    /// Somebody who manages webhooks.
+    WebhookManager ManageWebhooks
+    /// Somebody who manages apps.
+    AppManager ManageApps
+    /// Somebody who sees tokens.
+    TokenReader SeeTokens
+    /// Somebody who takes access away.
+    TokenRevoker RevokeTokens
+    /// Somebody who reads the audit log.
+    AuditReader ReadAudit
+}
+
+#[cfg(test)]
+mod tests {
+    use MemberRole::{Accountant, Administrator, Member, Reviewer};
+
+    use super::Right::*;
+    use super::*;
+
+    #[test]
+    fn rights_are_those_of_the_table() {
+        let rows = [
+            (SeeCompany, [true, true, false, false], false),
+            (ManageCards, [true, false, false, false], false),
+            (TagTransactions, [true, true, false, false], false),
+            (ReviewRequisitions, [true, false, true, false], false),
+            (SeeMembers, [true, true, true, false], false),
+            (ManageMembers, [true, false, false, false], false),
+            (ManageDimensions, [true, true, false, false], false),
+            (SeeStatements, [true, true, false, false], false),
+            (ManageWebhooks, [true, false, false, false], true),
+            (ManageApps, [true, false, false, false], true),
+            (SeeTokens, [true, true, false, false], false),
+            (RevokeTokens, [true, false, false, false], false),
+            (ReadAudit, [true, false, false, false], false),
+        ];
+        for (right, by_role, of_developers) in rows {
+            let roles = [Administrator, Accountant, Reviewer, Member];
+            assert_eq!(roles.map(|role| right.is_of(role, false)), by_role, "{right:?}");
+            let developers = by_role.map(|has| has || of_developers);
+            assert_eq!(roles.map(|role| right.is_of(role, true)), developers, "{right:?}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The second part of signing in, for users who have set up more than a password. GET and POST
+//! /login/second-factor.
+//!
+//! The cookie holds the secret of a conversation, which is no session: it opens nothing but the next
+//! question.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::credentials::may_sign_in;
+use cardswitch_identity::auth::second_factor::{
+    Answered, Challenge, Factor, Finishing, Purpose, answer,
+};
+use cardswitch_identity::auth::throttle::Beyond;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::token_digest;
+use serde::Deserialize;
+
+use super::cookies::SiteCookie;
+use super::csrf::csrf_of;
+use super::device::Client;
+use super::error_page::error_page;
+use super::forms::SiteForm;
+use super::frame::small_page;
+use super::session::MaybeSignedIn;
+use super::sign_in::enter;
+
+/// Where questions are asked.
+pub(super) const FACTOR_PATH: &str = "/login/second-factor";
+/// How long the browser keeps the conversation's secret. Units: seconds.
+pub(super) const FACTOR_S: i64 = 5 * 60;
+
+const WRONG_CODE: &str = "That is not the code, or it was used before. Wait for the next one.";
+const WRONG_ANSWER: &str = "That is not the answer you have set.";
+
+#[derive(Template)]
+#[template(path = "second_factor.html")]
+struct FactorContent<'a> {
+    csrf: String,
+    question: Option<&'a str>,
+    error: &'a str,
+}
+
+/// What the form takes.
+#[derive(Deserialize)]
+pub(super) struct FactorForm {
+    answer: String,
+}
+
+/// GET /login/second-factor.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    MaybeSignedIn(session): MaybeSignedIn,
+    headers: HeaderMap,
+) -> Response {
+    let digest = conversation_of(&state, &headers);
+    match digest.and_then(|digest| state.second_factors.question(&digest, state.now())) {
+        Some(challenge) if session.is_none() => shown(&state, &challenge, ""),
+        _ => Redirect::to("/login").into_response(),
+    }
+}
+
+/// The digest of the secret that the browser holds, where it is that of a sign-in.
+fn conversation_of(state: &AppState, headers: &HeaderMap) -> Option<[u8; 32]> {
+    let key = SiteCookie::SecondFactor.find(headers, state.urls().is_behind_tls())?;
+    let digest = token_digest(&key);
+    // An app's conversation ends in a token for that app, never in a session.
+    let purpose = state.second_factors.purpose(&digest, state.now())?;
+    matches!(purpose, Purpose::SignIn { .. }).then_some(digest)
+}
+
+fn shown(state: &AppState, challenge: &Challenge, error: &str) -> Response {
+    let question = match challenge.factor {
+        Factor::Totp => None,
+        Factor::SecurityQuestion => Some(challenge.question.as_str()),
+    };
+    let content = FactorContent { csrf: csrf_of(state, None), question, error };
+    small_page(state, "One more step", None, content)
+}
+
+/// POST /login/second-factor.
+pub(super) async fn answer_question(
+    State(state): State<AppState>,
+    client: Client,
+    headers: HeaderMap,
+    SiteForm(form): SiteForm<FactorForm>,
+) -> Result<Response, ApiError> {
+    let Some(digest) = conversation_of(&state, &headers) else { return Ok(over(&state)) };
+    let asked = state.second_factors.question(&digest, state.now());
+    let user = state.second_factors.user(&digest, state.now());
+    let user =
+        user.map_or(Ok(None), |id| state.switch.read_at_once(|snapshot| snapshot.user_by_id(id)))?;
+    let source = client.source(&state, user.as_ref());
+    match answer(&state, &digest, &form.answer, source, Beyond::Waits).await? {
+        Answered::Done(finishing) => finish(&state, &headers, &client, finishing).await,
+        Answered::Next(_) => Ok(Redirect::to(FACTOR_PATH).into_response()),
+        Answered::Wrong => Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &asked))),
+        Answered::Ended => Ok(over(&state)),
+    }
+}
+
+/// Lets the user in, if they still may.
+/// Errors: the session could not be begun; the answer can be given again.
+async fn finish(
+    state: &AppState,
+    headers: &HeaderMap,
+    client: &Client,
+    finishing: Finishing,
+) -> Result<Response, ApiError> {
+    let is_allowed = state.switch.read_at_once(|snapshot| {
+        let user = snapshot.user_by_id(finishing.proven.user)?;
+        user.map_or(Ok(false), |user| may_sign_in(snapshot, &user))
+    })?;
+    let (Purpose::SignIn { next }, true) = (&finishing.purpose, is_allowed) else {
+        return Ok(over(state));
+    };
+    let entered = enter(state, &finishing.proven, headers, client, next.as_deref()).await?;
+    let Some(mut response) = entered else { return Ok(over(state)) };
+    state.second_factors.finish(finishing);
+    forget_conversation(state, &mut response);
+    Ok(response)
+}
+
+fn wrong(state: &AppState, asked: &Challenge) -> Response {
+    let error = match asked.factor {
+        Factor::Totp => WRONG_CODE,
+        Factor::SecurityQuestion => WRONG_ANSWER,
+    };
+    let mut response = shown(state, asked, error);
+    *response.status_mut() = StatusCode::UNAUTHORIZED;
+    response
+}
+
+/// The answer to whoever was too late or wrong too often.
+fn over(state: &AppState) -> Response {
+    let text = "It took longer than five minutes, or too many answers were wrong. Sign in again \
+                from the start.";
+    let mut response = error_page(StatusCode::UNAUTHORIZED, "This sign-in is over", text);
+    forget_conversation(state, &mut response);
+    response
+}
+
+fn forget_conversation(state: &AppState, response: &mut Response) {
+    let cookie = SiteCookie::SecondFactor.clear(state.urls().is_behind_tls());
+    response.headers_mut().append(SET_COOKIE, cookie);
+}

@@ -1,0 +1,198 @@
+//! The page that a shared link leads to: its card, for whoever has the link and knows its passphrase.
+//! Source: spec "Shared link".
+//!
+//! | file | what |
+//! |---|---|
+//! | `opened` | what a key opens, and that everything else looks the same |
+//! | `passphrase`, `pass` | whether a viewer knows what is asked, and that they need not say it twice |
+//! | `shown` | the card in words |
+//!
+//! INVARIANT: nothing of a card is on a page before its passphrase is known, its number on none that
+//! was not asked for by a form, and none of these pages is kept, found by searching or named to others.
+
+mod opened;
+pub mod pass;
+mod passphrase;
+mod shown;
+
+use std::net::IpAddr;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::header::{REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::shared_link::SharedLinkCommand;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_identity::auth::link_guesses::Tried;
+use cardswitch_identity::auth::throttle::{Account, Source};
+use cardswitch_identity::state::AppState;
+use serde::Deserialize;
+
+use self::opened::{Opened, gone};
+use self::shown::{ask_page, card_page};
+use super::cards::secret::CardSecret;
+use super::csrf::csrf_of;
+use super::faults::with_status;
+use super::forms::SiteForm;
+use super::session::MaybeSignedIn;
+
+const WRONG: &str = "That is not right. Check your answers and try again.";
+const PASSED: &str = "Some time has passed. Please answer once more.";
+
+/// The pages of shared cards.
+pub(super) fn shared_card_routes() -> Router<AppState> {
+    Router::new()
+        .route("/s/{key}", get(show).post(act).fallback(async || ApiError::method_not_allowed()))
+        .layer(map_response(keep_to_itself))
+}
+
+/// The address of the page is what opens the card.
+async fn keep_to_itself(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("x-robots-tag", HeaderValue::from_static("noindex, nofollow, noarchive"));
+    response
+}
+
+/// Who looks at what.
+struct Viewing<'a> {
+    state: &'a AppState,
+    opened: &'a Opened,
+    csrf: String,
+    address: IpAddr,
+}
+
+/// What a viewer wants.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    /// To be let in.
+    Open,
+    /// To be shown the number.
+    Show,
+}
+
+/// What `POST /s/{key}` takes.
+#[derive(Debug, Deserialize)]
+struct ViewerForm {
+    action: Action,
+    /// In the order of the passphrase fields.
+    #[serde(default)]
+    answer: Vec<String>,
+}
+
+/// Shows the card, or asks for its passphrase. GET /s/{key}.
+async fn show(
+    State(state): State<AppState>,
+    ClientAddress(address): ClientAddress,
+    MaybeSignedIn(session): MaybeSignedIn,
+    Path(key): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
+    let csrf = csrf_of(&state, session.as_ref());
+    let viewing = Viewing { state: &state, opened: &opened, csrf, address };
+    if !opened.is_open_to(&state, &headers) {
+        return Ok(ask_page(&viewing, ""));
+    }
+    viewing.note_view().await;
+    Ok(card_page(&viewing, "", None))
+}
+
+/// Takes answers, or shows the number. POST /s/{key}.
+async fn act(
+    State(state): State<AppState>,
+    ClientAddress(address): ClientAddress,
+    MaybeSignedIn(session): MaybeSignedIn,
+    (Path(key), headers): (Path<String>, HeaderMap),
+    SiteForm(form): SiteForm<ViewerForm>,
+) -> Result<Response, ApiError> {
+    let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
+    let csrf = csrf_of(&state, session.as_ref());
+    let viewing = Viewing { state: &state, opened: &opened, csrf, address };
+    match form.action {
+        Action::Open => viewing.judge(&form.answer).await,
+        Action::Show if opened.is_open_to(&state, &headers) => viewing.reveal().await,
+        Action::Show => Ok(with_status(ask_page(&viewing, PASSED), StatusCode::FORBIDDEN)),
+    }
+}
+
+impl Viewing<'_> {
+    /// Lets the viewer in whose answers are right.
+    /// Errors: too many from this address.
+    async fn judge(&self, answers: &[String]) -> Result<Response, ApiError> {
+        let (state, link) = (self.state, &self.opened.link);
+        let guess = match state.throttle.links.begin(Tried::Answer, link.id, self.address) {
+            Ok(guess) => guess,
+            Err(refused) => {
+                return Ok(too_many(refused, |text| ask_page(self, text)));
+            }
+        };
+        let account = Some(Account::SharedLink(link.id));
+        let source = Source::Address(self.address);
+        let attempt = state.throttle.admit_on_page(account, source).await?;
+        if !passphrase::are_right(&self.opened.passphrase, answers) {
+            attempt.failed();
+            guess.counts();
+            return Ok(with_status(ask_page(self, WRONG), StatusCode::UNAUTHORIZED));
+        }
+        attempt.succeeded();
+        let path = &self.opened.path;
+        let mut response = Redirect::to(path).into_response();
+        response.headers_mut().append(SET_COOKIE, pass::grant(state, link, path));
+        Ok(response)
+    }
+
+    /// Shows the number, once it is on record that it was shown.
+    /// Errors: it cannot be put on record, or the number cannot be opened.
+    async fn reveal(&self) -> Result<Response, ApiError> {
+        let (state, link) = (self.state, &self.opened.link);
+        if !self.opened.card.profile.is_virtual {
+            return Ok(with_status(card_page(self, "", None), StatusCode::CONFLICT));
+        }
+        match state.throttle.links.begin(Tried::Look, link.id, self.address) {
+            Ok(look) => look.counts(),
+            Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
+        }
+        let secret = CardSecret::open(state, &self.opened.card, &self.opened.company)?;
+        let noted = AdminCommand::Card(CardCommand::NoteNumberShown(
+            self.opened.company.id,
+            self.opened.card.profile.id,
+        ));
+        state.carry_out(noted).await?;
+        tracing::info!(link = %link.id.0, "a card number was shown by a shared link");
+        Ok(card_page(self, "", Some(secret)))
+    }
+
+    /// Puts on record that somebody looked, where the last time is a while ago. Whoever looks sees the
+    /// card whether or not that works.
+    async fn note_view(&self) {
+        let now = self.state.now();
+        let last = self.opened.link.last_viewed_at;
+        if last.is_some_and(|last| now < last.plus(Timestamp::MINUTE)) {
+            return;
+        }
+        let command = AdminCommand::SharedLink(SharedLinkCommand::View(self.opened.link.id));
+        if let Err(error) = self.state.carry_out(command).await {
+            tracing::warn!(link = %self.opened.link.id.0, ?error, "a look at a shared link is not on record");
+        }
+    }
+}
+
+/// The page again, with when to come back.
+fn too_many(refused: TooMany, page: impl FnOnce(&str) -> Response) -> Response {
+    let minutes = refused.retry_after_s.div_ceil(60);
+    let unit = if minutes == 1 { "minute" } else { "minutes" };
+    let text = format!("Too many tries. Please come back in {minutes} {unit}.");
+    let mut page = with_status(page(&text), StatusCode::TOO_MANY_REQUESTS);
+    page.headers_mut().insert(RETRY_AFTER, HeaderValue::from(refused.retry_after_s));
+    page
+}

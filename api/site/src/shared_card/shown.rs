@@ -1,0 +1,165 @@
+//! A shared card in words: what it may be used for, what is left where the link does not hide it, and
+//! its number where somebody has asked for it.
+
+use askama::Template;
+use axum::response::Response;
+use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
+use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_secrets::link_secrets::PassphraseKind;
+
+use super::Viewing;
+use super::opened::Opened;
+use crate::assets::COPY;
+use crate::cards::face::Face;
+use crate::cards::secret::CardSecret;
+use crate::frame::{plain_page, plain_page_with_scripts};
+use crate::words::{day_words, moment, money, scope_words, zone_words};
+
+/// The title of every page here: addresses and titles are what browsers remember.
+const TITLE: &str = "Shared card";
+
+#[derive(Template)]
+#[template(path = "shared_card/ask.html")]
+struct AskContent<'a> {
+    csrf: &'a str,
+    error: &'a str,
+    fields: Vec<AskedField<'a>>,
+}
+
+/// A passphrase field as the form asks for it.
+struct AskedField<'a> {
+    name: &'a str,
+    is_date: bool,
+    /// Where the visitor begins.
+    is_first: bool,
+}
+
+#[derive(Template)]
+#[template(path = "shared_card/card.html")]
+struct CardContent<'a> {
+    csrf: &'a str,
+    error: &'a str,
+    path: &'a str,
+    face: Face,
+    is_virtual: bool,
+    state_words: &'static str,
+    budget: Option<Budget>,
+    rules: Vec<(&'static str, String)>,
+    secret: Option<CardSecret>,
+}
+
+/// What is left, and of what.
+struct Budget {
+    balance: String,
+    of: String,
+    limits: Vec<(&'static str, String)>,
+}
+
+/// The page that asks for the passphrase. It says nothing of the card, nor whose it is.
+pub(super) fn ask_page(viewing: &Viewing<'_>, error: &str) -> Response {
+    let fields = viewing.opened.passphrase.iter().enumerate();
+    let fields = fields.map(|(place, field)| AskedField {
+        name: &field.name,
+        is_date: field.kind == PassphraseKind::Date,
+        is_first: place == 0,
+    });
+    let content = AskContent { csrf: &viewing.csrf, error, fields: fields.collect() };
+    plain_page(TITLE, content)
+}
+
+/// The page of the card.
+pub(super) fn card_page(
+    viewing: &Viewing<'_>,
+    error: &str,
+    secret: Option<CardSecret>,
+) -> Response {
+    let opened = viewing.opened;
+    let (profile, usage) = (&opened.card.profile, &opened.card.record.usage);
+    let is_hidden = opened.link.hide_balance;
+    let content = CardContent {
+        csrf: &viewing.csrf,
+        error,
+        path: &opened.path,
+        face: Face::new(&opened.card, &opened.company, viewing.state.now()),
+        is_virtual: profile.is_virtual,
+        state_words: state_words(usage.state, usage.suspension),
+        budget: (!is_hidden).then(|| budget(opened, viewing.state.today(&opened.company))),
+        rules: rules(opened),
+        secret,
+    };
+    plain_page_with_scripts(TITLE, &[&*COPY], content)
+}
+
+/// What the state means for who wants to pay.
+const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str {
+    match (state, reason) {
+        (CardState::Active, _) => "",
+        (CardState::Unactivated, _) => "It has to be activated before it can be used.",
+        (CardState::Suspended, SuspensionReason::SingleUse) => {
+            "It was for one purchase and has been used."
+        }
+        (CardState::Suspended, SuspensionReason::EndTime) => "Its time is over.",
+        (CardState::Suspended, _) => "New purchases are declined for now.",
+        (CardState::Terminated, _) => "It is closed.",
+    }
+}
+
+fn budget(opened: &Opened, today: BusinessDate) -> Budget {
+    let (terms, currency) = (&opened.card.record.terms, opened.company.currency);
+    let usage = opened.card.record.usage.rolled(terms.interval, today);
+    let mut limits = Vec::new();
+    if let Some(next) = today.next_period_start(terms.interval) {
+        limits.push(("Renews", format!("{}, next on {}", every(terms.interval), day_words(next))));
+    }
+    if usage.day_room(terms) != Minor::UNLIMITED {
+        let room = usage.day_room(terms).max(Minor::ZERO);
+        let words = format!("{} of {}", money(room, currency), money(terms.daily_limit, currency));
+        limits.push(("Today", words));
+    }
+    if terms.transaction_limit != Minor::UNLIMITED {
+        limits
+            .push(("Per purchase", format!("up to {}", money(terms.transaction_limit, currency))));
+    }
+    Budget {
+        balance: money(usage.allowance_balance(terms), currency),
+        of: money(terms.amount, currency),
+        limits,
+    }
+}
+
+const fn every(interval: Interval) -> &'static str {
+    match interval {
+        Interval::None => "not by itself",
+        Interval::Daily => "every day",
+        Interval::Weekly => "every week",
+        Interval::Monthly => "every month",
+        Interval::Quarterly => "every quarter",
+        Interval::Yearly => "every year",
+    }
+}
+
+/// What the card is for, whatever is left on it.
+fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
+    let (terms, zone) = (&opened.card.record.terms, opened.company.zone);
+    let mut rules = Vec::new();
+    if terms.single_use {
+        rules.push(("Works", "for one purchase".to_owned()));
+    }
+    if terms.starts_at != Timestamp::MIN {
+        rules.push(("From", in_zone(terms.starts_at, zone)));
+    }
+    if terms.ends_at != Timestamp::MAX {
+        rules.push(("Until", in_zone(terms.ends_at, zone)));
+    }
+    if !terms.scope.codes().is_empty() {
+        rules.push(("Only at", scope_words(&terms.scope, "; ")));
+    }
+    rules
+}
+
+/// The viewer may be in another zone than the company.
+fn in_zone(at: Timestamp, zone: chrono_tz::Tz) -> String {
+    format!("{} ({})", moment(at, zone).words, zone_words(zone))
+}

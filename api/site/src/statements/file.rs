@@ -1,0 +1,83 @@
+//! A statement as a file. GET /statements/file.
+//!
+//! The file is what `/v1` gives for the same days; what is wrong with them is told on the page.
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
+use cardswitch_statements::{DAYS_APART_MAX, DateRange};
+use cardswitch_v1::routes::statements::{Format, statement_file};
+use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_wire::fault::{Fault, Flaw};
+use cardswitch_wire::query;
+use serde::Deserialize;
+
+use super::page::{Days, account_of, month_page};
+use crate::faults::Faults;
+use crate::pager::Part;
+use crate::rights::{Right, StatementReader};
+
+/// What is asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FileQuery {
+    start_date: String,
+    end_date: String,
+    format: String,
+}
+
+/// GET /statements/file.
+pub(super) async fn get_file(
+    State(state): State<AppState>,
+    StatementReader(acting): StatementReader,
+    Query(asked): Query<FileQuery>,
+) -> Result<Response, ApiError> {
+    let format = Format::ALL.into_iter().find(|format| format.extension() == asked.format);
+    let format = format.ok_or_else(ApiError::not_found)?;
+    let error = match parse_days(&asked) {
+        Ok(dates) => {
+            let account = read_view(&state, &acting, account_of).await?.account.id;
+            let access = acting.lasting_access(&state.switch, Right::SeeStatements);
+            let reader = (Reader::from(&acting), access);
+            let file = statement_file(&state, reader, account, (dates, format));
+            match file.await {
+                Ok(file) => return Ok(file),
+                Err(error) => error,
+            }
+        }
+        Err(error) => error,
+    };
+    let faults = faults_of(error)?;
+    let days = Days { start_date: asked.start_date, end_date: asked.end_date };
+    let shown = (None, Part::default());
+    let mut page = month_page(&state, &acting, shown, (Some(days), &faults)).await?;
+    *page.status_mut() = StatusCode::BAD_REQUEST;
+    Ok(page)
+}
+
+/// What is wrong with the days, in the words of the form.
+fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
+    let mut faults = error.faults().to_vec();
+    for Fault { flaw, .. } in &mut faults {
+        *flaw = match flaw.code {
+            "after_end_date" => Flaw::new("after_last_day", "must not be after the last day"),
+            "range_too_long" => {
+                let message = format!("must be at most {DAYS_APART_MAX} days before the last day");
+                Flaw::new("too_early", message)
+            }
+            _ => continue,
+        };
+    }
+    if faults.is_empty() { Faults::of_refusal(error) } else { Ok(Faults::new(&faults)) }
+}
+
+fn parse_days(asked: &FileQuery) -> Result<DateRange, ApiError> {
+    let days = [("start_date", &asked.start_date), ("end_date", &asked.end_date)];
+    let pairs = days.map(|(name, text)| (name.to_owned(), text.trim().to_owned()));
+    let mut query = query::Query::new(pairs.into());
+    let dates = DateRange::parse(&mut query, [""; 2]);
+    query.finish()?;
+    Ok(dates)
+}

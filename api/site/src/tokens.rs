@@ -1,0 +1,110 @@
+//! What has access to a company's data, and how it is taken away. GET /tokens,
+//! POST /tokens/{id}/revoke.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
+use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::domain::ids::AccessTokenId;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::oauth::scope::names;
+use cardswitch_identity::state::AppState;
+use serde::de::IgnoredAny;
+
+use super::forms::SiteForm;
+use super::frame;
+use super::notice::{Notice, go_on};
+use super::pager::{Pager, Part};
+use super::rights::{Right, TokenReader, TokenRevoker};
+use super::session::Session;
+use super::words::{Moment, shown_moment};
+
+#[derive(Template)]
+#[template(path = "tokens.html")]
+struct TokensContent<'a> {
+    csrf: String,
+    company: &'a str,
+    may_revoke: bool,
+    tokens: Vec<TokenRow>,
+    pager: Pager,
+}
+
+struct TokenRow {
+    id: String,
+    holder: String,
+    origin: String,
+    scopes: Vec<&'static str>,
+    made: Moment,
+}
+
+/// GET /tokens.
+pub(super) async fn list_tokens(
+    State(state): State<AppState>,
+    TokenReader(acting): TokenReader,
+    Query(part): Query<Part>,
+) -> Result<Response, ApiError> {
+    let company = &acting.company;
+    let read = |snapshot: &Snapshot| {
+        let listed = snapshot.access_tokens(company.slot, &part.page())?;
+        let row = |token| token_row(snapshot, &token, &acting.session);
+        let rows = listed.rows.into_iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
+        Ok((rows, listed.count))
+    };
+    let (tokens, count) = state.switch.read(read).await?;
+    let pager = Pager::new(part, tokens.len(), count, "/tokens", &[]);
+    let content = TokensContent {
+        csrf: acting.session.csrf(&state),
+        company: &company.name,
+        may_revoke: Right::RevokeTokens.is_with(&acting.session),
+        tokens,
+        pager,
+    };
+    Ok(frame::page(&state, "Access tokens", Some(&acting.session), content))
+}
+
+fn token_row(
+    snapshot: &Snapshot,
+    token: &AccessToken,
+    session: &Session,
+) -> Result<TokenRow, StoreError> {
+    let app = token.app().map(|app| snapshot.app(app)).transpose()?.flatten();
+    let member = token.member().map(|member| snapshot.member(member)).transpose()?.flatten();
+    // Apps are called what they are called now; what has none, what it was called.
+    let label = Some(token.label().to_owned()).filter(|label| !label.is_empty());
+    let holder = app.map(|app| app.name).or(label);
+    Ok(TokenRow {
+        id: token.id.0.to_string(),
+        holder: holder.unwrap_or_else(|| "The operator of this switch".to_owned()),
+        origin: origin_words(token.origin(), member.as_ref()),
+        scopes: names(token.scope),
+        made: shown_moment(token.created_at, session),
+    })
+}
+
+/// Who gave a token, and how.
+fn origin_words(origin: Option<TokenOrigin>, member: Option<&Member>) -> String {
+    let who = member.map_or("a member", |member| member.email.as_str());
+    match origin {
+        Some(TokenOrigin::Code) => format!("{who}, when the app asked"),
+        Some(TokenOrigin::Password) => format!("{who}, by password within the app"),
+        Some(TokenOrigin::OwnCompany) => format!("{who}, as owner of the app"),
+        Some(TokenOrigin::Operator) | None => "the operator, on the command line".to_owned(),
+    }
+}
+
+/// Takes access away. POST /tokens/{id}/revoke.
+pub(super) async fn revoke_token(
+    State(state): State<AppState>,
+    TokenRevoker(acting): TokenRevoker,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let command =
+        AdminCommand::AccessToken(AccessTokenCommand::Revoke(acting.company.id, AccessTokenId(id)));
+    state.carry_out(command).await?;
+    Ok(go_on(&state, "/tokens", Notice::TOKEN_REVOKED))
+}

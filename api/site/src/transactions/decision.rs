@@ -1,0 +1,177 @@
+//! Why a transaction was approved or declined, in words for people: what `/v1` and the command line
+//! explain, without what only concerns those who see the company's money.
+
+use cardswitch_engine::decision::{
+    DecidedBy, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
+    explain_increment,
+};
+use cardswitch_engine::domain::allowance::Scope;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::response_code::ResponseCode;
+use cardswitch_engine::store::query::TransactionRow;
+
+use crate::rights::Acting;
+use crate::words::{Moment, RuleWords, moment, money, outcome_words};
+
+/// Whether figures of the account may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccountFigures {
+    /// They may.
+    Told,
+    /// They may not.
+    Kept,
+}
+
+/// A decision in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DecisionWords {
+    /// What came of it.
+    pub(super) verdict: String,
+    /// Whose word it was, where not the rules'.
+    pub(super) decided_by: &'static str,
+    /// Whether it went ahead.
+    pub(super) is_approved: bool,
+    /// Every rule, those that failed first.
+    pub(super) rules: Vec<RuleLine>,
+    /// How many of them failed.
+    pub(super) failed_count: usize,
+    /// What together would have approved it whole.
+    pub(super) remedies: Vec<String>,
+    /// The largest amount that would have been approved.
+    pub(super) at_most: Option<String>,
+}
+
+/// A rule in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RuleLine {
+    /// What it found.
+    pub(super) text: String,
+    /// Whether it passed.
+    pub(super) is_passed: bool,
+}
+
+/// An increment in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IncrementWords {
+    /// When it was asked for.
+    pub(super) at: Moment,
+    /// How much more.
+    pub(super) amount: String,
+    /// The decision on it.
+    pub(super) decision: DecisionWords,
+}
+
+/// How decisions of a company are told to somebody.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Teller<'a> {
+    /// Whose decisions.
+    pub(crate) company: &'a Company,
+    /// What may be told.
+    pub(crate) figures: AccountFigures,
+}
+
+impl<'a> Teller<'a> {
+    /// As a visitor may be told: who sees only what is theirs sees nothing of the account.
+    pub(crate) fn of(acting: &Acting, company: &'a Company) -> Self {
+        let figures = match acting.limited_to() {
+            Some(_) => AccountFigures::Kept,
+            None => AccountFigures::Told,
+        };
+        Self { company, figures }
+    }
+
+    /// The decision on a transaction.
+    pub(super) fn decision(&self, row: &TransactionRow) -> DecisionWords {
+        let record = &row.record;
+        let explanation = explain(record, &row.progress, self.company.zone);
+        let scope = record.facts.as_ref().map(|facts| facts.terms.scope).unwrap_or_default();
+        let code = record.response_code;
+        let verdict = verdict(code, &explanation);
+        let told = self.told(&explanation, &scope);
+        DecisionWords { verdict, is_approved: code.is_approved(), ..told }
+    }
+
+    /// The decision on an increment.
+    pub(super) fn increment(&self, decision: &IncrementDecision) -> IncrementWords {
+        let explanation = explain_increment(decision, self.company.zone);
+        let code = decision.failed_rules.response_code();
+        let verdict = verdict(code, &explanation);
+        let told = self.told(&explanation, &decision.facts.terms.scope);
+        IncrementWords {
+            at: moment(decision.decided_at, self.company.zone),
+            amount: money(decision.amount, self.company.currency),
+            decision: DecisionWords { verdict, is_approved: code.is_approved(), ..told },
+        }
+    }
+
+    fn told(&self, explanation: &Explanation, scope: &Scope) -> DecisionWords {
+        let line =
+            |found: &RuleFinding| RuleLine { text: self.rule(found), is_passed: found.passed };
+        let mut rules: Vec<_> = explanation.rules.iter().map(line).collect();
+        rules.sort_by_key(|rule| rule.is_passed);
+        let failed_count = rules.iter().filter(|rule| !rule.is_passed).count();
+        let remedies = explanation.remedies.iter();
+        let remedies = remedies.map(|remedy| sentence(&self.remedy(remedy, scope)));
+        // Where the account sets the bound, the amount is what is in it.
+        let is_bound_by_account = explanation.remedies.iter().any(|remedy| self.keeps(remedy.rule));
+        let at_most = explanation.amount_at_most.filter(|_| !is_bound_by_account);
+        DecisionWords {
+            verdict: String::new(),
+            decided_by: decided_by_words(explanation.decided_by),
+            is_approved: false,
+            rules,
+            failed_count,
+            remedies: remedies.collect(),
+            at_most: at_most
+                .filter(|amount| *amount > Minor::ZERO)
+                .map(|amount| money(amount, self.company.currency)),
+        }
+    }
+
+    /// Whether what a rule compared says how much is in the account.
+    fn keeps(&self, rule: Rule) -> bool {
+        self.figures == AccountFigures::Kept
+            && matches!(rule, Rule::AvailableCredit | Rule::OutOfBounds)
+    }
+
+    /// What a rule found, as a sentence.
+    pub(crate) fn rule(&self, finding: &RuleFinding) -> String {
+        let compared = finding.compared.filter(|_| !self.keeps(finding.rule));
+        RuleWords::of(self.company).finding(&RuleFinding { compared, ..*finding })
+    }
+
+    /// What would have satisfied a rule, within a sentence.
+    pub(crate) fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
+        if self.keeps(remedy.rule) {
+            return "more money in the account".to_owned();
+        }
+        RuleWords::of(self.company).remedy(remedy, scope)
+    }
+}
+
+fn verdict(code: ResponseCode, explanation: &Explanation) -> String {
+    let is_unanimous = explanation.decided_by == DecidedBy::Rules
+        && explanation.rules.iter().all(|found| found.passed);
+    match code {
+        ResponseCode::Approved if is_unanimous => "Approved: every rule passed.".to_owned(),
+        ResponseCode::Approved => "Approved.".to_owned(),
+        _ => format!("Declined: {} (code {}).", outcome_words(code), code.number()),
+    }
+}
+
+const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
+    match decided_by {
+        DecidedBy::Rules => "",
+        DecidedBy::Network => "The network decided; the rules of the card had no say.",
+        DecidedBy::Transfer => "Bank transfers are not subject to the rules of cards.",
+    }
+}
+
+/// Words within a sentence as one of their own.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first: String =
+        letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}

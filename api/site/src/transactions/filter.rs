@@ -1,0 +1,281 @@
+//! What is looked for among transactions: as typed, as `/v1` takes it, and as the form shows it.
+//!
+//! Days are those of the company, both ends included; everything else is the filter of `/v1` by the
+//! same names.
+
+use cardswitch_engine::domain::business_date::{BusinessDate, start_of_date};
+use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::ids::{CardId, MemberId, MemberSlot};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardFilter, Page};
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::View;
+use cardswitch_wire::fields::parse_id;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::time::{parse_date, render_time};
+use chrono_tz::Tz;
+use serde::Deserialize;
+
+use crate::choices::{Choice, choices};
+use crate::dimension_choices::{DimensionChoice, dimension_choices, meant};
+use crate::faults::Faults;
+use crate::words::{card_name, person};
+
+/// How many cards and members the form offers; what is beyond is reached from its own page.
+const OFFERED_MAX: usize = 200;
+
+/// What is looked for, as typed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TransactionQuery {
+    /// The first day.
+    pub(super) from: String,
+    /// The last day.
+    pub(super) to: String,
+    /// The id of a card.
+    pub(super) card: String,
+    /// The id of a member.
+    pub(super) member: String,
+    /// The id of a category.
+    pub(super) category: String,
+    /// The id of a department.
+    pub(super) department: String,
+    /// The id of a label.
+    pub(super) label: String,
+    /// The id of a location.
+    pub(super) location: String,
+    /// One of the states.
+    pub(super) state: String,
+    /// How many rows are left out before the first shown.
+    pub(super) offset: usize,
+}
+
+impl TransactionQuery {
+    fn dimensions(&self) -> [&str; 4] {
+        [&self.category, &self.department, &self.label, &self.location]
+    }
+
+    /// With ids where names or codes of dimensions were written; what names none stays as it is.
+    /// Errors: the tables cannot be read.
+    pub(super) fn with_ids(mut self, view: &View<'_>) -> Result<Self, StoreError> {
+        let texts = [&mut self.category, &mut self.department, &mut self.label, &mut self.location];
+        for (kind, text) in DimensionKind::ALL.into_iter().zip(texts) {
+            if !text.trim().is_empty()
+                && parse_id(text.trim()).is_none()
+                && let Some(id) = meant(view, kind, text)?
+            {
+                *text = id.0.to_string();
+            }
+        }
+        Ok(self)
+    }
+
+    /// The filters as an address has them.
+    pub(super) fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let mut pairs = vec![
+            ("from", self.from.as_str()),
+            ("to", &self.to),
+            ("state", &self.state),
+            ("card", &self.card),
+            ("member", &self.member),
+        ];
+        pairs.extend(DIMENSION_FIELDS.into_iter().zip(self.dimensions()));
+        pairs
+    }
+
+    /// Whether anything is looked for that the form keeps folded away.
+    pub(super) fn is_detailed(&self) -> bool {
+        let folded = [&*self.card, &*self.member].into_iter().chain(self.dimensions());
+        folded.into_iter().any(|text| !text.is_empty())
+    }
+
+    /// The request to `/v1` that asks for the same.
+    /// Errors: a day that is none, days in the wrong order, an id that is none.
+    pub(super) fn request(&self, zone: Tz) -> Result<ListTransactionsRequest, Faults> {
+        let days = self.days()?;
+        let day_start = |day: BusinessDate| render_time(start_of_date(zone, day));
+        let after = days[0].map(day_start);
+        let before = days[1].map(|last| day_start(BusinessDate(last.0.saturating_add(1))));
+        let others = self.pairs().into_iter().filter(|(name, _)| !["from", "to"].contains(name));
+        let mut pairs: Vec<_> =
+            others.map(|(name, text)| (name.to_owned(), text.trim().to_owned())).collect();
+        pairs.extend(after.map(|after| ("after".to_owned(), after)));
+        pairs.extend(before.map(|before| ("before".to_owned(), before)));
+        let mut query = Query::new(pairs);
+        let request = ListTransactionsRequest::parse(&mut query);
+        query.finish().map_err(|faults| Faults::new(&faults))?;
+        Ok(request)
+    }
+
+    fn days(&self) -> Result<[Option<BusinessDate>; 2], Faults> {
+        let mut faults = Faults::default();
+        let days = [("from", &self.from), ("to", &self.to)].map(|(name, text)| {
+            let day = parse_date(text.trim());
+            if day.is_none() && !text.trim().is_empty() {
+                faults = std::mem::take(&mut faults).and(name, "Must be a day, yyyy-mm-dd.");
+            }
+            day
+        });
+        if let [Some(first), Some(last)] = days
+            && first.0 > last.0
+        {
+            faults = faults.and("from", "Must not be after the last day.");
+        }
+        if faults.is_empty() { Ok(days) } else { Err(faults) }
+    }
+}
+
+/// What the form offers.
+pub(super) struct Offered {
+    /// States.
+    pub(super) states: Vec<Choice>,
+    /// Cards.
+    pub(super) cards: Vec<Choice>,
+    /// Members; none where only one's own transactions are seen.
+    pub(super) members: Vec<Choice>,
+    /// Categories, departments, labels and locations.
+    pub(super) dimensions: Vec<DimensionChoice>,
+}
+
+impl Offered {
+    /// To whom sees the whole company.
+    /// Errors: the tables cannot be read.
+    pub(super) fn of_company(
+        view: &View<'_>,
+        asked: &TransactionQuery,
+    ) -> Result<Self, StoreError> {
+        let (company, page) = (view.company.slot, Page::first(OFFERED_MAX));
+        let cards = view.snapshot.list_cards(company, &CardFilter::default(), &page)?;
+        let chosen = match parse_id(asked.card.trim()) {
+            Some(id) => view.find_card(CardId(id))?,
+            None => None,
+        };
+        let cards = cards.rows.into_iter().chain(chosen);
+        let cards = cards.map(|card| (card.profile.id.0.to_string(), card_name(&card.profile)));
+        let members = view.snapshot.list_members(company, &page, |_| true)?;
+        let chosen = match parse_id(asked.member.trim()) {
+            Some(id) => view.find_member(MemberId(id))?,
+            None => None,
+        };
+        let members = members.rows.into_iter().chain(chosen).map(|member| {
+            let name = person(&member.first_name, &member.last_name, &member.email);
+            (member.id.0.to_string(), name)
+        });
+        Ok(Self {
+            states: states(&asked.state),
+            cards: with_any("All cards", cards.collect(), &asked.card),
+            members: with_any("Everybody", members.collect(), &asked.member),
+            dimensions: dimensions(view, asked)?,
+        })
+    }
+
+    /// To whom sees what is theirs: the cards they hold.
+    /// Errors: the tables cannot be read.
+    pub(super) fn of_member(
+        view: &View<'_>,
+        asked: &TransactionQuery,
+        own: MemberSlot,
+    ) -> Result<Self, StoreError> {
+        let filter = CardFilter { assigned_to: Some(own), ..CardFilter::default() };
+        let page = Page::first(OFFERED_MAX);
+        let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?.rows.into_iter();
+        let cards = cards.map(|card| (card.profile.id.0.to_string(), card_name(&card.profile)));
+        Ok(Self {
+            states: states(&asked.state),
+            cards: with_any("All cards", cards.collect(), &asked.card),
+            members: Vec::new(),
+            dimensions: Vec::new(),
+        })
+    }
+}
+
+fn states(chosen: &str) -> Vec<Choice> {
+    let known = [
+        ("", "Any state"),
+        ("pending", "Pending"),
+        ("completed", "Completed"),
+        ("declined", "Declined"),
+        ("canceled", "Canceled"),
+    ];
+    choices(known, chosen)
+}
+
+/// All of them by name, each once, behind the choice of any.
+fn with_any(any: &str, mut known: Vec<(String, String)>, chosen: &str) -> Vec<Choice> {
+    known.sort_by_cached_key(|(value, label)| (label.to_lowercase(), value.clone()));
+    known.dedup();
+    let known = known.iter().map(|(value, label)| (value.as_str(), label.as_str()));
+    choices(std::iter::once(("", any)).chain(known), chosen)
+}
+
+fn dimensions(
+    view: &View<'_>,
+    asked: &TransactionQuery,
+) -> Result<Vec<DimensionChoice>, StoreError> {
+    let chosen = asked.dimensions().map(str::to_owned);
+    let mut fields = dimension_choices(view, &DimensionKind::ALL, &chosen)?;
+    for field in &mut fields {
+        if field.typed.is_none()
+            && let Some(blank) = field.options.first_mut()
+        {
+            "Any".clone_into(&mut blank.label);
+        }
+    }
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(from: &str, to: &str, card: &str) -> TransactionQuery {
+        TransactionQuery {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            card: card.to_owned(),
+            ..TransactionQuery::default()
+        }
+    }
+
+    #[test]
+    fn days_and_ids_are_read_from_what_was_typed() {
+        let id = "01890000-0000-7000-8000-000000000000";
+        let rows = [
+            (asked("", "", ""), None),
+            (asked(" 2026-03-01 ", "2026-03-01", id), None),
+            (asked("2026-03-02", "2026-03-01", ""), Some("from")),
+            (asked("1 March", "", ""), Some("from")),
+            (asked("", "2026-02-30", ""), Some("to")),
+            (asked("", "", "\"><script>"), Some("card")),
+        ];
+        for (asked, fault) in rows {
+            let found = asked.request(Tz::America__Los_Angeles);
+            match fault {
+                None => assert!(found.is_ok(), "{asked:?}"),
+                Some(name) => assert!(!found.unwrap_err().of(name).is_empty(), "{asked:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn whole_days_are_asked_for_by_the_companys_clock() {
+        // Clocks go forward on this day, which has 23 hours.
+        let request = asked("2026-03-08", "2026-03-08", "").request(Tz::America__Los_Angeles);
+        let shown = format!("{:?}", request.unwrap());
+        let midnight = 1_772_956_800_000_000_i64;
+        assert!(shown.contains(&format!("after: Some(Timestamp({midnight}))")), "{shown}");
+        let next = midnight + 23 * 3_600_000_000;
+        assert!(shown.contains(&format!("before: Some(Timestamp({next}))")), "{shown}");
+    }
+
+    #[test]
+    fn choices_are_by_name_and_each_once() {
+        let pair = |value: &str, label: &str| (value.to_owned(), label.to_owned());
+        let known = vec![pair("2", "b"), pair("1", "A"), pair("2", "b")];
+        let labels: Vec<_> =
+            with_any("All", known, "2").into_iter().map(|one| (one.label, one.is_chosen)).collect();
+        let expected = [("All", false), ("A", false), ("b", true)];
+        assert_eq!(labels, expected.map(|(label, is_chosen)| (label.to_owned(), is_chosen)));
+    }
+}

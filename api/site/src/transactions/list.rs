@@ -1,0 +1,139 @@
+//! The transactions of a company, or of the member who looks. GET /transactions.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{Listed, TransactionRow};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::{View, read_view};
+
+use super::filter::{Offered, TransactionQuery};
+use crate::faults::Faults;
+use crate::frame;
+use crate::pager::{Pager, Part};
+use crate::rights::Acting;
+use crate::words::{
+    Badge, Moment, amount_words, kind_words, last_four, moment, outcome_words, person, title,
+    transaction_badge, zone_words,
+};
+
+#[derive(Template)]
+#[template(path = "transactions/list.html")]
+struct ListContent<'a> {
+    company: &'a str,
+    zone: String,
+    is_whole: bool,
+    asked: &'a TransactionQuery,
+    is_filtered: bool,
+    offered: Offered,
+    faults: &'a Faults,
+    rows: Vec<Row>,
+    pager: Pager,
+}
+
+/// A transaction in the list.
+struct Row {
+    id: String,
+    at: Moment,
+    title: String,
+    more: &'static str,
+    card: Option<[String; 2]>,
+    member: Option<String>,
+    amount: String,
+    badge: Badge,
+    has_receipt: bool,
+    has_note: bool,
+}
+
+/// GET /transactions.
+pub(super) async fn list_transactions(
+    State(state): State<AppState>,
+    acting: Acting,
+    Query(asked): Query<TransactionQuery>,
+) -> Result<Response, ApiError> {
+    let own = acting.limited_to();
+    let asked = match own {
+        Some(_) => asked,
+        None => read_view(&state, &acting, |view| asked.with_ids(view)).await?,
+    };
+    let (request, faults) = match asked.request(acting.company.zone) {
+        Ok(request) => (Some(request), Faults::default()),
+        Err(faults) => (None, faults),
+    };
+    let part = Part { offset: asked.offset };
+    let found = read_view(&state, &acting, |view| {
+        let offered = match own {
+            Some(own) => Offered::of_member(view, &asked, own)?,
+            None => Offered::of_company(view, &asked)?,
+        };
+        let listed = match &request {
+            Some(request) => read_rows(view, request, (own, part))?,
+            None => None,
+        };
+        Ok((offered, listed.unwrap_or(Listed::EMPTY)))
+    });
+    let (offered, listed) = found.await?;
+    let pairs = asked.pairs();
+    let content = ListContent {
+        company: &acting.company.name,
+        zone: zone_words(acting.company.zone),
+        is_whole: own.is_none(),
+        asked: &asked,
+        is_filtered: pairs.iter().any(|(_, text)| !text.is_empty()),
+        offered,
+        faults: &faults,
+        pager: Pager::new(part, listed.rows.len(), listed.count, "/transactions", &pairs),
+        rows: listed.rows,
+    };
+    let mut page = frame::page(&state, "Transactions", Some(&acting.session), content);
+    if !faults.is_empty() {
+        *page.status_mut() = StatusCode::BAD_REQUEST;
+    }
+    Ok(page)
+}
+
+/// None where the filter names what is unknown.
+fn read_rows(
+    view: &View<'_>,
+    request: &ListTransactionsRequest,
+    (own, part): (Option<MemberSlot>, Part),
+) -> Result<Option<Listed<Row>>, StoreError> {
+    let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
+    // Whatever was asked for, who does not see the company sees what is theirs.
+    filter.member = own.or(filter.member);
+    let page = part.page();
+    let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
+    let rows = found.rows.iter().map(|row| Row::of(row, view)).collect::<Result<_, _>>()?;
+    Ok(Some(Listed { count: found.count, rows }))
+}
+
+impl Row {
+    fn of(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
+        let record = &row.record;
+        let card = record.card.map(|slot| view.snapshot.card(slot)).transpose()?.flatten();
+        let member = record.member.map(|slot| view.snapshot.member(slot)).transpose()?.flatten();
+        let is_approved = record.response_code.is_approved();
+        Ok(Self {
+            id: record.id.0.to_string(),
+            at: moment(record.authorized_at, view.company.zone),
+            title: title(record),
+            more: if is_approved {
+                kind_words(record.kind)
+            } else {
+                outcome_words(record.response_code)
+            },
+            card: card.map(|card| [card.profile.description, last_four(card.profile.last_four)]),
+            member: member
+                .map(|member| person(&member.first_name, &member.last_name, &member.email)),
+            amount: amount_words(row, view.company.currency),
+            badge: transaction_badge(row.progress.state),
+            has_receipt: row.receipt().is_some_and(|receipt| !receipt.is_lost),
+            has_note: !row.note().is_empty(),
+        })
+    }
+}

@@ -1,0 +1,302 @@
+//! One transaction: what it is, why it was decided as it was, what happened to it, and what the books
+//! say of it. GET /transactions/{id}.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::decision::IncrementDecision;
+use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::merchant::Merchant;
+use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::decision::INCREMENTS_MAX;
+use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+
+use super::decision::{DecisionWords, IncrementWords, Teller};
+use super::story::{Step, story};
+use super::tags::TagFields;
+use super::words::{flag_words, size_words};
+use super::{find, may_note};
+use crate::dimension_choices::{DimensionChoice, again, chosen_of, dimension_choices};
+use crate::dimensions::kind_words as dimension_words;
+use crate::faults::Faults;
+use crate::frame;
+use crate::rights::{Acting, Right};
+use crate::seen::Seen;
+use crate::words::{
+    Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
+    place, title, transaction_badge, zone_words,
+};
+
+/// What the page says about forms that were sent, and what was typed into them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// What was typed of tags; as they stand where nothing was.
+    pub(super) fields: Option<TagFields>,
+    /// What is wrong with it.
+    pub(super) faults: Faults,
+    /// What is wrong with a receipt.
+    pub(super) receipt_alert: String,
+}
+
+#[derive(Template)]
+#[template(path = "transactions/page.html")]
+struct TransactionContent {
+    csrf: String,
+    zone: String,
+    id: String,
+    title: String,
+    kind: &'static str,
+    badge: Badge,
+    amount: String,
+    requested: Option<String>,
+    at: Moment,
+    posted_at: Option<Moment>,
+    merchant: Option<MerchantWords>,
+    bank_account: Option<[String; 3]>,
+    foreign: Option<String>,
+    card: Option<Linked>,
+    member: Option<Linked>,
+    requisition: Option<Linked>,
+    refund_of: Option<Linked>,
+    flags: Vec<String>,
+    decision: DecisionWords,
+    increments: Vec<IncrementWords>,
+    story: Vec<Step>,
+    tags: Tags,
+    receipt: Option<ReceiptWords>,
+    receipt_seen: String,
+    receipt_alert: String,
+    may_note: bool,
+}
+
+/// Something with a page of its own, where the visitor has a way there.
+struct Linked {
+    words: String,
+    path: Option<String>,
+}
+
+struct MerchantWords {
+    name: String,
+    place: String,
+    category: Option<String>,
+    number: String,
+}
+
+/// The books' side: what can be chosen for those who sort, else what is.
+struct Tags {
+    may_sort: bool,
+    seen: Seen,
+    choices: Vec<DimensionChoice>,
+    sorted: Vec<(&'static str, Option<String>)>,
+    note: String,
+    note_max: usize,
+    faults: Faults,
+}
+
+struct ReceiptWords {
+    filename: String,
+    size: String,
+    at: Moment,
+    is_lost: bool,
+    is_picture: bool,
+}
+
+/// GET /transactions/{id}.
+pub(super) async fn show_transaction(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let row = find(&state, &acting, id).await?;
+    transaction_page(&state, &acting, &row, Said::default()).await
+}
+
+/// The page again, after something that could not be taken.
+pub(super) async fn refused_page(
+    state: &AppState,
+    acting: &Acting,
+    row: &TransactionRow,
+    (status, said): (StatusCode, Said),
+) -> Result<Response, ApiError> {
+    let mut page = transaction_page(state, acting, row, said).await?;
+    *page.status_mut() = status;
+    Ok(page)
+}
+
+async fn transaction_page(
+    state: &AppState,
+    acting: &Acting,
+    row: &TransactionRow,
+    said: Said,
+) -> Result<Response, ApiError> {
+    let csrf = acting.session.csrf(state);
+    let content = read_view(state, acting, |view| {
+        TransactionContent::read(&Shown { view, acting, row }, (csrf, said))
+    });
+    let content = content.await?;
+    let title = content.title.clone();
+    Ok(frame::page(state, &title, Some(&acting.session), content))
+}
+
+/// What a page is made of.
+struct Shown<'a> {
+    view: &'a View<'a>,
+    acting: &'a Acting,
+    row: &'a TransactionRow,
+}
+
+impl TransactionContent {
+    fn read(shown: &Shown<'_>, (csrf, said): (String, Said)) -> Result<Self, StoreError> {
+        let Shown { view, acting, row } = shown;
+        let (record, company) = (&row.record, view.company);
+        let teller = Teller::of(acting, company);
+        let increments: Vec<IncrementDecision> =
+            view.snapshot.increments(record.seq, INCREMENTS_MAX)?;
+        let amount = amount_words(row, company.currency);
+        let requested = money(-record.requested, company.currency);
+        let receipt_alert = said.receipt_alert.clone();
+        Ok(Self {
+            csrf,
+            zone: zone_words(company.zone),
+            id: record.id.0.to_string(),
+            title: title(record),
+            kind: kind_words(record.kind),
+            badge: transaction_badge(row.progress.state),
+            requested: (record.card.is_some() && requested != amount)
+                .then(|| money(record.requested, company.currency)),
+            amount,
+            at: moment(record.authorized_at, company.zone),
+            posted_at: row.progress.posted_at.map(|at| moment(at, company.zone)),
+            merchant: record.merchant.as_ref().map(MerchantWords::new),
+            bank_account: record
+                .bank_account
+                .as_ref()
+                .map(|bank| [&bank.name, &bank.number, &bank.description].map(ToString::to_string)),
+            foreign: record.foreign.map(|foreign| money(foreign.amount, foreign.currency)),
+            card: shown.card()?,
+            member: shown.member()?,
+            requisition: shown.requisition()?,
+            refund_of: shown.refund_of()?,
+            flags: row.progress.flags.names().map(|name| flag_words(name).to_owned()).collect(),
+            decision: teller.decision(row),
+            increments: increments.iter().map(|one| teller.increment(one)).collect(),
+            story: story(view, row, &increments)?,
+            tags: Tags::read(shown, said)?,
+            receipt: row.receipt().map(|receipt| ReceiptWords::new(receipt, shown)),
+            receipt_seen: receipt_seen(row),
+            receipt_alert,
+            may_note: may_note(acting, row),
+        })
+    }
+}
+
+impl Shown<'_> {
+    fn card(&self) -> Result<Option<Linked>, StoreError> {
+        let Some(slot) = self.row.record.card else { return Ok(None) };
+        let card = self.view.snapshot.card(slot)?;
+        Ok(card.map(|card| {
+            // Who sees only what is theirs sees the cards they hold now.
+            let own = self.acting.limited_to();
+            let is_there = own.is_none() || card.profile.assigned_to == own;
+            let path = is_there.then(|| format!("/cards/{}", card.profile.id.0));
+            Linked { words: card_name(&card.profile), path }
+        }))
+    }
+
+    fn member(&self) -> Result<Option<Linked>, StoreError> {
+        let Some(slot) = self.row.record.member else { return Ok(None) };
+        let member = self.view.snapshot.member(slot)?;
+        Ok(member.map(|member| {
+            let is_there = self.acting.may(Right::SeeMembers);
+            let path = is_there.then(|| format!("/members/{}", member.id.0));
+            let words = person(&member.first_name, &member.last_name, &member.email);
+            Linked { words, path }
+        }))
+    }
+
+    fn requisition(&self) -> Result<Option<Linked>, StoreError> {
+        let Some(slot) = self.row.record.card else { return Ok(None) };
+        let requisition = self.view.snapshot.requisition_of_card(slot)?;
+        Ok(requisition.map(|requisition| {
+            let path = Some(format!("/requisitions/{}", requisition.id.0));
+            Linked { words: requisition.description, path }
+        }))
+    }
+
+    fn refund_of(&self) -> Result<Option<Linked>, StoreError> {
+        let Some(seq) = self.row.record.refund_of else { return Ok(None) };
+        let purchase = self.view.snapshot.transaction(seq)?;
+        Ok(purchase.map(|purchase| {
+            let path = Some(format!("/transactions/{}", purchase.record.id.0));
+            let at = moment(purchase.record.authorized_at, self.view.company.zone).words;
+            Linked { words: format!("{}, {at}", title(&purchase.record)), path }
+        }))
+    }
+}
+
+impl MerchantWords {
+    fn new(merchant: &Merchant) -> Self {
+        Self {
+            name: merchant.name.to_string(),
+            place: place(merchant),
+            category: merchant.mcc.map(|mcc| merchant_kind(mcc.0)),
+            number: merchant.card_acceptor_id.to_string(),
+        }
+    }
+}
+
+impl Tags {
+    fn read(shown: &Shown<'_>, said: Said) -> Result<Self, StoreError> {
+        let Shown { view, acting, row } = shown;
+        let may_sort = acting.may(Right::TagTransactions);
+        let known = chosen_of(view, &row.dimensions())?;
+        let seen = seen(row, &known);
+        let sent = said.fields.as_ref().map(TagFields::dimensions).unwrap_or_default();
+        let kinds = if may_sort { &DimensionKind::ALL[..] } else { &[] };
+        let choices = dimension_choices(view, kinds, &again(sent, known))?;
+        let names = view.dimension_references(&row.dimensions())?;
+        let named = DimensionKind::ALL.map(|kind| dimension_words(kind).label).into_iter();
+        let typed = said.fields.and_then(|fields| fields.note);
+        Ok(Self {
+            may_sort,
+            seen,
+            choices,
+            sorted: named.zip(names.map(|known| known.map(|known| known.name))).collect(),
+            note: typed.unwrap_or_else(|| row.note().to_owned()),
+            note_max: NOTE_CHARS_MAX,
+            faults: said.faults,
+        })
+    }
+}
+
+/// What the form shows of a transaction: its note, and its dimensions without deleted ones.
+pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> Seen {
+    let named = DIMENSION_FIELDS.into_iter().zip(dimensions);
+    let seen = Seen::default().field("note", row.note());
+    named.fold(seen, |seen, (name, id)| seen.field(name, id))
+}
+
+/// Which receipt the page shows; blank where there is none.
+pub(super) fn receipt_seen(row: &TransactionRow) -> String {
+    row.receipt().map(|receipt| receipt.id.0.to_string()).unwrap_or_default()
+}
+
+impl ReceiptWords {
+    fn new(receipt: &Receipt, shown: &Shown<'_>) -> Self {
+        Self {
+            filename: receipt.filename.to_string(),
+            size: size_words(receipt.size),
+            at: moment(receipt.created_at, shown.view.company.zone),
+            is_lost: receipt.is_lost,
+            is_picture: matches!(receipt.content_type, ReceiptType::Png | ReceiptType::Jpeg),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The receipt of a transaction: handed in, fetched, deleted, or noted as lost.
+//! GET and POST /transactions/{id}/receipt, and POST of `delete` and `lost` below it.
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
+use cardswitch_v1::routes::view::Reader;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::page::{Said, receipt_seen, refused_page};
+use super::upload::{UploadError, UploadForm, read_upload_form};
+use super::{find, find_own};
+use crate::forms::SiteForm;
+use crate::notice::{Notice, go_on};
+use crate::rights::Acting;
+
+/// What is said where somebody else was quicker.
+const CHANGED: &str = "Nothing was done, because somebody changed the receipt while you had this page \
+                       open. What you see now is how it stands.";
+
+/// Fetches the file, to be saved. GET /transactions/{id}/receipt.
+pub(super) async fn get_receipt(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let row = find(&state, &acting, id).await?;
+    receipt_file(&state, row.receipt()).await
+}
+
+/// Keeps a file as the receipt. POST /transactions/{id}/receipt.
+pub(super) async fn hand_in_receipt(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let row = find_own(&state, &acting, id).await?;
+    let _turn = state.receipts.turn(acting.company.slot).await.ok_or_else(ApiError::busy)?;
+    let form = match read_upload_form(&state, &acting, request).await {
+        Ok(form) => form,
+        Err(UploadError::TooLong) => {
+            let text = format!("The file is larger than {} MiB.", RECEIPT_BYTES_MAX >> 20);
+            return refused(&state, &acting, &row, (StatusCode::PAYLOAD_TOO_LARGE, &text)).await;
+        }
+        Err(UploadError::Refused(page)) => return Ok(*page),
+    };
+    let UploadForm { file, seen } = form;
+    if seen != receipt_seen(&row) {
+        return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
+    }
+    let Some(file) = file else {
+        let text = "Choose a file first.";
+        return refused(&state, &acting, &row, (StatusCode::BAD_REQUEST, text)).await;
+    };
+    match hand_in(&state, Reader::from(&acting), TransactionId(id), file).await {
+        Ok(_) => Ok(done(&state, id, Notice::RECEIPT_KEPT)),
+        Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            let text = "That is no PNG, JPEG or PDF file, whatever it is called.";
+            refused(&state, &acting, &row, (error.status(), text)).await
+        }
+        Err(error) if error.status() == StatusCode::BAD_REQUEST => {
+            let text = "The name of the file has characters that cannot be shown. Rename it first.";
+            refused(&state, &acting, &row, (error.status(), text)).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn refused(
+    state: &AppState,
+    acting: &Acting,
+    row: &TransactionRow,
+    (status, text): (StatusCode, &str),
+) -> Result<Response, ApiError> {
+    let said = Said { receipt_alert: text.to_owned(), ..Said::default() };
+    refused_page(state, acting, row, (status, said)).await
+}
+
+fn done(state: &AppState, id: Uuid, notice: Notice) -> Response {
+    go_on(state, &format!("/transactions/{id}"), notice).into_response()
+}
+
+/// What the forms about a receipt carry.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReceiptForm {
+    #[serde(default)]
+    seen: String,
+}
+
+/// Deletes the receipt, lost or not. POST /transactions/{id}/receipt/delete.
+pub(super) async fn delete_receipt(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<ReceiptForm>,
+) -> Result<Response, ApiError> {
+    let row = find_own(&state, &acting, id).await?;
+    if row.receipt().is_none() {
+        return Ok(done(&state, id, Notice::RECEIPT_DELETED));
+    }
+    if form.seen != receipt_seen(&row) {
+        return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
+    }
+    set_receipt(&state, Reader::from(&acting), TransactionId(id), None).await?;
+    Ok(done(&state, id, Notice::RECEIPT_DELETED))
+}
+
+/// Notes that there will be no receipt. POST /transactions/{id}/receipt/lost.
+pub(super) async fn lose_receipt(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<ReceiptForm>,
+) -> Result<Response, ApiError> {
+    let row = find_own(&state, &acting, id).await?;
+    if row.receipt().is_some_and(|receipt| receipt.is_lost) {
+        return Ok(done(&state, id, Notice::RECEIPT_LOST));
+    }
+    if form.seen != receipt_seen(&row) {
+        return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
+    }
+    let receipt = Some(lost(&state));
+    set_receipt(&state, Reader::from(&acting), TransactionId(id), receipt).await?;
+    Ok(done(&state, id, Notice::RECEIPT_LOST))
+}

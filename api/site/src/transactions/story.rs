@@ -1,0 +1,157 @@
+//! What happened to a transaction, in the order in which it did: what was asked for and added, what
+//! was posted, and what is held now.
+//!
+//! Lines are not found by their transaction, but they follow each other: from the one posted when the
+//! transaction was first posted, the next ones are looked through, up to a bound.
+
+use cardswitch_engine::decision::IncrementDecision;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::posting::StatementLine;
+use cardswitch_engine::domain::transaction::{
+    TransactionFlags, TransactionKind, TransactionState, TransferDirection,
+};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{LineFilter, LineSpan, Order, Page, TransactionRow};
+use cardswitch_v1::routes::view::View;
+
+use super::words::positive;
+use crate::words::{Moment, moment, money};
+
+/// How many lines are looked through for those of one transaction.
+const LINES_LOOKED_AT_MAX: usize = 1_000;
+/// How many of them at a time.
+const LINES_AT_A_TIME: usize = 100;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// When; none for how it stands now.
+    pub(super) at: Option<Moment>,
+    /// What.
+    pub(super) what: String,
+    /// How much.
+    pub(super) amount: String,
+}
+
+/// The lines of a transaction.
+struct Posted {
+    lines: Vec<StatementLine>,
+    is_whole: bool,
+}
+
+/// Everything that happened to a transaction.
+/// Errors: the tables cannot be read.
+/// Cost: reads up to `LINES_LOOKED_AT_MAX` lines of the account.
+pub(super) fn story(
+    view: &View<'_>,
+    row: &TransactionRow,
+    increments: &[IncrementDecision],
+) -> Result<Vec<Step>, StoreError> {
+    let posted = posted_lines(view, row)?;
+    let amount = |minor| money(minor, view.company.currency);
+    let mut told: Vec<(Timestamp, String, String)> = Vec::new();
+    told.push((row.record.authorized_at, opening(row).to_owned(), amount(row.record.requested)));
+    told.extend(increments.iter().map(|added| {
+        let verdict = if added.failed_rules.is_empty() { "approved" } else { "declined" };
+        (added.decided_at, format!("More was asked for: {verdict}"), amount(added.amount))
+    }));
+    told.extend(posted.lines.iter().map(|line| {
+        let what = format!("{}, line {} of the statement", posting(row, line.amount), line.number);
+        (line.posted_at, what, amount(positive(line.amount)))
+    }));
+    told.sort_by_key(|(at, ..)| *at);
+    let mut steps: Vec<_> = told
+        .into_iter()
+        .map(|(at, what, amount)| Step { at: Some(moment(at, view.company.zone)), what, amount })
+        .collect();
+    if !posted.is_whole {
+        steps.push(Step::now("Further lines are in the statements", String::new()));
+    }
+    steps.extend(standing(view, row));
+    Ok(steps)
+}
+
+impl Step {
+    fn now(what: impl Into<String>, amount: String) -> Self {
+        Self { at: None, what: what.into(), amount }
+    }
+}
+
+const fn opening(row: &TransactionRow) -> &'static str {
+    let is_approved = row.record.response_code.is_approved();
+    match row.record.kind {
+        TransactionKind::Refund => "Refunded",
+        TransactionKind::BankTransfer => "Deposit sent",
+        TransactionKind::BankWithdrawal if is_approved => "Withdrawal sent",
+        TransactionKind::Verification if is_approved => "Card checked, nothing taken",
+        _ if is_approved => "Asked for and approved",
+        _ => "Asked for and declined",
+    }
+}
+
+fn posting(row: &TransactionRow, amount: Minor) -> &'static str {
+    let is_out = amount < Minor::ZERO;
+    let goes_out = match row.record.kind.transfer_direction() {
+        Some(TransferDirection::Deposit) => false,
+        Some(TransferDirection::Withdrawal) => true,
+        None => row.record.kind != TransactionKind::Refund,
+    };
+    if is_out == goes_out { "Posted" } else { "Taken back" }
+}
+
+/// How it stands now, where that is more than its state.
+fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<Step> {
+    let progress = &row.progress;
+    let amount = |minor| money(minor, view.company.currency);
+    let mut steps = Vec::new();
+    let held = progress.held.total();
+    if held > Minor::ZERO {
+        let until = moment(progress.hold_expires_at, view.company.zone).words;
+        let what = match progress.hold_expires_at {
+            Timestamp::MAX => "Held now".to_owned(),
+            _ => format!("Held now, until {until} at the latest"),
+        };
+        steps.push(Step::now(what, amount(held)));
+    }
+    if progress.refunded > Minor::ZERO && row.record.kind != TransactionKind::Refund {
+        steps.push(Step::now("Refunded so far", amount(progress.refunded)));
+    }
+    if progress.state == TransactionState::Canceled
+        && row.record.kind != TransactionKind::Verification
+    {
+        let is_expired = progress.flags.contains(TransactionFlags::HOLD_EXPIRED);
+        let what = if is_expired {
+            "Canceled: its hold ended by time, nothing is left of it"
+        } else {
+            "Canceled: nothing is left of it"
+        };
+        steps.push(Step::now(what, String::new()));
+    }
+    steps
+}
+
+fn posted_lines(view: &View<'_>, row: &TransactionRow) -> Result<Posted, StoreError> {
+    let none = Posted { lines: Vec::new(), is_whole: true };
+    let Some(posted_at) = row.progress.posted_at else { return Ok(none) };
+    let account = row.record.account;
+    let first =
+        Page { created_after: Some(posted_at), order: Order::OldestFirst, ..Page::first(1) };
+    let listed = view.snapshot.list_statement_lines(account, &LineFilter::default(), &first)?;
+    let Some(first) = listed.rows.first().map(|line| line.number) else { return Ok(none) };
+    let mut span = LineSpan::new(account, first..first.saturating_add(listed.count));
+    let (mut lines, mut sum) = (Vec::new(), Minor::ZERO);
+    for _ in 0..LINES_LOOKED_AT_MAX / LINES_AT_A_TIME {
+        let next = view.snapshot.next_lines(&mut span, LINES_AT_A_TIME)?;
+        let is_last = next.len() < LINES_AT_A_TIME;
+        for line in next.into_iter().filter(|line| line.transaction == row.record.seq) {
+            sum += line.amount;
+            lines.push(line);
+        }
+        let is_whole = is_last || (-sum == row.progress.posted && !lines.is_empty());
+        if is_whole {
+            return Ok(Posted { lines, is_whole });
+        }
+    }
+    Ok(Posted { lines, is_whole: false })
+}

@@ -1,0 +1,126 @@
+//! Where a transaction is booked, and what is noted about it. POST /transactions/{id}.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::transaction_tags::tag;
+use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_wire::fields::Fields;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::find_own;
+use super::page::{Said, refused_page, seen};
+use crate::dimension_choices::{Sent, chosen_of, find_meant, put_dimensions};
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, Right};
+use crate::seen::changed_meanwhile;
+
+/// What was sent; a field that the form did not have stays as it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TagFields {
+    category: Option<String>,
+    department: Option<String>,
+    label: Option<String>,
+    location: Option<String>,
+    /// The note.
+    pub(super) note: Option<String>,
+    seen: String,
+}
+
+/// Whether the sender may sort transactions, or only note something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    All,
+    NoteAlone,
+}
+
+impl TagFields {
+    /// What was chosen of each kind.
+    pub(super) fn dimensions(&self) -> Sent<'_> {
+        [&self.category, &self.department, &self.label, &self.location].map(Option::as_deref)
+    }
+
+    /// As `/v1` takes it.
+    fn body(&self, extent: Extent) -> Map<String, Value> {
+        let mut body = Map::new();
+        if extent == Extent::All {
+            put_dimensions(&mut body, self.dimensions());
+        }
+        if let Some(note) = &self.note {
+            // Browsers end lines with two characters and count them as one.
+            body.insert("note".to_owned(), Value::String(note.replace("\r\n", "\n")));
+        }
+        body
+    }
+}
+
+/// Sorts a transaction and notes something about it. POST /transactions/{id}.
+pub(super) async fn tag_transaction(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+    SiteForm(sent): SiteForm<TagFields>,
+) -> Result<Response, ApiError> {
+    let row = find_own(&state, &acting, id).await?;
+    let changed = changed_since(&state, &acting, (&row, &sent)).await?;
+    if !changed.is_empty() {
+        let faults = Faults::alert_only(changed_meanwhile(&changed));
+        let said = Said { faults, ..Said::default() };
+        return refused_page(&state, &acting, &row, (StatusCode::CONFLICT, said)).await;
+    }
+    let may_sort = acting.may(Right::TagTransactions);
+    let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
+    let mut body = sent.body(extent);
+    find_meant(&state, &acting, &mut body).await?;
+    let body = Value::Object(body).to_string();
+    let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let Err(error) = tag(&state, Reader::from(&acting), TransactionId(id), fields).await else {
+        return Ok(go_on(&state, &format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
+    };
+    let status = error.status();
+    let faults = Faults::of_refusal(error)?;
+    let said = Said { fields: Some(sent), faults, ..Said::default() };
+    refused_page(&state, &acting, &row, (status, said)).await
+}
+
+/// What of the transaction is not as the form showed it.
+async fn changed_since(
+    state: &AppState,
+    acting: &Acting,
+    (row, sent): (&TransactionRow, &TagFields),
+) -> Result<Vec<&'static str>, ApiError> {
+    let known = read_view(state, acting, |view| chosen_of(view, &row.dimensions())).await?;
+    Ok(seen(row, &known).changed_since(&sent.seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_form_did_not_have_stays() {
+        let some = |text: &str| Some(text.to_owned());
+        let fields = TagFields {
+            category: some("x"),
+            label: some(""),
+            note: some("one\r\ntwo\n"),
+            ..TagFields::default()
+        };
+        let whole = json!({"category": {"id": "x"}, "label": null, "note": "one\ntwo\n"});
+        let body = |fields: &TagFields, extent| Value::Object(fields.body(extent));
+        assert_eq!(body(&fields, Extent::All), whole);
+        assert_eq!(body(&fields, Extent::NoteAlone), json!({"note": "one\ntwo\n"}));
+        assert_eq!(body(&TagFields::default(), Extent::All), json!({}));
+    }
+}

@@ -1,0 +1,137 @@
+//! Around every request of the site: what its page has to know of it, and what every answer needs.
+//!
+//! Pages are made far from the request, so what they show of it (which path, which notice, what
+//! forms are bound to) is scoped to the task that answers. Failures of handlers, which are those of
+//! the API, become pages here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::{Request, State};
+use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderName};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_id::answer_of;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::state::AppState;
+
+use super::cookies::SiteCookie;
+use super::error_page::failure_page;
+use super::headers;
+use super::notice::Notice;
+
+/// How long forms of a visitor without a session are good. Units: seconds.
+const FORM_KEY_S: i64 = 12 * 3600;
+
+tokio::task_local! {
+    /// The request that this task answers.
+    static VISIT: Arc<Visit>;
+}
+
+/// What pages know of the request.
+#[derive(Debug)]
+pub(super) struct Visit {
+    path: String,
+    form_key: String,
+    is_form_key_new: bool,
+    is_form_key_used: AtomicBool,
+    notice: Option<Notice>,
+    is_notice_shown: AtomicBool,
+}
+
+impl Visit {
+    fn of(request: &Request, is_secure: bool) -> Result<Self, ApiError> {
+        let headers = request.headers();
+        let kept = SiteCookie::Form.find(headers, is_secure);
+        let word = SiteCookie::Notice.find(headers, is_secure);
+        Ok(Self {
+            path: request.uri().path().to_owned(),
+            is_form_key_new: kept.is_none(),
+            form_key: match kept {
+                Some(kept) => kept,
+                None => DrawnSecret::draw()?.text,
+            },
+            is_form_key_used: AtomicBool::new(false),
+            notice: word.as_deref().and_then(Notice::named),
+            is_notice_shown: AtomicBool::new(false),
+        })
+    }
+
+    /// The request that is being answered; none outside of the site.
+    pub(super) fn at_hand() -> Option<Arc<Self>> {
+        VISIT.try_with(Arc::clone).ok()
+    }
+
+    /// Where the visitor is.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What forms are bound to without a session; the visitor gets it with the answer.
+    pub(super) fn form_key(&self) -> &str {
+        self.is_form_key_used.store(true, Ordering::Relaxed);
+        &self.form_key
+    }
+
+    /// What forms the visitor was shown are bound to; none where he was shown none.
+    pub(super) fn form_key_sent(&self) -> Option<&str> {
+        (!self.is_form_key_new).then_some(&self.form_key)
+    }
+
+    /// What the page says first, once.
+    pub(super) fn take_notice(&self) -> Option<Notice> {
+        self.is_notice_shown.store(true, Ordering::Relaxed);
+        self.notice
+    }
+
+    fn leave(&self, headers: &mut HeaderMap, is_secure: bool) {
+        if self.is_form_key_new && self.is_form_key_used.load(Ordering::Relaxed) {
+            let cookie = SiteCookie::Form.set(&self.form_key, FORM_KEY_S, is_secure);
+            headers.append(SET_COOKIE, cookie);
+        }
+        if self.notice.is_some() && self.is_notice_shown.load(Ordering::Relaxed) {
+            headers.append(SET_COOKIE, SiteCookie::Notice.clear(is_secure));
+        }
+    }
+}
+
+/// Answers a request of the site.
+pub(super) async fn receive(
+    State(state): State<AppState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_secure = state.urls().is_behind_tls();
+    let visit = match Visit::of(&request, is_secure) {
+        Ok(visit) => Arc::new(visit),
+        Err(error) => return failure_page(error.into_response().status()),
+    };
+    let answer = async { as_page(answer_of(next.run(request)).await) };
+    let mut response = VISIT.scope(Arc::clone(&visit), answer).await;
+    visit.leave(response.headers_mut(), is_secure);
+    headers::secure(response.headers_mut());
+    if is_secure {
+        headers::demand_tls(response.headers_mut());
+    }
+    response
+}
+
+/// The page of a failure that was told in another form.
+fn as_page(response: Response) -> Response {
+    let is_failure = response.status().is_client_error() || response.status().is_server_error();
+    let media_type = response.headers().get(CONTENT_TYPE);
+    if !is_failure || media_type.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
+        return response;
+    }
+    let mut page = failure_page(response.status());
+    // What keeps the address of a page from others holds for its failures, too.
+    let kept = [ALLOW, RETRY_AFTER, REFERRER_POLICY, HeaderName::from_static("x-robots-tag")];
+    for name in kept {
+        if let Some(value) = response.headers().get(&name) {
+            page.headers_mut().insert(name, value.clone());
+        }
+    }
+    page
+}

@@ -1,0 +1,53 @@
+//! What is sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
+//! The page that follows says what came of it, and has it in its list.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::domain::ids::WebhookEndpointId;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult, Failure};
+use cardswitch_wire::fields::parse_id;
+use serde::de::IgnoredAny;
+
+use super::get_endpoint;
+use crate::forms::SiteForm;
+use crate::notice::{Notice, go_on};
+use crate::rights::WebhookManager;
+
+/// POST /webhooks/{id}/example.
+pub(super) async fn send_example(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let attempt = state.webhooks.send_example(endpoint.id).await?;
+    Ok(sent(&state, endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
+}
+
+/// POST /webhooks/{id}/attempts/{attempt}/resend.
+pub(super) async fn resend(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    Path((id, attempt)): Path<(String, String)>,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let ids = parse_id(&id).zip(parse_id(&attempt));
+    let (id, attempt) = ids.ok_or_else(ApiError::not_found)?;
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let attempt = state.webhooks.resend(endpoint.id, attempt).await?;
+    Ok(sent(&state, endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
+}
+
+fn sent(state: &AppState, id: WebhookEndpointId, attempt: &Attempt) -> Response {
+    let notice = match attempt.result {
+        _ if attempt.is_delivered() => Notice::WEBHOOK_ARRIVED,
+        AttemptResult::Unanswered(Failure::NothingToTell) => Notice::WEBHOOK_UNTOLD,
+        AttemptResult::Answered(_) => Notice::WEBHOOK_REFUSED,
+        AttemptResult::Unanswered(_) => Notice::WEBHOOK_UNANSWERED,
+    };
+    go_on(state, &format!("/webhooks/{}", id.0), notice)
+}

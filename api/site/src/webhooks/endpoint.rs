@@ -1,0 +1,308 @@
+//! One endpoint: what it is, how deliveries do, what was tried, and what can be done about it.
+//! GET and POST /webhooks/{id}, and POST of `state`, `secret`, `recover` and `delete` below it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use cardswitch_identity::state::AppState;
+use cardswitch_identity::webhook_endpoints::{self, GivenChanges};
+use cardswitch_notify::webhooks::attempt_words::sentence;
+use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind};
+use cardswitch_notify::webhooks::lane::Health;
+use cardswitch_secrets::webhook_signature::message_text;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::time::parse_time;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::form::EndpointForm;
+use super::list::told_of;
+use super::{endpoint_badge, get_endpoint};
+use crate::apps::ShownOnce;
+use crate::faults::{Faults, with_status};
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::notice::{Notice, go_on};
+use crate::rights::{Acting, WebhookManager};
+use crate::seen::changed_meanwhile;
+use crate::words::{Badge, Moment, field_time, moment, parse_field_time};
+
+/// How many attempts a page shows.
+const ATTEMPTS_SHOWN: usize = 50;
+/// From when on things are told again, unless another time is typed. Units: microseconds.
+const RECOVER_DEFAULT_US: i64 = 24 * 3_600 * 1_000_000;
+
+#[derive(Template)]
+#[template(path = "webhooks/endpoint.html")]
+struct EndpointContent<'a> {
+    csrf: String,
+    id: String,
+    title: &'a str,
+    address: &'a str,
+    told_of: String,
+    badge: Badge,
+    is_enabled: bool,
+    added: Moment,
+    previous_until: Option<Moment>,
+    health: ShownHealth,
+    attempts: Vec<AttemptRow>,
+    form: &'a EndpointForm,
+    seen: String,
+    faults: &'a Faults,
+    address_hint: &'static str,
+    since: String,
+    since_error: &'a str,
+    delete_error: &'a str,
+}
+
+/// How deliveries do.
+struct ShownHealth {
+    delivered: Option<Moment>,
+    failing: Option<Moment>,
+    next_try: Option<Moment>,
+    waiting: usize,
+    given_up: u32,
+}
+
+struct AttemptRow {
+    id: String,
+    message: String,
+    at: Moment,
+    what: String,
+    outcome: String,
+    is_delivered: bool,
+    duration_ms: u32,
+    again: Option<Moment>,
+    is_last: bool,
+}
+
+/// What a page says besides what is known.
+#[derive(Default)]
+struct Said<'a> {
+    typed: Option<&'a EndpointForm>,
+    faults: Faults,
+    since: Option<&'a str>,
+    since_error: &'a str,
+    delete_error: &'a str,
+}
+
+/// GET /webhooks/{id}.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    endpoint_page(&state, &acting, &endpoint, Said::default()).await
+}
+
+async fn endpoint_page(
+    state: &AppState,
+    acting: &Acting,
+    endpoint: &WebhookEndpoint,
+    said: Said<'_>,
+) -> Result<Response, ApiError> {
+    let zone = acting.company.zone;
+    let shown = |at: Timestamp| moment(at, zone);
+    let told_of = state.switch.read_at_once(|snapshot| told_of(snapshot, endpoint))?;
+    // Where deliveries are not at work, nothing is known of them.
+    let health = state.webhooks.health(vec![endpoint.id]).await.unwrap_or_default();
+    let health = health.into_iter().next().flatten();
+    let attempts = state.webhooks.attempts(endpoint.id).await.unwrap_or_default();
+    let known = EndpointForm::of(endpoint);
+    let now = state.now();
+    let until = endpoint.previous_secret.as_ref().map(|(_, until)| *until);
+    let since = Timestamp(now.0.saturating_sub(RECOVER_DEFAULT_US).max(endpoint.created_at.0));
+    let title = if endpoint.description.is_empty() { &endpoint.url } else { &endpoint.description };
+    let content = EndpointContent {
+        csrf: acting.session.csrf(state),
+        id: endpoint.id.0.to_string(),
+        title,
+        address: &endpoint.url,
+        told_of,
+        badge: endpoint_badge(endpoint, health.as_ref()),
+        is_enabled: endpoint.is_enabled(),
+        added: shown(endpoint.created_at),
+        previous_until: until.filter(|until| now < *until).map(shown),
+        health: shown_health(health, shown),
+        attempts: attempts.iter().take(ATTEMPTS_SHOWN).map(|row| attempt_row(row, shown)).collect(),
+        form: said.typed.unwrap_or(&known),
+        seen: EndpointForm::seen_of(endpoint).to_string(),
+        faults: &said.faults,
+        address_hint: state.webhooks.reach().hint(),
+        since: said.since.map_or_else(|| field_time(since, zone), str::to_owned),
+        since_error: said.since_error,
+        delete_error: said.delete_error,
+    };
+    Ok(frame::page(state, title, Some(&acting.session), content))
+}
+
+fn shown_health(health: Option<Health>, shown: impl Fn(Timestamp) -> Moment) -> ShownHealth {
+    let time = |at: fn(&Health) -> Option<Timestamp>| {
+        health.as_ref().and_then(at).filter(|at| at.0 > 0).map(&shown)
+    };
+    ShownHealth {
+        delivered: time(|health| health.delivered_at),
+        failing: time(|health| health.failing_since),
+        next_try: time(|health| health.next_try_at),
+        waiting: health.map_or(0, |health| health.waiting),
+        given_up: health.map_or(0, |health| health.given_up),
+    }
+}
+
+fn attempt_row(attempt: &Attempt, shown: impl Fn(Timestamp) -> Moment) -> AttemptRow {
+    let what = match (attempt.kind, attempt.events.len()) {
+        (AttemptKind::Example, _) | (_, 0) => "Example".to_owned(),
+        (AttemptKind::Event, 1) => "1 event".to_owned(),
+        (AttemptKind::Event, count) => format!("{count} events"),
+        (AttemptKind::Resent, 1) => "1 event, sent by hand".to_owned(),
+        (AttemptKind::Resent, count) => format!("{count} events, sent by hand"),
+    };
+    let what = if attempt.tries > 1 { format!("{what}, try {}", attempt.tries) } else { what };
+    AttemptRow {
+        id: attempt.id.to_string(),
+        message: message_text(attempt.message),
+        at: shown(attempt.at),
+        what,
+        outcome: sentence(attempt),
+        is_delivered: attempt.is_delivered(),
+        duration_ms: attempt.duration_ms,
+        again: attempt.again_at.map(shown),
+        is_last: attempt.is_last,
+    }
+}
+
+/// Changes where it is and what it is called. POST /webhooks/{id}.
+pub(super) async fn save(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<EndpointForm>,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let changed = EndpointForm::seen_of(&endpoint).changed_since(&form.seen);
+    if !changed.is_empty() {
+        let faults = Faults::alert_only(changed_meanwhile(&changed));
+        let said = Said { faults, ..Said::default() };
+        let page = endpoint_page(&state, &acting, &endpoint, said).await?;
+        return Ok(with_status(page, StatusCode::CONFLICT));
+    }
+    let text = Value::Object(form.body()).to_string();
+    let mut fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+    let saved = match fields.finish() {
+        Ok(()) => webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await,
+        Err(faults) => Err(ApiError::invalid(faults)),
+    };
+    match saved {
+        Ok(()) => Ok(go_on(&state, &format!("/webhooks/{id}"), Notice::WEBHOOK_SAVED)),
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            let said = Said { typed: Some(&form), faults, ..Said::default() };
+            Ok(with_status(endpoint_page(&state, &acting, &endpoint, said).await?, status))
+        }
+    }
+}
+
+/// What `POST /webhooks/{id}/state` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct SwitchForm {
+    to: String,
+}
+
+/// Turns it on or off. POST /webhooks/{id}/state.
+pub(super) async fn switch(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<SwitchForm>,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let is_enabled = form.to == "on";
+    let given = GivenChanges { is_enabled: Some(is_enabled), ..GivenChanges::default() };
+    webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await?;
+    let notice = if is_enabled { Notice::WEBHOOK_ON } else { Notice::WEBHOOK_OFF };
+    Ok(go_on(&state, &format!("/webhooks/{id}"), notice))
+}
+
+/// Gives it a new secret and shows that, once. POST /webhooks/{id}/secret.
+pub(super) async fn rotate(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let secret = webhook_endpoints::rotate_secret(&state, acting.company.id, endpoint.id).await?;
+    let shown = ShownOnce {
+        heading: "The new signing secret",
+        text: "For 24 hours each webhook is signed with both, so that you have time to change it.",
+        shown: vec![("Signing secret", secret.text())],
+        onward: format!("/webhooks/{id}"),
+    };
+    Ok(shown.page(&state, "New signing secret", &acting.session))
+}
+
+/// What `POST /webhooks/{id}/recover` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct RecoverForm {
+    since: String,
+}
+
+/// Has everything told again since a time. POST /webhooks/{id}/recover.
+pub(super) async fn recover(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<RecoverForm>,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let since = parse_field_time(&form.since, acting.company.zone);
+    let Some(since) = since.as_deref().and_then(parse_time) else {
+        let since_error = "Give a day and a time.";
+        let said = Said { since: Some(&form.since), since_error, ..Said::default() };
+        let page = endpoint_page(&state, &acting, &endpoint, said).await?;
+        return Ok(with_status(page, StatusCode::BAD_REQUEST));
+    };
+    match webhook_endpoints::recover(&state, endpoint.id, since).await {
+        Ok(()) => Ok(go_on(&state, &format!("/webhooks/{id}"), Notice::WEBHOOK_RECOVERED)),
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            let said = Said { faults, ..Said::default() };
+            Ok(with_status(endpoint_page(&state, &acting, &endpoint, said).await?, status))
+        }
+    }
+}
+
+/// What `POST /webhooks/{id}/delete` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct DeleteForm {
+    #[serde(default)]
+    is_confirmed: bool,
+}
+
+/// Takes it away. POST /webhooks/{id}/delete.
+pub(super) async fn delete(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<DeleteForm>,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    if !form.is_confirmed {
+        let delete_error = "Nothing was deleted: tick the box to confirm.";
+        let said = Said { delete_error, ..Said::default() };
+        let page = endpoint_page(&state, &acting, &endpoint, said).await?;
+        return Ok(with_status(page, StatusCode::BAD_REQUEST));
+    }
+    webhook_endpoints::delete(&state, acting.company.id, endpoint.id).await?;
+    Ok(go_on(&state, "/webhooks", Notice::WEBHOOK_DELETED))
+}

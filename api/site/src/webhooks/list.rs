@@ -1,0 +1,82 @@
+//! The endpoints of a company. GET /webhooks.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::state::AppState;
+
+use super::endpoint_badge;
+use crate::frame;
+use crate::pager::{Pager, Part};
+use crate::rights::WebhookManager;
+use crate::words::{Badge, Moment, moment};
+
+#[derive(Template)]
+#[template(path = "webhooks/list.html")]
+struct ListContent<'a> {
+    company: &'a str,
+    endpoints: Vec<EndpointRow>,
+    pager: Pager,
+}
+
+struct EndpointRow {
+    id: String,
+    address: String,
+    description: String,
+    told_of: String,
+    badge: Badge,
+    delivered: Option<Moment>,
+}
+
+/// GET /webhooks.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    Query(part): Query<Part>,
+) -> Result<Response, ApiError> {
+    let company = &acting.company;
+    let read = |snapshot: &Snapshot| {
+        let listed = snapshot.webhook_endpoints(company.slot, &part.page())?;
+        let named = listed.rows.into_iter().map(|endpoint| {
+            let told_of = told_of(snapshot, &endpoint)?;
+            Ok((endpoint, told_of))
+        });
+        Ok((named.collect::<Result<Vec<_>, StoreError>>()?, listed.count))
+    };
+    let (named, count) = state.switch.read(read).await?;
+    let ids = named.iter().map(|(endpoint, _)| endpoint.id).collect();
+    // Where deliveries are not at work, nothing is known of them.
+    let mut health = state.webhooks.health(ids).await.unwrap_or_default().into_iter();
+    let row = |(endpoint, told_of): (WebhookEndpoint, String)| {
+        let health = health.next().flatten();
+        let delivered = health.as_ref().and_then(|health| health.delivered_at);
+        EndpointRow {
+            id: endpoint.id.0.to_string(),
+            badge: endpoint_badge(&endpoint, health.as_ref()),
+            address: endpoint.url,
+            description: endpoint.description,
+            told_of,
+            delivered: delivered.map(|at| moment(at, company.zone)),
+        }
+    };
+    let endpoints: Vec<_> = named.into_iter().map(row).collect();
+    let pager = Pager::new(part, endpoints.len(), count, "/webhooks", &[]);
+    let content = ListContent { company: &company.name, endpoints, pager };
+    Ok(frame::page(&state, "Webhooks", Some(&acting.session), content))
+}
+
+/// Whose events an endpoint is told of.
+pub(super) fn told_of(
+    snapshot: &Snapshot,
+    endpoint: &WebhookEndpoint,
+) -> Result<String, StoreError> {
+    let Some(app) = endpoint.app else { return Ok("This company".to_owned()) };
+    let app = snapshot.app(app)?;
+    Ok(app.map_or_else(
+        || "An app that was deleted".to_owned(),
+        |app| format!("Companies that let {} in", app.name),
+    ))
+}

@@ -1,0 +1,111 @@
+//! A new endpoint, and its secret, once. GET and POST /webhooks/new.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::ids::AppId;
+use cardswitch_engine::store::query::Page;
+use cardswitch_identity::state::AppState;
+use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use serde_json::Value;
+
+use super::form::EndpointForm;
+use crate::apps::{ShownOnce, refused};
+use crate::choices::Choice;
+use crate::faults::Faults;
+use crate::forms::SiteForm;
+use crate::frame;
+use crate::rights::{Acting, WebhookManager};
+
+/// How many apps can be chosen from.
+const APPS_MAX: usize = 100;
+
+#[derive(Template)]
+#[template(path = "webhooks/new.html")]
+struct NewContent<'a> {
+    csrf: String,
+    company: &'a str,
+    form: &'a EndpointForm,
+    faults: &'a Faults,
+    address_hint: &'static str,
+    apps: Vec<Choice>,
+}
+
+/// GET /webhooks/new.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+) -> Result<Response, ApiError> {
+    new_page(&state, &acting, &EndpointForm::default(), &Faults::default()).await
+}
+
+async fn new_page(
+    state: &AppState,
+    acting: &Acting,
+    form: &EndpointForm,
+    faults: &Faults,
+) -> Result<Response, ApiError> {
+    let company = &acting.company;
+    let read = state.switch.read(|snapshot| snapshot.apps(company.slot, &Page::first(APPS_MAX)));
+    let own = Choice {
+        value: String::new(),
+        label: format!("Transactions of {}", company.name),
+        is_chosen: form.app.is_empty(),
+    };
+    let of_apps = read.await?.rows.into_iter().map(|app| Choice {
+        label: format!("Transactions of all companies that let {} in", app.name),
+        is_chosen: form.app == app.id.0.to_string(),
+        value: app.id.0.to_string(),
+    });
+    let apps = std::iter::once(own).chain(of_apps).collect();
+    let csrf = acting.session.csrf(state);
+    let address_hint = state.webhooks.reach().hint();
+    let content = NewContent { csrf, company: &company.name, form, faults, address_hint, apps };
+    Ok(frame::page(state, "Add a webhook endpoint", Some(&acting.session), content))
+}
+
+/// POST /webhooks/new.
+pub(super) async fn create(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    SiteForm(form): SiteForm<EndpointForm>,
+) -> Result<Response, ApiError> {
+    let text = Value::Object(form.body()).to_string();
+    let mut fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
+    if !is_app_known(&state, &acting, given.app).await? {
+        fields.fault("app", Flaw::not_found("app"));
+    }
+    let made = match fields.finish() {
+        Ok(()) => webhook_endpoints::create(&state, acting.company.id, given).await,
+        Err(faults) => Err(ApiError::invalid(faults)),
+    };
+    match made {
+        Ok((id, secret)) => {
+            let shown = ShownOnce {
+                heading: "The endpoint is added",
+                text: "Events are sent to it from now on, signed with this secret.",
+                shown: vec![("Signing secret", secret.text())],
+                onward: format!("/webhooks/{}", id.0),
+            };
+            Ok(shown.page(&state, "Signing secret", &acting.session))
+        }
+        Err(error) => {
+            Ok(refused(new_page(&state, &acting, &form, &Faults::of_refusal(error)?).await?))
+        }
+    }
+}
+
+async fn is_app_known(
+    state: &AppState,
+    acting: &Acting,
+    app: Option<AppId>,
+) -> Result<bool, ApiError> {
+    match app {
+        Some(app) => webhook_endpoints::is_own_app(state, &acting.company, app).await,
+        None => Ok(true),
+    }
+}

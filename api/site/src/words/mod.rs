@@ -1,0 +1,65 @@
+//! What pages say of money, time, cards, transactions and requisitions: in words for people, by the
+//! currency and the clock of their company. What programs read is in `wire`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `money` | amounts |
+//! | `times` | instants and days |
+//! | `badges` | states |
+//! | `declines`, `rules` | response codes, and what each rule found |
+//! | `merchants` | kinds of merchants |
+//! | `transactions` | what a transaction is called, and what it amounts to |
+
+mod badges;
+mod declines;
+mod merchants;
+mod money;
+mod rules;
+mod times;
+mod transactions;
+
+use cardswitch_engine::domain::card::CardProfile;
+
+pub(super) use self::badges::{Badge, card_badge, requisition_badge, transaction_badge};
+pub(super) use self::declines::outcome_words;
+pub(super) use self::merchants::{merchant_kind, scope_words};
+pub(super) use self::money::{field_amount, grouped, money, typed_amount};
+pub(super) use self::rules::RuleWords;
+pub(super) use self::times::{
+    Moment, day_words, field_time, moment, moment_to_second, parse_field_time, shown_moment,
+    shown_time, zone_words,
+};
+pub(super) use self::transactions::{amount_words, kind_words, place, title};
+
+/// What is shown of a card's number.
+pub(super) fn last_four(digits: [u8; 4]) -> String {
+    let digits: String = digits.into_iter().map(char::from).collect();
+    format!("•••• {digits}")
+}
+
+/// What a card is called where there is room for one line only.
+pub(super) fn card_name(profile: &CardProfile) -> String {
+    format!("{} {}", profile.description, last_four(profile.last_four))
+}
+
+/// A name of a person from its parts; the e-mail address where both are blank.
+pub(super) fn person(first: &str, last: &str, email: &str) -> String {
+    let name = format!("{first} {last}");
+    match name.trim() {
+        "" => email.to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_and_people_are_called_by_what_is_known_of_them() {
+        assert_eq!(last_four(*b"0042"), "•••• 0042");
+        assert_eq!(person("Ada", "Lovelace", "ada@example.com"), "Ada Lovelace");
+        assert_eq!(person("Ada", "", "ada@example.com"), "Ada");
+        assert_eq!(person("", " ", "ada@example.com"), "ada@example.com");
+    }
+}

@@ -1,0 +1,123 @@
+//! Amounts as people read them: with the sign of their currency and thousands apart.
+
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+
+use cardswitch_wire::amount::write_amount;
+use cardswitch_wire::currency::render_currency;
+
+/// Currencies whose signs stand for no other; all others are named by their three letters.
+const SIGNS: [(&str, &str); 5] =
+    [("USD", "$"), ("EUR", "€"), ("GBP", "£"), ("JPY", "¥"), ("INR", "₹")];
+
+/// An amount in words, such as `$1,234.50` or `−CHF 7.00`.
+/// Units: minor units of `currency`.
+pub(crate) fn money(amount: Minor, currency: CurrencyCode) -> String {
+    let mut plain = String::new();
+    write_amount(&mut plain, amount, currency);
+    let (sign, digits) = match plain.strip_prefix('-') {
+        Some(digits) => ("−", digits),
+        None => ("", plain.as_str()),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let point = if fraction.is_empty() { "" } else { "." };
+    let name = render_currency(currency);
+    let known = SIGNS.iter().find(|(letters, _)| *letters == name);
+    let unit = known.map_or_else(|| format!("{name}\u{a0}"), |(_, sign)| (*sign).to_owned());
+    format!("{sign}{unit}{}{point}{fraction}", in_thousands(whole))
+}
+
+/// An amount as a field shows it: digits and a point alone; blank for one without a limit.
+pub(crate) fn field_amount(amount: Minor, currency: CurrencyCode) -> String {
+    let mut plain = String::new();
+    if amount != Minor::UNLIMITED {
+        write_amount(&mut plain, amount, currency);
+    }
+    plain
+}
+
+/// What somebody typed as an amount, as `/v1` takes it: without blanks around it, and without commas
+/// where they stand between thousands. Whether it is an amount is for its reader to say.
+pub(crate) fn typed_amount(text: &str) -> String {
+    let text = text.trim();
+    let (whole, rest) =
+        text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or_default();
+    let is_apart = whole.contains(',')
+        && (1..=3).contains(&first.len())
+        && groups.all(|group| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit()));
+    match rest {
+        Some(rest) if is_apart => format!("{}.{rest}", whole.replace(',', "")),
+        None if is_apart => whole.replace(',', ""),
+        _ => text.to_owned(),
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(count: u64) -> String {
+    in_thousands(&count.to_string())
+}
+
+fn in_thousands(digits: &str) -> String {
+    let mut apart = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            apart.push(',');
+        }
+        apart.push(digit);
+    }
+    apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_between_thousands_are_read_over_and_no_others() {
+        let rows = [
+            (" 12.50 ", "12.50"),
+            ("1,000", "1000"),
+            ("12,345,678.90", "12345678.90"),
+            // Where a comma could be a decimal point, nobody guesses.
+            ("1,5", "1,5"),
+            ("1,50", "1,50"),
+            ("1234,567", "1234,567"),
+            (",100", ",100"),
+            ("1,00a", "1,00a"),
+            ("", ""),
+        ];
+        for (typed, expected) in rows {
+            assert_eq!(typed_amount(typed), expected, "{typed}");
+        }
+        assert_eq!(field_amount(Minor(-5), CurrencyCode(840)), "-0.05");
+        assert_eq!(field_amount(Minor::UNLIMITED, CurrencyCode(840)), "");
+    }
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        let rows = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        for (count, expected) in rows {
+            assert_eq!(grouped(count), expected);
+        }
+    }
+
+    #[test]
+    fn amounts_have_signs_thousands_and_the_decimals_of_their_currency() {
+        let rows = [
+            (0, 840, "$0.00"),
+            (5, 840, "$0.05"),
+            (99_999, 840, "$999.99"),
+            (100_000, 840, "$1,000.00"),
+            (-123_456_789, 840, "−$1,234,567.89"),
+            (1_234, 978, "€12.34"),
+            (1_234_567, 392, "¥1,234,567"),
+            (1_234_567, 414, "KWD\u{a0}1,234.567"),
+            (-700, 756, "−CHF\u{a0}7.00"),
+            (i64::MIN, 392, "−¥9,223,372,036,854,775,808"),
+        ];
+        for (minor, currency, expected) in rows {
+            assert_eq!(money(Minor(minor), CurrencyCode(currency)), expected);
+        }
+    }
+}

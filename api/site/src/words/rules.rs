@@ -1,0 +1,272 @@
+//! What the rules found of a purchase, and what would have satisfied them, in the words of people who
+//! never saw a request: money, times and merchants as pages write them. The words of `/v1` and the
+//! command line, which name fields, are in `wire/explanation.rs`.
+
+use cardswitch_engine::decision::{Change, Compared, Quantity, Remedy, Rule, RuleFinding};
+use cardswitch_engine::domain::allowance::Scope;
+use cardswitch_engine::domain::card::SuspensionReason;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use chrono_tz::Tz;
+
+use super::merchants::{merchant_kind, scope_words};
+use super::money::money;
+use super::times::{day_words, moment};
+
+/// How a company reads what the rules say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RuleWords {
+    /// The currency of its account.
+    currency: CurrencyCode,
+    /// The zone of its days.
+    zone: Tz,
+}
+
+impl RuleWords {
+    /// Of a company.
+    pub(crate) const fn of(company: &Company) -> Self {
+        Self { currency: company.currency, zone: company.zone }
+    }
+
+    /// What a rule found, as a sentence.
+    pub(crate) fn finding(self, finding: &RuleFinding) -> String {
+        let verdict = verdict(finding.rule, finding.passed);
+        match finding.compared.and_then(|compared| self.figures(finding, &compared)) {
+            Some(figures) => format!("{verdict} ({figures})."),
+            None => format!("{verdict}."),
+        }
+    }
+
+    /// The figures behind a verdict, where it has any.
+    fn figures(self, finding: &RuleFinding, compared: &Compared) -> Option<String> {
+        match (compared.input, compared.threshold, compared.usage) {
+            (Quantity::Is(is_compared), limit, usage) => {
+                is_credential(finding.rule).then(|| compared_words(is_compared, limit, usage))
+            }
+            (Quantity::Card(_, reason), ..) => {
+                suspended_by(reason).filter(|_| !finding.passed).map(str::to_owned)
+            }
+            (Quantity::Date(used), Some(Quantity::Date(last)), _) => {
+                let (used, last) = (day_words(used), day_words(last));
+                Some(format!("it was used on {used} and valid through {last}"))
+            }
+            (Quantity::Instant(_), Some(Quantity::Instant(bound)), _) => {
+                let word = if finding.rule == Rule::BeforeStart { "from" } else { "until" };
+                Some(format!("{word} {}", self.instant(bound)))
+            }
+            (Quantity::Count(count), Some(Quantity::Count(most)), usage) => match usage {
+                Some([Quantity::Count(before), _]) => {
+                    Some(format!("{before} before it, {most} allowed"))
+                }
+                _ => Some(format!("{count} before it, {most} are too many")),
+            },
+            (Quantity::Category(kind), Some(Quantity::Scope(scope)), _) => {
+                let allowed = scope_words(&scope, "; ");
+                let kind =
+                    kind.map_or_else(|| "no kind given".to_owned(), |mcc| merchant_kind(mcc.0));
+                Some(format!("{kind}; the card is for {allowed}"))
+            }
+            (Quantity::Amount(asked), limit, usage) => {
+                Some(self.amounts(finding.rule, asked, (limit, usage)))
+            }
+            (_, None, _) => Some("no limit is set".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn amounts(
+        self,
+        rule: Rule,
+        asked: Minor,
+        (limit, usage): (Option<Quantity>, Option<[Quantity; 2]>),
+    ) -> String {
+        let asked = self.amount(asked);
+        let Some(Quantity::Amount(limit)) = limit else { return "no limit is set".to_owned() };
+        let limit = self.amount(limit);
+        match usage {
+            Some([Quantity::Amount(before), Quantity::Amount(after)]) => {
+                let then = if after == before {
+                    String::new()
+                } else {
+                    format!(", {} after it", self.amount(after))
+                };
+                format!("{asked} asked for; {} of {limit} spent before{then}", self.amount(before))
+            }
+            _ if rule == Rule::AvailableCredit => format!("{asked} asked for, {limit} available"),
+            _ => format!("{asked} asked for, {limit} allowed"),
+        }
+    }
+
+    /// What would have satisfied a rule, within a sentence; `scope` is the card's.
+    pub(crate) fn remedy(self, remedy: &Remedy, scope: &Scope) -> String {
+        let change = self.change(remedy, scope);
+        match remedy.after {
+            Some(after) => format!("{change}, or any time after {}", self.instant(after)),
+            None => change,
+        }
+    }
+
+    fn change(self, remedy: &Remedy, scope: &Scope) -> String {
+        match remedy.change {
+            Change::Raise { by, .. } => {
+                format!("{} more {}", self.amount(by), room_of(remedy.rule))
+            }
+            Change::Amount(amount) => format!("an amount of at most {}", self.amount(amount)),
+            Change::StartBy(at) => {
+                format!("a card that is valid from {} or earlier", self.instant(at))
+            }
+            Change::EndFrom(at) => {
+                format!("a card that is valid until {} or later", self.instant(at))
+            }
+            Change::ValidThrough(day) => format!("a card valid through {}", day_words(day)),
+            Change::Attempts(count) => {
+                let is_minute = remedy.rule == Rule::VelocityPerMinute;
+                let window = if is_minute { "minute" } else { "hour" };
+                format!("fewer attempts in the {window} before, at most {count}")
+            }
+            Change::WrongCredentials(count) => {
+                format!("fewer wrong codes in the hour before, at most {count}")
+            }
+            Change::Category(Some(mcc)) => {
+                let (allowed, kind) = (scope_words(scope, " or "), merchant_kind(mcc.0));
+                format!("a merchant of {allowed}, or a card that is also for {kind}")
+            }
+            Change::Category(None) => {
+                format!("a merchant of {}, or a card for all merchants", scope_words(scope, " or "))
+            }
+            Change::ActiveCard => "an active card".to_owned(),
+            Change::Otherwise => otherwise(remedy.rule).to_owned(),
+        }
+    }
+
+    fn amount(self, amount: Minor) -> String {
+        money(amount, self.currency)
+    }
+
+    fn instant(self, at: Timestamp) -> String {
+        moment(at, self.zone).words
+    }
+}
+
+/// Whether a rule is about something that a message may show.
+const fn is_credential(rule: Rule) -> bool {
+    matches!(rule, Rule::ExpirationDiffers | Rule::PinWrong | Rule::CvvWrong | Rule::ZipDiffers)
+}
+
+fn compared_words(
+    is_compared: bool,
+    limit: Option<Quantity>,
+    usage: Option<[Quantity; 2]>,
+) -> String {
+    let compared = if is_compared { "one was compared" } else { "none was compared" };
+    match (limit, usage) {
+        (Some(Quantity::Count(most)), Some([Quantity::Count(before), _])) => {
+            format!("{compared}; {before} of {most} wrong ones in a row before it")
+        }
+        _ => compared.to_owned(),
+    }
+}
+
+/// Why a card is suspended, where nobody did it.
+const fn suspended_by(reason: SuspensionReason) -> Option<&'static str> {
+    match reason {
+        SuspensionReason::SingleUse => Some("it was for one purchase, which was made"),
+        SuspensionReason::EndTime => Some("its time is over"),
+        _ => None,
+    }
+}
+
+/// Where there would have to be more.
+const fn room_of(rule: Rule) -> &'static str {
+    match rule {
+        Rule::TransactionLimit => "on the limit for one purchase",
+        Rule::DailyLimit => "on the limit for one day",
+        Rule::AllowanceBalance => "in the budget",
+        _ => "in the account",
+    }
+}
+
+/// What satisfies a rule that no number satisfies.
+const fn otherwise(rule: Rule) -> &'static str {
+    match rule {
+        Rule::CompanyClosed => "an open company and a cardholder who is still with it",
+        Rule::ReversedBefore => "a purchase that was not taken back before",
+        Rule::ExpirationDiffers => "the expiration date of the card",
+        Rule::PinWrong => "the right PIN, of a card whose PIN is set and not locked",
+        Rule::CvvWrong => "the CVV of the card",
+        Rule::ZipDiffers => "the ZIP code on file",
+        Rule::CashWithdrawal => "a purchase, not cash",
+        _ => "something else",
+    }
+}
+
+/// What a rule says.
+const fn verdict(rule: Rule, passed: bool) -> &'static str {
+    let (passing, failing) = match rule {
+        Rule::CardTerminated => ("The card is not closed", "The card is closed"),
+        Rule::CompanyClosed => {
+            ("Company and cardholder are there", "The company is closed, or the cardholder gone")
+        }
+        Rule::ReversedBefore => (
+            "Nobody took the purchase back before it arrived",
+            "The purchase was taken back before it arrived",
+        ),
+        Rule::OutOfBounds => {
+            ("The books can hold an amount like this", "The amount is more than the books can hold")
+        }
+        Rule::CardUnactivated => {
+            ("The card does not wait to be activated", "The card was never activated")
+        }
+        Rule::CardSuspended => ("The card is not suspended", "The card is suspended"),
+        Rule::CardExpired => ("The card has not expired", "The card has expired"),
+        Rule::ExpirationDiffers => (
+            "No other expiration date was shown than the card’s",
+            "The expiration date shown is not the card’s",
+        ),
+        Rule::PinWrong => ("No wrong PIN was shown", "The PIN is wrong, not set, or locked"),
+        Rule::CvvWrong => ("No wrong CVV was shown", "The CVV is wrong"),
+        Rule::ZipDiffers => (
+            "No other ZIP code was shown than the one on file",
+            "The ZIP code is not the one on file",
+        ),
+        Rule::CashWithdrawal => ("It is no cash withdrawal", "It is a cash withdrawal"),
+        Rule::VelocityPerMinute => (
+            "There were few enough attempts in a minute",
+            "There were too many attempts in a minute",
+        ),
+        Rule::VelocityPerHour => {
+            ("There were few enough attempts in an hour", "There were too many attempts in an hour")
+        }
+        Rule::CredentialsLocked => (
+            "The card’s codes are not locked, or none was shown",
+            "The card’s codes are locked: too many wrong ones were tried in an hour",
+        ),
+        Rule::BeforeStart => ("The card’s time has begun", "The card’s time has not begun"),
+        Rule::AfterEnd => ("The card’s time is not over", "The card’s time is over"),
+        Rule::OutOfScope => {
+            ("The card is for merchants of this kind", "The card is not for merchants of this kind")
+        }
+        Rule::TransactionLimit => (
+            "The amount is within the limit for one purchase",
+            "The amount is over the limit for one purchase",
+        ),
+        Rule::DailyLimit => (
+            "The amount is within what is left of the limit for one day",
+            "The amount is over what is left of the limit for one day",
+        ),
+        Rule::AllowanceBalance => (
+            "The amount is within what is left of the budget",
+            "The amount is over what is left of the budget",
+        ),
+        Rule::AvailableCredit => (
+            "The amount is within what the account has available",
+            "The amount is over what the account has available",
+        ),
+    };
+    if passed { passing } else { failing }
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

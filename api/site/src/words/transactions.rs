@@ -1,0 +1,43 @@
+//! What transactions are called, and what they amount to, in lists and on their pages.
+
+use cardswitch_engine::domain::merchant::Merchant;
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::transaction::{TransactionKind, TransactionRecord};
+use cardswitch_engine::store::query::TransactionRow;
+
+use super::money::money;
+
+/// What kind of movement it is.
+pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
+    match kind {
+        TransactionKind::Purchase => "Purchase",
+        TransactionKind::SingleMessagePurchase => "Purchase, settled at once",
+        TransactionKind::Verification => "Check of the card",
+        TransactionKind::Cash => "Cash withdrawal",
+        TransactionKind::Refund => "Refund",
+        TransactionKind::BankTransfer => "Deposit",
+        TransactionKind::BankWithdrawal => "Withdrawal",
+    }
+}
+
+/// What it is called: by the merchant or the bank account, where there is one.
+pub(crate) fn title(record: &TransactionRecord) -> String {
+    let merchant = record.merchant.as_ref().map(|merchant| merchant.name.trim());
+    let bank = record.bank_account.as_ref().map(|bank| bank.name.trim());
+    let name = merchant.into_iter().chain(bank).find(|name| !name.is_empty());
+    name.unwrap_or_else(|| kind_words(record.kind)).to_owned()
+}
+
+/// Where a merchant is.
+pub(crate) fn place(merchant: &Merchant) -> String {
+    let parts = [merchant.city.trim(), merchant.state.trim(), merchant.country.trim()];
+    let named: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    named.join(", ")
+}
+
+/// Its amount as the account sees it: purchases below zero.
+/// Source: spec "Transaction", amount.
+pub(crate) fn amount_words(row: &TransactionRow, currency: CurrencyCode) -> String {
+    let TransactionRow { record, progress, .. } = row;
+    money(-progress.amount(record.kind, record.requested), currency)
+}

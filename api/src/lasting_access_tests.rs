@@ -1,0 +1,96 @@
+//! Access that ends while an answer waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::auth::find_caller;
+use cardswitch_identity::state::AppState;
+
+use crate::bench::{Bench, COMPANY};
+
+async fn revoke(state: &AppState, access: &cardswitch_identity::auth::Caller) {
+    let revoked =
+        AdminCommand::AccessToken(AccessTokenCommand::Revoke(CompanyId(COMPANY), access.token));
+    state.carry_out(revoked).await.unwrap();
+}
+
+fn reader(state: &AppState) -> cardswitch_identity::auth::Caller {
+    let headers = [("authorization".parse().unwrap(), "Token read".parse().unwrap())];
+    find_caller(&headers.into_iter().collect(), state).unwrap()
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_the_token_and_without_anything_else_happening() {
+    let Bench { state, .. } = &Bench::new().await;
+    let caller = reader(state);
+    let mut access = caller.lasting_access(&state.switch);
+    assert_eq!(access.during(std::future::ready(7)).await, Some(7));
+    let waiting = tokio::spawn(async move {
+        let never = access.during(std::future::pending::<()>()).await;
+        (never, access.is_open(), access.during(std::future::ready(7)).await)
+    });
+    tokio::task::yield_now().await;
+    revoke(state, &caller).await;
+    assert_eq!(waiting.await.unwrap(), (None, false, None));
+}
+
+#[tokio::test]
+async fn what_comes_with_the_end_of_access_is_not_told() {
+    let Bench { state, .. } = &Bench::new().await;
+    let caller = reader(state);
+    let mut access = caller.lasting_access(&state.switch);
+    // By the time that this has an outcome the token is revoked, and nobody waited meanwhile.
+    let outcome = access.during(async {
+        revoke(state, &caller).await;
+        7
+    });
+    assert_eq!(outcome.await, None);
+    let mut late = caller.lasting_access(&state.switch);
+    assert!(!late.is_open(), "it ended between the request and the wait");
+}
+
+#[tokio::test]
+async fn tables_are_looked_at_when_rights_may_have_changed_and_not_for_anything_else() {
+    let Bench { state, .. } = &Bench::new().await;
+    let looked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&looked);
+    let mut access = LastingAccess::new(&state.switch, None, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    });
+    for key in 0..20 {
+        assert!(access.is_open());
+        state.carry_out(AdminCommand::SetNetworkKey([key; 32])).await.unwrap();
+    }
+    assert_eq!(looked.load(Ordering::Relaxed), 1);
+    revoke(state, &reader(state)).await;
+    assert!(access.is_open() && access.is_open());
+    assert_eq!(looked.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn access_ends_by_itself_when_its_time_has_come() {
+    let bench = &Bench::new().await;
+    let switch = &bench.state.switch;
+    let ends_at = bench.state.now().plus(60 * Timestamp::SECOND);
+    let mut access = LastingAccess::new(switch, Some(ends_at), |_| Ok(true));
+    bench.advance("2026-03-04T20:00:59Z");
+    assert_eq!(access.during(std::future::ready(7)).await, Some(7));
+    bench.advance("2026-03-04T20:01:00Z");
+    assert_eq!(access.during(std::future::ready(7)).await, None);
+    // Time that went back gives nothing back, nor does anything else.
+    bench.advance("2026-03-04T20:00:59Z");
+    assert!(!access.is_open());
+}
+
+#[tokio::test]
+async fn tables_that_cannot_be_read_give_no_access() {
+    let Bench { state, .. } = &Bench::new().await;
+    let unreadable = |_: &Snapshot| Err(StoreError::Inconsistent { what: String::new() });
+    assert!(!LastingAccess::new(&state.switch, None, unreadable).is_open());
+}

@@ -1,0 +1,9 @@
+//! The network's HTTP door, asked in process: beside a whole switch, and beside the ISO 8583 door.
+
+mod clock;
+mod direct;
+mod doors;
+mod http;
+mod requests;
+mod texts;
+mod world;

@@ -1,0 +1,32 @@
+//! A statement on its way ends with the access of the caller.
+
+use bytes::Bytes;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_identity::auth::find_caller;
+use cardswitch_statements::{StatementError, StatementWriter, WhileAllowed};
+
+use crate::bench::Bench;
+
+/// A statement without an end.
+struct Endless;
+
+impl StatementWriter for Endless {
+    fn next_piece(&mut self) -> Result<Option<Bytes>, StatementError> {
+        Ok(Some(Bytes::from_static(b"piece")))
+    }
+}
+
+#[tokio::test]
+async fn a_statement_breaks_off_where_access_ends() {
+    let Bench { state, .. } = &Bench::new().await;
+    let headers = [("authorization".parse().unwrap(), "Token read".parse().unwrap())];
+    let caller = find_caller(&headers.into_iter().collect(), state).unwrap();
+    let access = caller.lasting_access(&state.switch);
+    let mut writer = WhileAllowed::new(Endless, access);
+    assert!(matches!(writer.next_piece(), Ok(Some(_))));
+    let revoked =
+        AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, caller.token));
+    state.carry_out(revoked).await.unwrap();
+    assert!(matches!(writer.next_piece(), Err(StatementError::AccessEnded)));
+}

@@ -1,0 +1,46 @@
+//! Waiting for events of a switch at work.
+
+use std::time::Duration;
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{CompanyId, TransactionSeq};
+use cardswitch_engine::domain::transaction_tags::TagChanges;
+use cardswitch_engine::store::Snapshot;
+
+use crate::bench::{Bench, COMPANY};
+
+#[tokio::test]
+async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {
+    let Bench { state, .. } = &Bench::new().await;
+    let known = state.switch.events_beyond(EventNumber(0)).await.unwrap().unwrap();
+    assert_eq!(known, EventNumber(2), "the opening balances");
+    let waiting = tokio::spawn({
+        let switch = state.switch.clone();
+        async move { switch.events_beyond(known).await }
+    });
+    for key in 1..20 {
+        state.carry_out(AdminCommand::SetNetworkKey([key; 32])).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert!(!waiting.is_finished(), "no transaction was made or changed");
+    let opening = |snapshot: &Snapshot| snapshot.transaction(TransactionSeq(1));
+    let id = state.switch.read(opening).await.unwrap().unwrap().record.id;
+    let note = TagChanges { note: Some("ours".parse().unwrap()), ..TagChanges::default() };
+    let tagged = AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(COMPANY), id, note));
+    state.carry_out(tagged).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), Some(known.next()));
+}
+
+#[tokio::test]
+async fn however_many_give_up_waiting_one_wake_is_left() {
+    let Bench { state, .. } = &Bench::new().await;
+    let watermark = state.switch.engine().watermark();
+    let before = watermark.waiting();
+    for _ in 0..100 {
+        let waiting = state.switch.events_beyond(EventNumber(u64::MAX));
+        assert!(tokio::time::timeout(Duration::from_millis(1), waiting).await.is_err());
+    }
+    assert!(watermark.waiting() <= before + 1, "{} wakes", watermark.waiting());
+}

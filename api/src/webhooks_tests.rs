@@ -1,0 +1,259 @@
+//! Deliveries at work beside an engine: what an app is told of as companies let it in, and that nothing
+//! counts as delivered that was not.
+
+use std::sync::Arc;
+
+use cardswitch_edge::descriptors::SendBounds;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
+};
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::transaction::TransactionCommand;
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{
+    AccessTokenId, AppId, CompanyId, CompanySlot, TransactionSeq,
+};
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::domain::transaction_tags::TagChanges;
+use cardswitch_engine::store::Snapshot;
+use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
+use cardswitch_notify::webhooks::desk::{Content, Job};
+use cardswitch_notify::webhooks::sender::{Addresses, Sender};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+
+const APP: AppId = AppId(Uuid::from_u128(70));
+
+/// A receiver that takes everything. Returns its address and the bodies that it gets.
+async fn receiver() -> (String, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/hook", listener.local_addr().unwrap());
+    let (got, gets) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+            while !request.ends_with(b"]") {
+                let read = stream.read(&mut buffer).await.unwrap();
+                assert!(read > 0, "the request ended early");
+                request.extend_from_slice(&buffer[..read]);
+            }
+            let text = String::from_utf8(request).unwrap();
+            let answer = b"HTTP/1.1 204 Taken\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+            let (_, body) = text.split_once("\r\n\r\n").unwrap();
+            drop(got.send(body.to_owned()));
+        }
+    });
+    (address, gets)
+}
+
+/// Changes the note of the first transaction of a company: an event of it.
+async fn touch(bench: &Bench, company: Uuid, note: &str) {
+    let slot = match company {
+        COMPANY => TransactionSeq(1),
+        _ => TransactionSeq(2),
+    };
+    let opening = bench.state.switch.read(|snapshot: &Snapshot| snapshot.transaction(slot));
+    let id = opening.await.unwrap().unwrap().record.id;
+    let changes = TagChanges { note: Some(note.parse().unwrap()), ..TagChanges::default() };
+    let tagged =
+        AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(company), id, changes));
+    bench.state.carry_out(tagged).await.unwrap();
+}
+
+async fn let_in(bench: &Bench, company: Uuid) {
+    let token = NewAccessToken {
+        id: AccessTokenId(SystemRandom.id(bench.state.now()).unwrap()),
+        digest: [company.as_bytes()[15]; 32],
+        company: CompanyId(company),
+        scope: AccessScope::default(),
+    };
+    let grant = NewTokenGrant {
+        token,
+        app: Some(APP),
+        member: None,
+        origin: TokenOrigin::Code,
+        label: "Books".parse().unwrap(),
+    };
+    bench
+        .state
+        .carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
+        .await
+        .unwrap();
+}
+
+fn counts(body: &str) -> (usize, usize) {
+    let of = |company: Uuid| body.matches(&format!("\"company\":{{\"id\":\"{company}\"}}")).count();
+    (of(COMPANY), of(OTHER_COMPANY))
+}
+
+/// Makes the app.
+async fn make_app(bench: &Bench) {
+    let app = NewApp {
+        id: APP,
+        company: CompanyId(COMPANY),
+        name: "Books".parse().unwrap(),
+        website: "https://books.example.com".parse().unwrap(),
+        secret_digest: [7; 32],
+        redirect_urls: vec!["https://books.example.com/back".to_owned()],
+        requested: AccessScope::default(),
+    };
+    bench.state.carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
+    let bench = &Bench::new().await;
+    make_app(bench).await;
+    let_in(bench, COMPANY).await;
+    bench.advance("2026-03-04T20:01:00Z");
+    let (address, mut gets) = receiver().await;
+    let given = GivenEndpoint { address, description: Default::default(), app: Some(APP) };
+    let (id, _) = create(&bench.state, CompanyId(COMPANY), given).await.unwrap();
+    touch(bench, OTHER_COMPANY, "before").await;
+    touch(bench, COMPANY, "own").await;
+    assert_eq!(counts(&gets.recv().await.unwrap()), (1, 0), "it is not let in yet");
+    bench.advance("2026-03-04T20:02:00Z");
+    let_in(bench, OTHER_COMPANY).await;
+    touch(bench, OTHER_COMPANY, "after").await;
+    assert_eq!(counts(&gets.recv().await.unwrap()), (0, 1));
+    touch(bench, OTHER_COMPANY, "and on").await;
+    assert_eq!(counts(&gets.recv().await.unwrap()), (0, 1), "what was before is never told");
+
+    // What it must not be told any more is not sent once more, and does not count as delivered.
+    let webhooks = &bench.state.webhooks;
+    let newest = loop {
+        // Noted once the answer is in.
+        if let [newest, _, _] = webhooks.attempts(id).await.unwrap().as_slice() {
+            break newest.clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    let resent = webhooks.resend(id, newest.id).await.unwrap().unwrap();
+    assert!(resent.is_delivered() && resent.message == newest.message);
+    gets.recv().await.unwrap();
+    let shut_out = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(OTHER_COMPANY)));
+    bench.state.carry_out(shut_out).await.unwrap();
+    let untold = webhooks.resend(id, newest.id).await.unwrap().unwrap();
+    assert_eq!(untold.result, AttemptResult::Unanswered(Failure::NothingToTell));
+    assert_eq!(webhooks.attempts(id).await.unwrap().len(), 4, "nothing was tried");
+    assert!(gets.try_recv().is_err());
+}
+
+/// What changes while a request waits for its host to be looked up.
+enum Meanwhile {
+    Nothing,
+    /// A company revokes the app's tokens.
+    Revoked(Uuid),
+    Changed(GivenChanges),
+    Deleted,
+}
+
+/// A request to the app's endpoint of two events, one of each company, during whose wait something
+/// changes: what came of it, and how many events of each company the receiver got.
+async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usize, usize)>) {
+    let bench = &Bench::new().await;
+    let state = &bench.state;
+    make_app(bench).await;
+    let (receiver, mut gets) = receiver().await;
+    let receiver = url::Url::parse(&receiver).unwrap().socket_addrs(|| None).unwrap();
+    // What deliveries of their own accord do at this port is not looked at.
+    let address = "http://localhost:9/hook".to_owned();
+    let given = GivenEndpoint { address, description: LineText::default(), app: Some(APP) };
+    let (id, _) = create(state, CompanyId(COMPANY), given).await.unwrap();
+    for company in [COMPANY, OTHER_COMPANY] {
+        let_in(bench, company).await;
+        touch(bench, company, "news").await;
+    }
+    let (asked, ask) = tokio::sync::oneshot::channel();
+    let (answer, answered) = tokio::sync::oneshot::channel::<()>();
+    let once = Mutex::new(Some((asked, answered)));
+    let names = move |_| -> Addresses {
+        let (asked, answered) = once.lock().take().unwrap();
+        let receiver = receiver.clone();
+        Box::pin(async move {
+            asked.send(()).unwrap();
+            answered.await.unwrap();
+            Ok(receiver)
+        })
+    };
+    let (endpoint, last) = state
+        .switch
+        .read_at_once(|snapshot| {
+            let [endpoint] = snapshot.all_webhook_endpoints()?.try_into().unwrap();
+            Ok((endpoint, snapshot.last_event()?))
+        })
+        .unwrap();
+    let job = Job {
+        switch: state.switch.clone(),
+        secrets: Arc::clone(&state.secrets),
+        sender: Sender::with_names(Reach::Local, SendBounds::default(), Arc::new(names)),
+        endpoint: Arc::new(endpoint),
+        content: Content::Events(vec![EventNumber(last.0 - 1), last]),
+        message: Uuid::nil(),
+        tries: 1,
+        now: state.now(),
+    };
+    let told = tokio::spawn(job.run());
+    ask.await.unwrap();
+    match meanwhile {
+        Meanwhile::Nothing => {}
+        Meanwhile::Revoked(company) => {
+            let revoked = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(company)));
+            state.carry_out(revoked).await.unwrap();
+        }
+        Meanwhile::Changed(changes) => {
+            update(state, CompanyId(COMPANY), id, changes).await.unwrap();
+        }
+        Meanwhile::Deleted => delete(state, CompanyId(COMPANY), id).await.unwrap(),
+    }
+    answer.send(()).unwrap();
+    let result = told.await.unwrap().result;
+    (result, gets.try_recv().ok().map(|body| counts(&body)))
+}
+
+/// Rights were asked when a message was made, and a receiver's name server could have the switch wait
+/// until they had ended.
+#[tokio::test]
+async fn what_changes_while_a_host_is_looked_up_counts() {
+    let taken = || Some(AttemptResult::Answered(204));
+    let off = GivenChanges { is_enabled: Some(false), ..GivenChanges::default() };
+    let elsewhere = "http://localhost:10/hook".to_owned();
+    let moved = GivenChanges { address: Some(elsewhere), ..GivenChanges::default() };
+    let named =
+        GivenChanges { description: Some("Books".parse().unwrap()), ..GivenChanges::default() };
+    let again = Some(AttemptResult::Unanswered(Failure::NotSent));
+    let rows = [
+        ("nothing", Meanwhile::Nothing, taken(), Some((1, 1))),
+        ("another name", Meanwhile::Changed(named), taken(), Some((1, 1))),
+        ("one company", Meanwhile::Revoked(OTHER_COMPANY), taken(), Some((1, 0))),
+        ("the other company", Meanwhile::Revoked(COMPANY), taken(), Some((0, 1))),
+        ("turned off", Meanwhile::Changed(off), None, None),
+        ("another address", Meanwhile::Changed(moved), again, None),
+        ("deleted", Meanwhile::Deleted, None, None),
+    ];
+    for (story, meanwhile, result, told) in rows {
+        assert_eq!(told_after(meanwhile).await, (result, told), "{story}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_is_read_on() {
+    let Bench { state, .. } = &Bench::new().await;
+    let (tail, company) = (&state.webhooks, CompanySlot(0));
+    for after in [0, 1, 2] {
+        let after = EventNumber(after);
+        let page = tail.newest_events_after(&state.switch, (company, after), 9).unwrap();
+        let read = |snapshot: &Snapshot| snapshot.company_events_after(company, after, 9, 99);
+        assert_eq!(page, Some(state.switch.read_at_once(read).unwrap()));
+    }
+}

@@ -1,0 +1,10 @@
+//! The resources of `/v1`: one line an operation, one file a resource; the same members over SCIM 2.0;
+//! habits of older clients.
+//!
+//! Handlers parse, ask or read, and render; what may change is the engine's to say.
+
+pub mod compat;
+pub mod operations;
+pub mod routes;
+pub mod scim;
+pub mod words;

@@ -1,0 +1,104 @@
+//! Accounts: the money behind the cards. Source: spec "Accounts and statements".
+
+use axum::Json;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_engine::domain::ids::AccountId;
+use cardswitch_engine::store::query::{AccountRow, Listed};
+use cardswitch_identity::auth::Call;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::view::read_view;
+
+/// An account as responses show it. Source: spec "Account".
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AccountBody {
+    id: Uuid,
+    url: String,
+    name: String,
+    number: String,
+    ledger_balance: Amount,
+    available_balance: Amount,
+    available_credit: Amount,
+    pending_credits: Amount,
+    credit_limit: Amount,
+    funding_source: Option<FundingSourceBody>,
+    created_at: String,
+}
+
+/// Where an account's money comes from.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FundingSourceBody {
+    name: String,
+    is_verified: bool,
+}
+
+impl AccountBody {
+    /// The account as it is shown.
+    #[must_use]
+    pub fn new(row: &AccountRow, urls: &Urls) -> Self {
+        let (account, balances) = (&row.account, &row.balances);
+        let amount = |minor| Amount::new(minor, account.currency);
+        Self {
+            id: account.id.0,
+            url: urls.object("accounts", account.id.0),
+            name: account.name.clone(),
+            number: account.number.clone(),
+            ledger_balance: amount(balances.ledger),
+            available_balance: amount(balances.available_balance()),
+            available_credit: amount(balances.available_credit(account.credit_limit)),
+            pending_credits: amount(balances.credits_in_transit),
+            credit_limit: amount(account.credit_limit),
+            funding_source: account.funding_source.as_ref().map(|source| FundingSourceBody {
+                name: source.name.to_string(),
+                is_verified: source.is_verified,
+            }),
+            created_at: render_time(account.created_at),
+        }
+    }
+}
+
+/// Lists the company's accounts.
+#[utoipa::path(
+    get, path = "/v1/accounts", params(PageParameters),
+    responses((status = 200, body = Listing<AccountBody>)),
+)]
+pub async fn list_accounts(
+    Call(state, caller): Call,
+    ListQuery { mut query, address }: ListQuery,
+) -> Answer<Json<Listing<AccountBody>>> {
+    let page = parse_page(&mut query, &["created_at"]);
+    query.finish()?;
+    let mut accounts =
+        read_view(&state, &caller, |view| view.snapshot.accounts(view.company.slot)).await?;
+    accounts.retain(|row| {
+        let at = row.account.created_at;
+        page.created_after.is_none_or(|after| at >= after)
+            && page.created_before.is_none_or(|before| at < before)
+    });
+    let cut = page_of(accounts, &page);
+    let rows = cut.rows.iter().map(|row| AccountBody::new(row, state.urls())).collect();
+    let listed = Listed { count: cut.count, rows };
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// Shows an account.
+#[utoipa::path(
+    get, path = "/v1/accounts/{account_id}", responses((status = 200, body = AccountBody)),
+)]
+pub async fn get_account(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<Json<AccountBody>> {
+    let account = read_view(&state, &caller, |view| {
+        view.snapshot.account_by_id(view.company.slot, AccountId(id))
+    });
+    let account = account.await?.ok_or_else(ApiError::not_found)?;
+    Ok(Json(AccountBody::new(&account, state.urls())))
+}

@@ -1,0 +1,156 @@
+//! The audit log: who changed what of a company, when, and from where. An extension.
+
+use axum::Json;
+use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_engine::domain::audit::{Actor, AuditEvent};
+use cardswitch_engine::domain::ids::MemberId;
+use cardswitch_engine::store::query::{AuditFilter, Listed};
+use cardswitch_identity::auth::Call;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::view::read_view;
+use crate::words;
+
+/// The kinds of those who act. Source: `Actor`.
+pub const ACTOR_KINDS: [&str; 5] = ["operator", "access_token", "user", "switch", "app"];
+
+/// Something that somebody changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuditEventBody {
+    /// What was done.
+    #[schema(example = "card.updated")]
+    action: String,
+    actor: ActorBody,
+    /// The network address that the request came from, where there was one.
+    #[schema(example = "192.0.2.7")]
+    address: Option<String>,
+    object: AuditedObject,
+    /// The names of what was changed, never the values.
+    fields: Vec<String>,
+    created_at: String,
+}
+
+/// Who acted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ActorBody {
+    #[schema(value_type = words::ActorKind)]
+    kind: &'static str,
+    /// The access token or the user; null for others.
+    id: Option<Uuid>,
+    /// The member that the token or the user stood for, where that is known.
+    member_id: Option<Uuid>,
+}
+
+/// What was changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuditedObject {
+    /// What it is.
+    #[schema(example = "card")]
+    kind: String,
+    /// Which one; null for what has no id.
+    id: Option<Uuid>,
+}
+
+impl AuditEventBody {
+    fn new(event: AuditEvent) -> Self {
+        Self {
+            action: event.action,
+            actor: ActorBody::new(event.actor),
+            address: event.address,
+            object: AuditedObject { kind: event.object_kind, id: event.object },
+            fields: event.fields,
+            created_at: render_time(event.at),
+        }
+    }
+}
+
+impl ActorBody {
+    const fn new(actor: Actor) -> Self {
+        let [operator, access_token, user, switch, app] = ACTOR_KINDS;
+        let (kind, id, member) = match actor {
+            Actor::Operator => (operator, None, None),
+            Actor::Token { id, member } => (access_token, Some(id.0), member),
+            Actor::User { id, member } => (user, Some(id.0), member),
+            Actor::Switch => (switch, None, None),
+            Actor::App { id } => (app, Some(id.0), None),
+        };
+        let member_id = match member {
+            Some(MemberId(id)) => Some(id),
+            None => None,
+        };
+        Self { kind, id, member_id }
+    }
+}
+
+queries! {
+    /// The filters of a list of changes.
+    AuditEventFilters |query| _ = parse_filter(query);
+}
+
+fn parse_filter(query: &mut Query) -> AuditFilter {
+    AuditFilter {
+        actor: query.id("actor", "Done by this access token, user or member."),
+        action: query.noted("action", "This action.", action).map(str::to_owned),
+        object: query.id("object", "Done to this object."),
+    }
+}
+
+fn action() -> Value {
+    json!({"type": "string", "example": "card.updated"})
+}
+
+/// Lists what was changed, the newest first.
+#[utoipa::path(
+    get, path = "/v1/audit-events", params(PageParameters, AuditEventFilters),
+    responses((status = 200, body = Listing<AuditEventBody>)),
+)]
+pub async fn list_audit_events(
+    Call(state, caller): Call,
+    ListQuery { mut query, address }: ListQuery,
+) -> Answer<Json<Listing<AuditEventBody>>> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let filter = parse_filter(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        view.snapshot.audit_events(Some(view.company.slot), &filter, &page)
+    });
+    let Listed { count, rows } = listed.await?;
+    let rows = rows.into_iter().map(AuditEventBody::new).collect();
+    Ok(Json(envelope(Listed { count, rows }, &page, &address, state.urls())))
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::domain::ids::{AccessTokenId, AppId, UserId};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everybody_who_acts_is_shown_by_kind_and_ids() {
+        let (id, member) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let rows = [
+            (Actor::Operator, "operator", None, None),
+            (Actor::Switch, "switch", None, None),
+            (Actor::App { id: AppId(id) }, "app", Some(id), None),
+            (Actor::Token { id: AccessTokenId(id), member: None }, "access_token", Some(id), None),
+            (
+                Actor::User { id: UserId(id), member: Some(MemberId(member)) },
+                "user",
+                Some(id),
+                Some(member),
+            ),
+        ];
+        for (actor, kind, id, member) in rows {
+            let shown = serde_json::to_value(ActorBody::new(actor)).unwrap();
+            assert_eq!(shown, json!({"kind": kind, "id": id, "member_id": member}));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What is secret of a card: its number is shown and its PIN set by administrators only.
+//!
+//! Extension. Who was shown a number is in the log, by ids; numbers and PINs are nowhere but in the
+//! answer and the request.
+
+use axum::Json;
+use cardswitch_edge::error::{ApiError, ErrorBody};
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::pan::Pan;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::Rule;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::time::render_date;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use super::cards::{CardBody, read_card};
+use super::no_store::NoStore;
+use super::view::read_view;
+
+/// How many digits a PIN has. Source: ISO 9564-1.
+const PIN_LEN: std::ops::RangeInclusive<usize> = 4..=12;
+
+/// What somebody needs to pay with a virtual card.
+#[derive(Serialize, ToSchema)]
+pub struct CardNumberBody {
+    #[schema(example = "4111111111111111")]
+    number: String,
+    expiration: String,
+    cvv: String,
+}
+
+bodies! {
+    /// A PIN to be set.
+    NewPin "NewPin" |fields| _ = parse_pin(fields);
+}
+
+fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
+    let rule = Rule::plain(|| json!({"type": "string", "pattern": "^[0-9]{4,12}$"}), pin);
+    Zeroizing::new(fields.must("pin", "4 to 12 digits.", rule))
+}
+
+/// Shows what somebody needs to pay with a virtual card. Each look is logged.
+#[utoipa::path(
+    get, path = "/v1/cards/{card_id}/number", operation_id = "get_card_number",
+    responses(
+        (status = 200, body = CardNumberBody),
+        (status = 409, description = "The card is a physical one.", body = ErrorBody),
+    ),
+)]
+pub async fn get_number(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<NoStore<Json<CardNumberBody>>> {
+    let card = find_card(&state, &caller, CardId(id)).await?;
+    if !card.profile.is_virtual {
+        return Err(ApiError::card_not_virtual());
+    }
+    let pan = open_number(&state, &card)?;
+    tracing::info!(card = %id, token = %caller.token.0, "a card number was shown");
+    Ok(NoStore(Json(CardNumberBody {
+        number: pan.reveal(),
+        expiration: render_date(card.record.expires_on),
+        cvv: state.secrets.cvv(&pan).map(char::from).iter().collect(),
+    })))
+}
+
+/// Sets the PIN of a card.
+#[utoipa::path(
+    put, path = "/v1/cards/{card_id}/pin", operation_id = "set_card_pin", request_body = NewPin,
+    responses((status = 200, body = CardBody)),
+)]
+pub async fn set_pin(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<CardBody>> {
+    let id = CardId(id);
+    let card = find_card(&state, &caller, id).await?;
+    let mut fields = body.fields()?;
+    let pin = parse_pin(&mut fields);
+    fields.finish()?;
+    let verifier = state.secrets.pin_verifier(&open_number(&state, &card)?, pin.as_bytes());
+    state
+        .carry_out(AdminCommand::Card(CardCommand::SetPin(caller.company.id, id, verifier)))
+        .await?;
+    tracing::info!(card = %id.0, token = %caller.token.0, "a PIN was set");
+    read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+async fn find_card(state: &AppState, caller: &Caller, id: CardId) -> Result<CardRow, ApiError> {
+    read_view(state, caller, |view| view.find_card(id)).await?.ok_or_else(ApiError::not_found)
+}
+
+/// The number of a card in clear.
+/// Errors: it was not sealed here.
+pub fn open_number(state: &AppState, card: &CardRow) -> Result<Pan, ApiError> {
+    let pan = state.secrets.open_pan(&card.sealed_pan, card.profile.id);
+    pan.ok_or_else(|| ApiError::internal(&"a card number cannot be opened with these keys"))
+}
+
+/// A PIN is text: a number would lose the zeros before it.
+fn pin(value: &RawValue) -> Result<String, Flaw> {
+    let pin = fields::text(value)?;
+    if PIN_LEN.contains(&pin.len()) && pin.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(pin);
+    }
+    Err(Flaw::new("not_a_pin", "must be a text of 4 to 12 digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_texts_of_4_to_12_digits() {
+        let rows = [
+            ("\"0000\"", None),
+            ("\"123456789012\"", None),
+            ("\"123\"", Some("not_a_pin")),
+            ("\"1234567890123\"", Some("not_a_pin")),
+            ("\"12 4\"", Some("not_a_pin")),
+            ("\"12a4\"", Some("not_a_pin")),
+            ("\"\u{664}\u{664}\u{664}\u{664}\"", Some("not_a_pin")),
+            ("\"\"", Some("not_a_pin")),
+            ("1234", Some("not_text")),
+        ];
+        for (json, flaw) in rows {
+            let value: &RawValue = serde_json::from_str(json).unwrap();
+            assert_eq!(pin(value).err().map(|flaw| flaw.code), flaw, "{json}");
+        }
+    }
+}

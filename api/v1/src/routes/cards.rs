@@ -1,0 +1,425 @@
+//! Cards: listing, ordering, changing and closing them. Source: spec "Cards".
+
+use axum::Json;
+use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::company::{Address, Company};
+use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_wire::address::{
+    AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
+};
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Presence, Rule, line, part, reference, short_line};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::{Query, any_text};
+use cardswitch_wire::reference::{
+    CARD_STATES, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
+    render_card_state, render_last_four, render_suspension,
+};
+use cardswitch_wire::time::{render_date, render_time};
+use chrono_tz::Tz;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
+use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
+use super::view::{Reader, View, read_view};
+use crate::words;
+
+/// The most characters a billing name has. Source: spec "Limits".
+const BILLING_NAME_CHARS_MAX: usize = 40;
+/// The most characters a description has.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+
+/// A card as responses show it. Source: spec "Card".
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CardBody {
+    id: Uuid,
+    url: String,
+    allowance: AllowanceBody,
+    description: String,
+    expiration: String,
+    is_virtual: bool,
+    last_four: String,
+    #[schema(value_type = words::CardState)]
+    state: &'static str,
+    /// Extension: why it is suspended.
+    #[schema(value_type = Option<words::SuspensionReason>)]
+    suspension_reason: Option<&'static str>,
+    assigned_to: Option<MemberReference>,
+    category: Option<DimensionReference>,
+    department: Option<DimensionReference>,
+    location: Option<DimensionReference>,
+    label: Option<DimensionReference>,
+    billing_address: AddressBody,
+    /// The newest link by which it is shared, for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    shared_link: Option<SharedLinkReference>,
+    created_at: String,
+}
+
+impl CardBody {
+    /// The card as it is shown.
+    /// Errors: what it refers to cannot be read.
+    pub fn new(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
+        let (profile, usage) = (&card.profile, &card.record.usage);
+        let [category, department, label, location] =
+            view.dimension_references(&profile.dimensions)?;
+        let own_address = profile.billing_address.as_ref();
+        Ok(Self {
+            id: profile.id.0,
+            url: view.urls.object("cards", profile.id.0),
+            allowance: AllowanceBody::new(card, view),
+            description: profile.description.clone(),
+            expiration: render_date(card.record.expires_on),
+            is_virtual: profile.is_virtual,
+            last_four: render_last_four(profile.last_four),
+            state: render_card_state(usage.state),
+            suspension_reason: render_suspension(usage.suspension),
+            assigned_to: view.member_reference(profile.assigned_to)?,
+            category,
+            department,
+            location,
+            label,
+            billing_address: AddressBody::new(own_address.unwrap_or(&view.company.billing_address)),
+            shared_link: view.shared_link_of(profile.slot)?,
+            created_at: render_time(profile.created_at),
+        })
+    }
+}
+
+impl CardBody {
+    /// The card as it is shown where no others are.
+    /// Errors: what it refers to cannot be read.
+    pub fn by_itself(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
+        let allowance = AllowanceBody::with_held(card, view)?;
+        Ok(Self { allowance, ..Self::new(card, view)? })
+    }
+}
+
+bodies! {
+    /// A card to be made.
+    NewCard "NewCard" |fields| {
+        _ = CompanyTerms::of_none(|of| parse_order(fields, of));
+    };
+    /// What is to change about a card; what is absent stays, null clears.
+    CardUpdate "CardUpdate" |fields| _ = parse_card_changes(fields);
+}
+
+queries! {
+    /// The filters of a list of cards.
+    CardFilters |query| _ = ListCardsRequest::parse(query);
+}
+
+const DESCRIPTION_ABOUT: &str = "Shown above the card.";
+const ASSIGNED_ABOUT: &str = "The member who uses it.";
+const DIMENSION_ABOUT: &str = "The category of its transactions.";
+
+/// What a card takes from its company where nothing else is said.
+#[derive(Clone, Copy)]
+pub(super) struct CompanyTerms<'a> {
+    company: CompanyId,
+    currency: CurrencyCode,
+    zone: Tz,
+    billing_address: &'a Address,
+    shipping_address: &'a Address,
+}
+
+impl<'a> From<&'a Company> for CompanyTerms<'a> {
+    fn from(company: &'a Company) -> Self {
+        let Company { id, currency, zone, billing_address, shipping_address, .. } = company;
+        Self { company: *id, currency: *currency, zone: *zone, billing_address, shipping_address }
+    }
+}
+
+impl CompanyTerms<'_> {
+    /// Reads with the terms of no company.
+    pub(super) fn of_none<T>(read: impl FnOnce(CompanyTerms<'_>) -> T) -> T {
+        let (company, address) = (CompanyId(Uuid::nil()), &Address::default());
+        let (currency, zone) = (CurrencyCode::default(), Tz::default());
+        let (billing_address, shipping_address) = (address, address);
+        read(CompanyTerms { company, currency, zone, billing_address, shipping_address })
+    }
+}
+
+/// The body of POST /v1/cards, read.
+pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> CardOrder {
+    let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
+    let terms = fields.must_object::<NewAllowance, _>("allowance", "What it may spend.", read);
+    let rule = line(DESCRIPTION_CHARS_MAX);
+    let description = fields.must("description", DESCRIPTION_ABOUT, rule);
+    let rule = Rule::plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
+    let about = "Whether it has no plastic; a physical one needs `shipping_address`.";
+    let is_physical = fields.must("is_virtual", about, rule) == Some(false);
+    let shipping_address = parse_shipping_address(fields, of, is_physical);
+    let rule = short_line(BILLING_NAME_CHARS_MAX);
+    let about = "The name on it; the description where there is none.";
+    let billing_name = fields.patch("billing_name", about, rule).flatten();
+    let about = "The company's where there is none.";
+    let billing_address =
+        fields.patch_object::<NewAddress, _>("billing_address", about, read_address).flatten();
+    let billed_to = billing_address.as_ref().unwrap_or(of.billing_address);
+    CardOrder {
+        company: of.company,
+        zone: of.zone,
+        terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
+        is_virtual: !is_physical,
+        shipping_address,
+        billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
+        billing_zip_code: billed_to.zip_code.clone(),
+        billing_address,
+        assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
+        dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
+        description,
+        pin: None,
+    }
+}
+
+fn parse_shipping_address(
+    fields: &mut Fields<'_>,
+    of: CompanyTerms<'_>,
+    is_physical: bool,
+) -> Option<Address> {
+    let (name, about) = ("shipping_address", "Where a physical card goes.");
+    fields.describe(name, about, Presence::Nullable, part::<NewShippingAddress>);
+    if !is_physical {
+        return None;
+    }
+    if !fields.has(name) {
+        fields.fault(name, Flaw::new("required", "is required for physical cards"));
+    }
+    fields.object(name, |inner| read_shipping_address(inner, of.company, of.shipping_address))
+}
+
+/// What is embossed on a card where nobody says.
+pub(super) fn default_billing_name(description: &LineText) -> LineText {
+    LineText::spaced(&description.chars().take(BILLING_NAME_CHARS_MAX).collect::<String>())
+}
+
+/// The body of PUT /v1/cards/:card_id.
+fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
+    let assigned_to = fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId));
+    let state = Rule::named::<words::SettableCardState>(settable_state);
+    CardChanges {
+        description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
+        state: fields.may("state", "Its state. A card is closed by DELETE.", state),
+        assigned_to,
+        dimensions: parse_dimensions(fields, DIMENSION_ABOUT),
+        billing_address: fields.patch_object::<NewAddress, _>(
+            "billing_address",
+            "The company's where null.",
+            read_address,
+        ),
+    }
+}
+
+fn settable_state(value: &RawValue) -> Result<SettableCardState, Flaw> {
+    let text = fields::text(value).unwrap_or_default();
+    match parse_card_state(&text) {
+        Some(CardState::Active) => Ok(SettableCardState::Active),
+        Some(CardState::Suspended) => Ok(SettableCardState::Suspended),
+        Some(CardState::Terminated) => {
+            Err(Flaw::new("not_settable", "cannot be set to `terminated`; delete the card instead"))
+        }
+        Some(CardState::Unactivated) => {
+            Err(Flaw::new("not_settable", "cannot be set back to `unactivated`"))
+        }
+        None => Err(Flaw::new("unknown_value", "must be `active` or `suspended`")),
+    }
+}
+
+/// The filters of GET /v1/cards; ids stay ids until the tables are at hand.
+#[derive(Debug)]
+struct ListCardsRequest {
+    assigned_to: Option<MemberId>,
+    filter: CardFilter,
+}
+
+impl ListCardsRequest {
+    fn parse(query: &mut Query) -> Self {
+        let assigned_to = query.id("assigned_to", "Assigned to this member.").map(MemberId);
+        let dimensions = filter_dimensions(query);
+        let states = query.words(
+            ("state", "card states"),
+            "In one of these states, with commas between them.",
+            &CARD_STATES.map(render_card_state),
+            parse_card_state,
+        );
+        let about = "Whose description contains this text, in any case.";
+        let description = query.noted("description", about, any_text);
+        let description_contains = description.map(str::to_owned);
+        let filter = CardFilter { assigned_to: None, dimensions, states, description_contains };
+        Self { assigned_to, filter }
+    }
+
+    /// The filter as the tables take it; none where it names somebody or something unknown.
+    fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
+        if view.unknown_dimensions(&self.filter.dimensions)?.contains(&true) {
+            return Ok(None);
+        }
+        let Some(id) = self.assigned_to else { return Ok(Some(self.filter)) };
+        let member = view.find_member(id)?;
+        Ok(member.map(|member| CardFilter { assigned_to: Some(member.slot), ..self.filter }))
+    }
+}
+
+/// Lists cards, the newest first.
+#[utoipa::path(
+    get, path = "/v1/cards", params(PageParameters, CardFilters),
+    responses((status = 200, body = Listing<CardBody>)),
+)]
+pub async fn list_cards(
+    Call(state, caller): Call,
+    ListQuery { mut query, address }: ListQuery,
+) -> Answer<Json<Listing<CardBody>>> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let request = ListCardsRequest::parse(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+        let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
+        cards.load(|card| CardBody::new(&card, view))
+    });
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+}
+
+/// Shows a card.
+#[utoipa::path(get, path = "/v1/cards/{card_id}", responses((status = 200, body = CardBody)))]
+pub async fn get_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<CardBody>> {
+    read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+pub(super) async fn read_card(
+    state: &AppState,
+    caller: &Caller,
+    id: CardId,
+) -> Result<Option<CardBody>, ApiError> {
+    read_view(state, caller, |view| {
+        let card = view.find_card(id)?;
+        card.map(|card| CardBody::by_itself(&card, view)).transpose()
+    })
+    .await
+}
+
+/// Makes a card with an allowance.
+#[utoipa::path(
+    post, path = "/v1/cards", request_body = NewCard, responses((status = 201, body = CardBody)),
+)]
+pub async fn create_card(
+    Call(state, caller): Call,
+    body: JsonBody,
+) -> Answer<(StatusCode, Json<CardBody>)> {
+    let id = make_card(&state, (&caller).into(), body.fields()?).await?;
+    let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
+    Ok((StatusCode::CREATED, Json(card)))
+}
+
+/// Makes the card that is asked for in `fields`.
+/// Errors: what is wrong with them, or the card was not made.
+pub async fn make_card(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<CardId, ApiError> {
+    let order = parse_order(&mut fields, reader.company.into());
+    let (assigned_to, dimensions) = (order.assigned_to, order.dimensions);
+    let (is_assignable, unknown) = read_view(state, reader, |view| {
+        Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    if !is_assignable {
+        fields.fault("assigned_to", Flaw::not_found("member"));
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    issue_card(state, &order).await
+}
+
+/// Draws numbers until one is free.
+async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiError> {
+    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
+    for _ in 0..DRAWS_MAX {
+        let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
+        let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
+        let id = card.id;
+        match state.carry_out(AdminCommand::Card(CardCommand::Issue(card))).await {
+            Ok(()) => return Ok(id),
+            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
+            Err(error) => return Err(refused(error, order.dimensions.map(|id| id.is_some()))),
+        }
+    }
+    Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
+}
+
+/// Changes a card.
+#[utoipa::path(
+    put, path = "/v1/cards/{card_id}", request_body = CardUpdate,
+    responses((status = 200, body = CardBody)),
+)]
+pub async fn update_card(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<CardBody>> {
+    let id = CardId(id);
+    change_card(&state, (&caller).into(), id, body.fields()?).await?;
+    read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+/// Changes what `fields` name of a card.
+/// Errors: what is wrong with them, there is no such card, or it was not changed.
+pub async fn change_card(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: CardId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let changes = parse_card_changes(&mut fields);
+    let assigned_to = changes.assigned_to.flatten();
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (exists, is_assignable, unknown) = read_view(state, reader, |view| {
+        let unknown = view.unknown_dimensions(&dimensions)?;
+        Ok((view.find_card(id)?.is_some(), view.can_hold(assigned_to, id)?, unknown))
+    })
+    .await?;
+    if !exists {
+        return Err(ApiError::not_found());
+    }
+    if !is_assignable {
+        fields.fault("assigned_to", Flaw::not_found("member"));
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    let is_set = dimensions.map(|id| id.is_some());
+    let command = AdminCommand::Card(CardCommand::Update(reader.company.id, id, changes));
+    state.carry_out(command).await.map_err(|error| refused(error, is_set))
+}
+
+/// Closes a card for ever.
+#[utoipa::path(delete, path = "/v1/cards/{card_id}", responses((status = 204)))]
+pub async fn delete_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
+    let command = AdminCommand::Card(CardCommand::Terminate(caller.company.id, CardId(id)));
+    state.carry_out_unshown(command).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

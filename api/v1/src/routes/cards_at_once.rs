@@ -1,0 +1,126 @@
+//! POST /v1/cards/bulk: several cards by one request, all of them or none. Extension.
+
+use axum::Json;
+use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody};
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
+use cardswitch_engine::store::StoreError;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_wire::bodies;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::cards::{self, CardBody, CompanyTerms, parse_order};
+use super::dimensions::refused;
+use super::view::{View, read_view};
+
+/// The longest body: each card as long as one alone is likely to be. Units: bytes.
+const BULK_BODY_BYTES_MAX: usize = 512 * 1024;
+
+/// Cards that were made, in the order asked for.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreatedCards {
+    results: Vec<CardBody>,
+}
+
+bodies! {
+    /// Cards to be made together.
+    NewCards "NewCards" |fields| {
+        _ = CompanyTerms::of_none(|of| parse_cards(fields, of));
+    };
+}
+
+/// Makes several cards, all of them or none.
+#[utoipa::path(
+    post, path = "/v1/cards/bulk", request_body = NewCards,
+    responses((status = 201, body = CreatedCards)),
+)]
+pub async fn create_cards(
+    Call(state, caller): Call,
+    body: JsonBody<BULK_BODY_BYTES_MAX>,
+) -> Answer<(StatusCode, Json<CreatedCards>)> {
+    let mut fields = body.fields()?;
+    let requests = parse_cards(&mut fields, (&caller.company).into());
+    let faults = read_view(&state, &caller, |view| {
+        let unknown = |(place, request): &(usize, _)| Ok((*place, unknown_in(request, view)?));
+        requests.iter().map(unknown).collect::<Result<Vec<_>, StoreError>>()
+    });
+    for (place, faults) in faults.await? {
+        for (name, noun) in faults {
+            fields.fault(&format!("cards.{place}.{name}"), Flaw::not_found(noun));
+        }
+    }
+    fields.finish()?;
+    let orders: Vec<_> = requests.into_iter().map(|(_, order)| order).collect();
+    let ids = issue_cards(&state, &orders).await?;
+    let results = read_view(&state, &caller, |view| {
+        let cards = ids.iter().filter_map(|id| view.find_card(*id).transpose());
+        cards.map(|card| CardBody::by_itself(&card?, view)).collect::<Result<_, _>>()
+    });
+    Ok((StatusCode::CREATED, Json(CreatedCards { results: results.await? })))
+}
+
+/// Reads the cards, each with its place.
+fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Vec<(usize, CardOrder)> {
+    let read = |place, inner: &mut Fields<'_>| (place, parse_order(inner, of));
+    let about = "The cards; at least one.";
+    fields.must_objects::<cards::NewCard, _>("cards", about, CARDS_AT_ONCE_MAX, read)
+}
+
+/// What a card refers to that is not there: the field, and what it should name.
+fn unknown_in(
+    request: &CardOrder,
+    view: &View<'_>,
+) -> Result<Vec<(&'static str, &'static str)>, StoreError> {
+    let mut unknown = Vec::new();
+    if !view.is_assignable(request.assigned_to)? {
+        unknown.push(("assigned_to", "member"));
+    }
+    let dimensions = view.unknown_dimensions(&request.dimensions)?;
+    let names = DIMENSION_FIELDS.into_iter().zip(dimensions);
+    unknown.extend(names.filter(|(_, is_unknown)| *is_unknown).map(|(name, _)| (name, name)));
+    Ok(unknown)
+}
+
+/// Draws numbers until all are free.
+async fn issue_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<CardId>, ApiError> {
+    for _ in 0..DRAWS_MAX {
+        let cards = draw_cards(state, orders)?;
+        let ids = cards.iter().map(|card| card.id).collect();
+        match state.carry_out(AdminCommand::Card(CardCommand::IssueTogether(cards))).await {
+            Ok(()) => return Ok(ids),
+            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
+            Err(error) => return Err(refused(error, any_dimensions(orders))),
+        }
+    }
+    Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
+}
+
+/// Which kinds of dimensions any of the cards was to carry.
+fn any_dimensions(orders: &[CardOrder]) -> [bool; 4] {
+    let mut is_set = [false; 4];
+    for order in orders {
+        for (is_set, dimension) in is_set.iter_mut().zip(order.dimensions) {
+            *is_set |= dimension.is_some();
+        }
+    }
+    is_set
+}
+
+fn draw_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<NewCard>, ApiError> {
+    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
+    let draw = |order| issuer.draw_card(order, state.now(), &mut SystemRandom);
+    let drawn = orders.iter().map(|order| draw(order).map(|drawn| drawn.card));
+    drawn.collect::<Result<_, _>>().map_err(|error| ApiError::internal(&error))
+}

@@ -1,0 +1,394 @@
+//! Why a transaction was approved or declined: every rule with what it compared, and what would
+//! have approved it. An extension; source: DESIGN "Explanations".
+
+use axum::Json;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, PathId};
+use cardswitch_engine::decision::{
+    Change, Compared, DecidedBy, DecisionFacts, Explanation, IncrementDecision, Quantity, Remedy,
+    RuleFinding, explain, explain_increment,
+};
+use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::credential::CredentialsPresent;
+use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::auth::Call;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::explanation::Words;
+use cardswitch_wire::reference::{render_card_state, render_suspension};
+use cardswitch_wire::time::{render_date, render_time};
+use cardswitch_wire::urls::Urls;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::allowances::render_interval;
+use super::transactions::{TransactionReference, find_transaction};
+use super::view::read_view;
+use crate::words;
+
+/// So many increments of a transaction are explained: the first.
+pub const INCREMENTS_MAX: usize = 100;
+
+/// An explained decision as responses show it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DecisionBody {
+    transaction: TransactionReference,
+    decided_at: String,
+    /// `rules`, `network` or `bank_transfer`.
+    #[schema(value_type = words::DecidedByName)]
+    decided_by: &'static str,
+    /// 0 where it was approved.
+    response_code: u16,
+    approved: bool,
+    /// What was asked for; positive.
+    amount: Amount,
+    currency: String,
+    rules: Vec<RuleBody>,
+    /// What together would have approved it whole.
+    least_change: Vec<RemedyBody>,
+    /// Where amounts alone failed: the largest that would have been approved.
+    approvable_amount: Option<Amount>,
+    /// What was known then; null for decisions of which that was not kept.
+    facts: Option<FactsBody>,
+    /// What was asked on top of it while it was pending, each decided by itself; the first hundred.
+    increments: Vec<IncrementBody>,
+}
+
+/// An increment of the transaction, with the decision on it.
+#[derive(Debug, Serialize, ToSchema)]
+struct IncrementBody {
+    decided_at: String,
+    /// 0 where it was approved.
+    response_code: u16,
+    approved: bool,
+    /// How much more was asked for; positive.
+    amount: Amount,
+    /// What the transaction held before.
+    added_to: Amount,
+    rules: Vec<RuleBody>,
+    /// What together would have approved it whole.
+    least_change: Vec<RemedyBody>,
+    /// Where amounts alone failed: the largest that would have been approved.
+    approvable_amount: Option<Amount>,
+    /// What was known then.
+    facts: FactsBody,
+}
+
+/// What came of one rule.
+#[derive(Debug, Serialize, ToSchema)]
+struct RuleBody {
+    #[schema(value_type = words::RuleName)]
+    rule: &'static str,
+    /// Of a decline by this rule.
+    response_code: u16,
+    passed: bool,
+    input: Option<QuantityBody>,
+    threshold: Option<QuantityBody>,
+    usage_before: Option<QuantityBody>,
+    usage_after: Option<QuantityBody>,
+    explanation: String,
+}
+
+/// Something that was compared.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum QuantityBody {
+    Amount(Amount),
+    Count(u16),
+    Text(String),
+    Is(bool),
+    Category(Option<u16>),
+    Scope(Vec<u16>),
+}
+
+/// What would have satisfied one rule.
+#[derive(Debug, Serialize, ToSchema)]
+struct RemedyBody {
+    #[schema(value_type = words::RuleName)]
+    rule: &'static str,
+    text: String,
+    change: ChangeBody,
+    /// Or else: from this instant on, nothing else happening meanwhile.
+    after: Option<String>,
+}
+
+/// A change to what was asked or known.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ChangeBody {
+    Raise {
+        by: Amount,
+        to: Amount,
+    },
+    Amount {
+        amount: Amount,
+    },
+    StartTime {
+        at_latest: String,
+    },
+    EndTime {
+        at_earliest: String,
+    },
+    ValidThrough {
+        at_earliest: String,
+    },
+    Attempts {
+        at_most: u16,
+    },
+    WrongCredentials {
+        at_most: u8,
+    },
+    Scope {
+        category: Option<u16>,
+    },
+    CardState {
+        #[schema(value_type = words::CardState)]
+        state: &'static str,
+    },
+    Other {},
+}
+
+/// What was known when it was decided.
+#[derive(Debug, Serialize, ToSchema)]
+struct FactsBody {
+    #[schema(value_type = words::CardState)]
+    card_state: &'static str,
+    #[schema(value_type = Option<words::SuspensionReason>)]
+    suspension_reason: Option<&'static str>,
+    /// The last day on which the card is valid.
+    valid_through: String,
+    allowance: TermsBody,
+    usage: UsageBody,
+    available_credit: Amount,
+    held: Amount,
+    /// Credentials that the message carried; of an advice none, since none is compared.
+    credentials: Vec<&'static str>,
+}
+
+/// An allowance as it was.
+#[derive(Debug, Serialize, ToSchema)]
+struct TermsBody {
+    amount: Amount,
+    #[schema(value_type = Option<words::Interval>)]
+    interval: Option<&'static str>,
+    daily_limit: Option<Amount>,
+    transaction_limit: Option<Amount>,
+    single_use: bool,
+    start_time: Option<String>,
+    end_time: Option<String>,
+    scope: Vec<u16>,
+}
+
+/// What was used before.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DecisionUsage)]
+struct UsageBody {
+    spent: Amount,
+    period_started_on: String,
+    spent_today: Amount,
+    day: String,
+}
+
+impl DecisionBody {
+    /// The decision on a transaction of the company, and on each of its increments.
+    #[must_use]
+    pub fn new(
+        row: &TransactionRow,
+        increments: &[IncrementDecision],
+        company: &Company,
+        urls: &Urls,
+    ) -> Self {
+        let record = &row.record;
+        let explanation = explain(record, &row.progress, company.zone);
+        let words = Words { currency: company.currency, zone: company.zone };
+        let amount = |minor| Amount::new(minor, company.currency);
+        Self {
+            transaction: TransactionReference::new(record.id, urls),
+            decided_at: render_time(record.authorized_at),
+            decided_by: render_decided_by(explanation.decided_by),
+            response_code: record.response_code.number(),
+            approved: record.response_code.is_approved(),
+            amount: amount(record.requested),
+            currency: render_currency(company.currency),
+            rules: explanation.rules.iter().map(|found| RuleBody::new(found, &words)).collect(),
+            least_change: remedies(&explanation, scope_of(record.facts.as_ref()), &words),
+            approvable_amount: explanation.amount_at_most.map(amount),
+            facts: record.facts.map(|facts| FactsBody::new(&facts, company.currency)),
+            increments: increments.iter().map(|done| IncrementBody::new(done, &words)).collect(),
+        }
+    }
+}
+
+impl IncrementBody {
+    fn new(decision: &IncrementDecision, words: &Words) -> Self {
+        let explanation = explain_increment(decision, words.zone);
+        let amount = |minor| Amount::new(minor, words.currency);
+        let failed = decision.failed_rules;
+        Self {
+            decided_at: render_time(decision.decided_at),
+            response_code: failed.response_code().number(),
+            approved: failed.is_empty(),
+            amount: amount(decision.amount),
+            added_to: amount(decision.added_to),
+            rules: explanation.rules.iter().map(|found| RuleBody::new(found, words)).collect(),
+            least_change: remedies(&explanation, decision.facts.terms.scope, words),
+            approvable_amount: explanation.amount_at_most.map(amount),
+            facts: FactsBody::new(&decision.facts, words.currency),
+        }
+    }
+}
+
+fn scope_of(facts: Option<&DecisionFacts>) -> Scope {
+    facts.map(|facts| facts.terms.scope).unwrap_or_default()
+}
+
+fn remedies(explanation: &Explanation, scope: Scope, words: &Words) -> Vec<RemedyBody> {
+    let body = |remedy: &Remedy| RemedyBody {
+        rule: remedy.rule.name(),
+        text: words.remedy(remedy, &scope),
+        change: ChangeBody::new(remedy.change, words.currency),
+        after: remedy.after.map(render_time),
+    };
+    explanation.remedies.iter().map(body).collect()
+}
+
+/// Whose word a decision was.
+#[must_use]
+pub const fn render_decided_by(decided_by: DecidedBy) -> &'static str {
+    match decided_by {
+        DecidedBy::Rules => "rules",
+        DecidedBy::Network => "network",
+        DecidedBy::Transfer => "bank_transfer",
+    }
+}
+
+impl RuleBody {
+    fn new(finding: &RuleFinding, words: &Words) -> Self {
+        let body = |quantity| QuantityBody::new(quantity, words.currency);
+        let Compared { input, threshold, usage } = match finding.compared {
+            Some(compared) => compared,
+            None => return Self::without_figures(finding, words),
+        };
+        Self {
+            input: Some(body(input)),
+            threshold: threshold.map(body),
+            usage_before: usage.map(|[before, _]| body(before)),
+            usage_after: usage.map(|[_, after]| body(after)),
+            ..Self::without_figures(finding, words)
+        }
+    }
+
+    fn without_figures(finding: &RuleFinding, words: &Words) -> Self {
+        Self {
+            rule: finding.rule.name(),
+            response_code: finding.rule.response_code().number(),
+            passed: finding.passed,
+            input: None,
+            threshold: None,
+            usage_before: None,
+            usage_after: None,
+            explanation: words.finding(finding),
+        }
+    }
+}
+
+impl QuantityBody {
+    fn new(quantity: Quantity, currency: CurrencyCode) -> Self {
+        match quantity {
+            Quantity::Amount(amount) => Self::Amount(Amount::new(amount, currency)),
+            Quantity::Count(count) => Self::Count(count),
+            Quantity::Instant(at) => Self::Text(render_time(at)),
+            Quantity::Date(date) => Self::Text(render_date(date)),
+            Quantity::Card(state, _) => Self::Text(render_card_state(state).to_owned()),
+            Quantity::Is(is) => Self::Is(is),
+            Quantity::Category(category) => Self::Category(category.map(|mcc| mcc.0)),
+            Quantity::Scope(scope) => Self::Scope(scope.codes().to_vec()),
+        }
+    }
+}
+
+impl ChangeBody {
+    fn new(change: Change, currency: CurrencyCode) -> Self {
+        let amount = |minor| Amount::new(minor, currency);
+        match change {
+            Change::Raise { by, to } => Self::Raise { by: amount(by), to: amount(to) },
+            Change::Amount(least) => Self::Amount { amount: amount(least) },
+            Change::StartBy(at) => Self::StartTime { at_latest: render_time(at) },
+            Change::EndFrom(at) => Self::EndTime { at_earliest: render_time(at) },
+            Change::ValidThrough(date) => Self::ValidThrough { at_earliest: render_date(date) },
+            Change::Attempts(at_most) => Self::Attempts { at_most },
+            Change::WrongCredentials(at_most) => Self::WrongCredentials { at_most },
+            Change::Category(mcc) => Self::Scope { category: mcc.map(|mcc| mcc.0) },
+            Change::ActiveCard => Self::CardState { state: "active" },
+            Change::Otherwise => Self::Other {},
+        }
+    }
+}
+
+impl FactsBody {
+    fn new(facts: &DecisionFacts, currency: CurrencyCode) -> Self {
+        let amount = |minor| Amount::new(minor, currency);
+        let usage = &facts.usage;
+        let credentials = [
+            (CredentialsPresent::EXPIRY, "expiration"),
+            (CredentialsPresent::CVV, "cvv"),
+            (CredentialsPresent::PIN, "pin"),
+            (CredentialsPresent::ZIP, "zip"),
+        ];
+        let shown = credentials.into_iter().filter(|(bit, _)| facts.credentials.contains(*bit));
+        Self {
+            card_state: render_card_state(usage.state),
+            suspension_reason: render_suspension(usage.suspension),
+            valid_through: render_date(facts.expires_on),
+            allowance: TermsBody::new(&facts.terms, currency),
+            usage: UsageBody {
+                spent: amount(usage.spent),
+                period_started_on: render_date(usage.period_started_on),
+                spent_today: amount(usage.day_spent),
+                day: render_date(usage.day),
+            },
+            available_credit: amount(facts.available_credit),
+            held: amount(facts.held),
+            credentials: shown.map(|(_, name)| name).collect(),
+        }
+    }
+}
+
+impl TermsBody {
+    fn new(terms: &AllowanceTerms, currency: CurrencyCode) -> Self {
+        let bound = |at, unbounded| (at != unbounded).then(|| render_time(at));
+        Self {
+            amount: Amount::new(terms.amount, currency),
+            interval: render_interval(terms.interval),
+            daily_limit: Amount::limit(terms.daily_limit, currency),
+            transaction_limit: Amount::limit(terms.transaction_limit, currency),
+            single_use: terms.single_use,
+            start_time: bound(terms.starts_at, Timestamp::MIN),
+            end_time: bound(terms.ends_at, Timestamp::MAX),
+            scope: terms.scope.codes().to_vec(),
+        }
+    }
+}
+
+/// Explains why a transaction was approved or declined.
+#[utoipa::path(
+    get, path = "/v1/transactions/{transaction_id}/decision",
+    responses((status = 200, body = DecisionBody)),
+)]
+pub async fn get_decision(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<Json<DecisionBody>> {
+    let id = TransactionId(id);
+    let seq = state.switch.engine().ids().open_transaction_id(id);
+    let seq = seq.ok_or_else(ApiError::not_found)?;
+    let body = read_view(&state, &caller, |view| {
+        let Some(row) = find_transaction(view, seq, id)? else { return Ok(None) };
+        let increments = view.snapshot.increments(seq, INCREMENTS_MAX)?;
+        Ok(Some(DecisionBody::new(&row, &increments, view.company, view.urls)))
+    });
+    body.await?.map(Json).ok_or_else(ApiError::not_found)
+}

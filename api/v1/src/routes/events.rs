@@ -1,0 +1,343 @@
+//! Events for those who ask for them: in pages, waiting for the next one or not, and as a stream. An
+//! extension beside webhooks, and the same events in the same order.
+//!
+//! A place in the log is an opaque text. Whoever keeps the last one misses nothing.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event as Line, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_engine::domain::event::{Event, EventNumber, EventPlace};
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::store::query::EventPage;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::webhooks::StreamPlace;
+use cardswitch_notify::webhooks::composing::{EventBody, EventObject};
+use cardswitch_notify::webhooks::cursor::{parse_cursor, render_cursor};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::render_time;
+use futures_util::stream;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::Instant;
+use utoipa::ToSchema;
+
+use crate::words;
+
+/// How many events a page has where the client does not say.
+const LIMIT_DEFAULT: usize = 100;
+/// How many it has at most.
+const LIMIT_MAX: usize = 1_000;
+/// How long a request waits for an event at most. Units: seconds.
+const WAIT_S_MAX: usize = 30;
+/// How many events of all companies are looked at for one page.
+const SCANNED_MAX: usize = 50_000;
+/// How many events of others are looked at again for a place that stays.
+const UNSHOWN_MAX: u64 = 10_000;
+/// How often a stream looks for events at most: what comes meanwhile is sent together.
+const STREAM_PAUSE: Duration = Duration::from_millis(100);
+/// How often a silent stream gives a sign of life.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How many events a stream reads at a time.
+const STREAM_EVENTS_MAX: usize = 100;
+
+/// An event in a page or a stream.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ListedEvent {
+    /// What happened.
+    #[schema(value_type = words::EventName)]
+    event: &'static str,
+    transaction: EventObject,
+    company: EventObject,
+    /// Rises with each event of a transaction.
+    sequence: i64,
+    /// The place behind it.
+    cursor: String,
+    created_at: String,
+}
+
+/// A page of events.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventsBody {
+    /// The events, the oldest first.
+    results: Vec<ListedEvent>,
+    /// The place behind the page: `after` of the next request.
+    cursor: String,
+    /// Whether there is more already.
+    has_more: bool,
+}
+
+queries! {
+    /// The parameters of a list of events.
+    EventFilters |query| _ = parse_list(query, |_| None);
+    /// The parameters of a stream of events.
+    StreamFilters |query| _ = parse_start(query, STREAM_START, |_| None);
+}
+
+/// What `after` and `since` mean for a list.
+const LIST_START: [&str; 2] = [
+    "Those behind this place: the `cursor` of an earlier answer. Without it, from the first one.",
+    "Those that happened then or later; not together with `after`.",
+];
+/// What `after` and `since` mean for a stream.
+const STREAM_START: [&str; 2] = [
+    "Behind this place; the header `Last-Event-ID` comes before it. Without either, with what\nhappens from now on.",
+    "With what happened then or later; not together with `after`.",
+];
+
+/// Reads where a list starts, how long it is and for how long it waits.
+fn parse_list(
+    query: &mut Query,
+    parse_place: impl FnOnce(&str) -> Option<EventPlace>,
+) -> (Start, usize, usize) {
+    let start = parse_start(query, LIST_START, parse_place);
+    let about = "How many at most; more than 1000 count as 1000.";
+    let limit = query.count("limit", about, LIMIT_DEFAULT).min(LIMIT_MAX);
+    let about = "How long to wait where there is none; more than 30 count as 30. Units: seconds.";
+    (start, limit, query.count("wait_s", about, 0).min(WAIT_S_MAX))
+}
+
+/// Lists events, the oldest first, and waits for the next one if asked to.
+#[utoipa::path(
+    get, path = "/v1/events", params(EventFilters), responses((status = 200, body = EventsBody)),
+)]
+pub async fn list_events(
+    Call(state, caller): Call,
+    ListQuery { mut query, .. }: ListQuery,
+) -> Answer<Json<EventsBody>> {
+    let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
+    let (after, limit, wait_s) = parse_list(&mut query, parse);
+    query.finish()?;
+    let reading = if wait_s > 0 { Reading::AsItIs } else { Reading::Durable };
+    // Who waits takes a place, like a stream, and one of those for requests at work.
+    let _place = match wait_s {
+        0 => None,
+        _ => Some(state.webhooks.take_page_place(caller.company.slot)?),
+    };
+    let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
+    let page = async {
+        let after = after.resolve(&state, reading).await?.unwrap_or_default();
+        let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
+        Ok::<_, ApiError>(steady(page, after))
+    };
+    let mut access = caller.lasting_access(&state.switch);
+    let page = access.during(page).await.ok_or_else(ApiError::unauthorized)??;
+    let next = match page.events.last() {
+        Some(event) if event.number == page.next => place_of(event),
+        _ => state.switch.read_at_once(|snapshot| snapshot.event_place(page.next))?,
+    };
+    Ok(Json(render_page(&state, &caller, &page, next)?))
+}
+
+/// The page with its end behind the last event it shows, so that the place does not tell of what
+/// happens at other companies; unless so much does that it would be looked through over and over.
+fn steady(page: EventPage, after: EventNumber) -> EventPage {
+    let shown = page.events.last().map_or(after, |event| event.number);
+    let is_near = page.next.0.saturating_sub(shown.0) <= UNSHOWN_MAX;
+    if page.is_end && is_near { EventPage { next: shown, ..page } } else { page }
+}
+
+/// Where a client wants to begin.
+enum Start {
+    /// At this place.
+    At(EventPlace),
+    /// At this instant.
+    Since(Timestamp),
+    /// It does not say.
+    Unsaid,
+}
+
+/// Which tables are looked at.
+#[derive(Clone, Copy)]
+enum Reading {
+    /// Those that show everything that is durable by now.
+    Durable,
+    /// Those that there are: for who waits for news anyway, nobody needs to hurry.
+    AsItIs,
+}
+
+impl Start {
+    async fn resolve(
+        self,
+        state: &AppState,
+        reading: Reading,
+    ) -> Result<Option<EventNumber>, StoreError> {
+        let read = |snapshot: &Snapshot| match self {
+            Self::At(place) => snapshot.resume_after(place).map(Some),
+            Self::Since(at) => snapshot.first_event_at(at).map(Some),
+            Self::Unsaid => Ok(None),
+        };
+        match reading {
+            Reading::Durable => state.switch.read(read).await,
+            Reading::AsItIs => state.switch.read_at_once(read),
+        }
+    }
+}
+
+fn parse_start(
+    query: &mut Query,
+    [after, since]: [&str; 2],
+    parse_place: impl FnOnce(&str) -> Option<EventPlace>,
+) -> Start {
+    let schema = || json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{40,}$"});
+    query.describe("after", after, schema);
+    let flaw = || Flaw::new("not_a_cursor", "must be the `cursor` of an earlier answer");
+    let after = query.parsed("after", parse_place, flaw);
+    let since = query.time("since", since);
+    match (after, since) {
+        (Some(place), _) => Start::At(place),
+        (None, Some(at)) => Start::Since(at),
+        (None, None) => Start::Unsaid,
+    }
+}
+
+/// The events after a place, as soon as there are some, or at `until`.
+async fn next_page(
+    state: &AppState,
+    caller: &Caller,
+    (mut after, limit): (EventNumber, usize),
+    until: Instant,
+) -> Result<EventPage, ApiError> {
+    let company = caller.company.slot;
+    let mut stop = state.webhooks.streams_stop();
+    loop {
+        let page =
+            match state.webhooks.newest_events_after(&state.switch, (company, after), limit)? {
+                Some(page) => page,
+                None => state.switch.read_at_once(|snapshot| {
+                    snapshot.company_events_after(company, after, limit, SCANNED_MAX)
+                })?,
+            };
+        let is_late = Instant::now() >= until || *stop.borrow();
+        if !page.events.is_empty() || is_late || limit == 0 {
+            return Ok(page);
+        }
+        after = page.next;
+        if page.is_end {
+            let stopped = async { drop(stop.wait_for(|stop| *stop).await) };
+            tokio::select! {
+                newest = state.switch.events_beyond(after) => drop(newest?),
+                () = tokio::time::sleep_until(until) => {}
+                () = stopped => {}
+            }
+            // What comes together is told together.
+            tokio::time::sleep_until(until.min(Instant::now() + STREAM_PAUSE)).await;
+        }
+    }
+}
+
+fn render_page(
+    state: &AppState,
+    caller: &Caller,
+    page: &EventPage,
+    next: EventPlace,
+) -> Result<EventsBody, ApiError> {
+    let results = page.events.iter().map(|event| render_event(state, caller, event));
+    Ok(EventsBody {
+        results: results.collect::<Result<_, _>>()?,
+        cursor: cursor_of(state, caller, next)?,
+        has_more: !page.is_end,
+    })
+}
+
+fn render_event(state: &AppState, caller: &Caller, event: &Event) -> Result<ListedEvent, ApiError> {
+    let EventBody { event: name, transaction, company } = EventBody::new(event, caller.company.id);
+    Ok(ListedEvent {
+        event: name,
+        transaction,
+        company,
+        sequence: event.at.0,
+        cursor: cursor_of(state, caller, place_of(event))?,
+        created_at: render_time(event.at),
+    })
+}
+
+const fn place_of(event: &Event) -> EventPlace {
+    EventPlace { number: event.number, at: Some(event.at) }
+}
+
+fn cursor_of(state: &AppState, caller: &Caller, place: EventPlace) -> Result<String, ApiError> {
+    let cursor = render_cursor(&state.secrets, caller.company.id, place);
+    cursor.map_err(|error| ApiError::internal(&error))
+}
+
+/// Streams events as server-sent events, each with its place as `id`.
+#[utoipa::path(
+    get, path = "/v1/events/stream", params(StreamFilters),
+    responses((status = 200, content_type = "text/event-stream", body = String)),
+)]
+pub async fn stream_events(
+    Call(state, caller): Call,
+    headers: HeaderMap,
+    ListQuery { mut query, .. }: ListQuery,
+) -> Answer<Response> {
+    let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
+    let start = parse_start(&mut query, STREAM_START, parse);
+    query.finish()?;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let last = last.and_then(|text| parse_cursor(&state.secrets, caller.company.id, text));
+    // The place where a stream broke comes before the one where it began.
+    let start = last.map_or(start, Start::At);
+    let after = match start.resolve(&state, Reading::AsItIs).await? {
+        Some(after) => after,
+        None => state.switch.read(Snapshot::last_event).await?,
+    };
+    let place = state.webhooks.take_stream_place(caller.company.slot)?;
+    let access = caller.lasting_access(&state.switch);
+    let ready = VecDeque::new();
+    let follower = Follower { state, caller, access, after, ready, _place: place };
+    let lines = stream::unfold(follower, |mut follower| async move {
+        let line = follower.next_line().await?;
+        Some((Ok::<_, Infallible>(line), follower))
+    });
+    let mut response =
+        Sse::new(lines).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();
+    // Proxies that gather answers would hold events back.
+    response.headers_mut().insert("x-accel-buffering", axum::http::HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// One who reads a stream.
+struct Follower {
+    state: AppState,
+    caller: Caller,
+    access: LastingAccess,
+    after: EventNumber,
+    ready: VecDeque<ListedEvent>,
+    _place: StreamPlace,
+}
+
+impl Follower {
+    /// The next event as a line of the stream; none where it ends: the switch stops, the token is
+    /// revoked, or nothing can be read. A slow reader takes lines long after they were read, so access
+    /// is asked for each.
+    async fn next_line(&mut self) -> Option<Line> {
+        while self.ready.is_empty() {
+            if *self.state.webhooks.streams_stop().borrow() {
+                return None;
+            }
+            let until = Instant::now() + HEARTBEAT;
+            let from = (self.after, STREAM_EVENTS_MAX);
+            let page = next_page(&self.state, &self.caller, from, until);
+            let page = self.access.during(page).await?.ok()?;
+            self.after = page.next;
+            for event in &page.events {
+                self.ready.push_back(render_event(&self.state, &self.caller, event).ok()?);
+            }
+        }
+        let event = self.ready.pop_front().filter(|_| self.access.is_open())?;
+        let line = Line::default().id(&event.cursor).event(event.event);
+        line.json_data(&event).ok()
+    }
+}

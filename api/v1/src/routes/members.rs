@@ -1,0 +1,432 @@
+//! Members: people who are assigned cards, ask for purchases and review them. Source: spec "Members".
+
+use axum::Json;
+use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::{
+    Member, MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
+};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{Listed, Page};
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::invitation::Invitation;
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{self, Rule, email, flag, line};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::{Query, any_text};
+use cardswitch_wire::reference::{DIMENSION_FIELDS, DimensionReference};
+use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::dimensions::{dimension, fault_dimensions, refused};
+use super::view::{Reader, View, read_view};
+use crate::words;
+
+/// The most characters a first or last name has.
+pub const NAME_CHARS_MAX: usize = 100;
+/// The most digits an employee id has.
+const CODE_DIGITS_MAX: usize = 20;
+
+/// A member as responses show it. Source: spec "Member".
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MemberBody {
+    id: Uuid,
+    url: String,
+    first_name: String,
+    last_name: String,
+    #[schema(value_type = words::MemberRole)]
+    role: &'static str,
+    code: Option<String>,
+    email: String,
+    is_active: bool,
+    department: Option<DimensionReference>,
+    location: Option<DimensionReference>,
+    label: Option<DimensionReference>,
+    created_at: String,
+}
+
+impl MemberBody {
+    /// The member as it is shown.
+    /// Errors: what it refers to cannot be read.
+    pub fn new(member: &Member, view: &View<'_>) -> Result<Self, StoreError> {
+        let [_, department, label, location] = view.dimension_references(&member.dimensions)?;
+        Ok(Self {
+            id: member.id.0,
+            url: view.urls.object("members", member.id.0),
+            first_name: member.first_name.clone(),
+            last_name: member.last_name.clone(),
+            role: render_role(member.role),
+            code: member.code.clone(),
+            email: member.email.clone(),
+            is_active: member.state == MemberState::Active,
+            department,
+            location,
+            label,
+            created_at: render_time(member.created_at),
+        })
+    }
+}
+
+/// Every role with its name on the wire.
+pub const ROLES: [(&str, MemberRole); 4] = [
+    ("administrator", MemberRole::Administrator),
+    ("accountant", MemberRole::Accountant),
+    ("reviewer", MemberRole::Reviewer),
+    ("member", MemberRole::Member),
+];
+
+/// A role's name on the wire.
+#[must_use]
+pub fn render_role(role: MemberRole) -> &'static str {
+    ROLES.iter().find(|(_, known)| *known == role).map_or("member", |(name, _)| *name)
+}
+
+/// Whether the API can give a member this role; the others are given by operators.
+#[must_use]
+pub const fn is_settable(role: MemberRole) -> bool {
+    matches!(role, MemberRole::Member | MemberRole::Reviewer)
+}
+
+/// The flaw of a role that cannot be given.
+#[must_use]
+pub fn role_not_settable() -> Flaw {
+    Flaw::new("unknown_value", "must be `member` or `reviewer`")
+}
+
+fn any_role(value: &RawValue) -> Result<MemberRole, Flaw> {
+    let text = fields::text(value).unwrap_or_default();
+    let known = ROLES.iter().find(|(name, _)| *name == text);
+    known.map(|(_, role)| *role).ok_or_else(role_not_settable)
+}
+
+fn settable_role(value: &RawValue) -> Result<MemberRole, Flaw> {
+    any_role(value).and_then(
+        |role| {
+            if is_settable(role) { Ok(role) } else { Err(role_not_settable()) }
+        },
+    )
+}
+
+bodies! {
+    /// A member to be invited.
+    InvitedMember "InvitedMember" |fields| _ = parse_new_member(fields, CompanyId(Uuid::nil()));
+    /// What is to change about a member; what is absent stays, null clears.
+    MemberUpdate "MemberUpdate" |fields| _ = parse_member_changes(fields);
+}
+
+queries! {
+    /// The filters of a list of members.
+    MemberFilters |query| _ = ListMembersRequest::parse(query);
+}
+
+const CODE_ABOUT: &str = "An employee id, which nobody else in the company has.";
+
+/// The body of POST /v1/members, read.
+fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
+    let about = "Their address, which nobody else in the company has.";
+    NewMember {
+        id: MemberId(Uuid::now_v7()),
+        company,
+        first_name: fields.must("first_name", "First name.", line(NAME_CHARS_MAX)),
+        last_name: fields.must("last_name", "Last name.", line(NAME_CHARS_MAX)),
+        email: fields.must("email", about, email()),
+        role: fields.may("role", ROLE_ABOUT, role(settable_role)).unwrap_or(MemberRole::Member),
+        code: fields.patch("code", CODE_ABOUT, body::code(CODE_DIGITS_MAX)).flatten(),
+        dimensions: parse_dimensions(fields).map(Option::flatten),
+        external_id: None,
+        is_active: true,
+        invite: None,
+    }
+}
+
+/// The body of PUT /v1/members/:member_id.
+fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
+    let about = "Whether they take part. Taking part again undoes nothing of what leaving did.";
+    MemberChanges {
+        first_name: fields.may("first_name", "First name.", line(NAME_CHARS_MAX)),
+        last_name: fields.may("last_name", "Last name.", line(NAME_CHARS_MAX)),
+        role: fields.may("role", ROLE_ABOUT, role(any_role)),
+        code: fields.patch("code", CODE_ABOUT, body::code(CODE_DIGITS_MAX)),
+        is_active: fields.may("is_active", about, flag().example("true")),
+        dimensions: parse_dimensions(fields),
+        external_id: None,
+        invite: None,
+    }
+}
+
+const ROLE_ABOUT: &str = "What they may do.";
+
+fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> Rule<'a, MemberRole> {
+    Rule::named::<words::SettableMemberRole>(read)
+}
+
+/// Reads a first or last name.
+pub fn name(value: &RawValue) -> Result<LineText, Flaw> {
+    fields::line(value, NAME_CHARS_MAX)
+}
+
+/// Reads an employee id.
+pub fn code(value: &RawValue) -> Result<String, Flaw> {
+    fields::digits(value, CODE_DIGITS_MAX)
+}
+
+/// What is to become of each dimension: absent, cleared or set. Members have no category.
+fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
+    DIMENSION_FIELDS.map(|name| {
+        let is_theirs = name != "category";
+        is_theirs.then(|| dimension(fields, name, "Their category.")).flatten()
+    })
+}
+
+/// The filters of GET /v1/members.
+#[derive(Debug)]
+struct ListMembersRequest {
+    email: Option<String>,
+    is_active: Option<bool>,
+}
+
+impl ListMembersRequest {
+    fn parse(query: &mut Query) -> Self {
+        let about = "Only those who take part, or who do not; both where absent.";
+        let email = query.noted("email", "With this address, in any case.", any_text);
+        Self { email: email.map(str::to_owned), is_active: query.flag("is_active", about) }
+    }
+
+    fn accepts(&self, member: &Member) -> bool {
+        let is_active = member.state == MemberState::Active;
+        self.is_active.is_none_or(|wanted| wanted == is_active)
+    }
+
+    /// The members that fit; an address is looked up, since at most one has it.
+    fn list(&self, view: &View<'_>, page: &Page) -> Result<Listed<Member>, StoreError> {
+        let company = view.company.slot;
+        let Some(email) = &self.email else {
+            return view.snapshot.list_members(company, page, |member| self.accepts(member));
+        };
+        let is_within = |member: &Member| {
+            page.created_after.is_none_or(|after| member.created_at >= after)
+                && page.created_before.is_none_or(|before| member.created_at < before)
+        };
+        let found = view.snapshot.member_by_email(company, email)?;
+        let found = found.filter(|member| self.accepts(member) && is_within(member));
+        Ok(page_of(found.into_iter().collect(), page))
+    }
+}
+
+/// Lists members, the newest first.
+#[utoipa::path(
+    get, path = "/v1/members", params(PageParameters, MemberFilters),
+    responses((status = 200, body = Listing<MemberBody>)),
+)]
+pub async fn list_members(
+    Call(state, caller): Call,
+    ListQuery { mut query, address }: ListQuery,
+) -> Answer<Json<Listing<MemberBody>>> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let request = ListMembersRequest::parse(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let members = request.list(view, &page)?;
+        members.load(|member| MemberBody::new(&member, view))
+    });
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+}
+
+/// Shows a member, a deleted one too.
+#[utoipa::path(get, path = "/v1/members/{member_id}", responses((status = 200, body = MemberBody)))]
+pub async fn get_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<MemberBody>> {
+    read_member(&state, &caller, MemberId(id)).await.map(Json)
+}
+
+/// Errors: the company has no such member.
+async fn read_member(
+    state: &AppState,
+    caller: &Caller,
+    id: MemberId,
+) -> Result<MemberBody, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let member = view.find_member(id)?;
+        member.map(|member| MemberBody::new(&member, view)).transpose()
+    });
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// Invites a member.
+#[utoipa::path(
+    post, path = "/v1/members", request_body = InvitedMember,
+    responses((status = 201, body = MemberBody)),
+)]
+pub async fn create_member(
+    Call(state, caller): Call,
+    body: JsonBody,
+) -> Answer<(StatusCode, Json<MemberBody>)> {
+    let id = invite_member(&state, (&caller).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
+}
+
+/// Makes the member that `fields` describe, and has the invitation sent.
+/// Errors: what is wrong with the fields, or why there can be no such member.
+pub async fn invite_member(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<MemberId, ApiError> {
+    let company = reader.company;
+    let invitation = Invitation::draw(state)?;
+    let new = NewMember {
+        invite: Some(invitation.invite.clone()),
+        ..parse_new_member(&mut fields, company.id)
+    };
+    let read = |view: &View<'_>| view.unknown_dimensions(&new.dimensions);
+    let unknown = read_view(state, reader, read).await?;
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    let id = new.id;
+    let is_set = new.dimensions.map(|id| id.is_some());
+    let (command, news) =
+        (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(company));
+    let made = state.carry_out_and_tell(command, Some(news)).await;
+    made.map_err(|error| refused(error, is_set))?;
+    Ok(id)
+}
+
+/// Changes a member.
+#[utoipa::path(
+    put, path = "/v1/members/{member_id}", request_body = MemberUpdate,
+    responses((status = 200, body = MemberBody)),
+)]
+pub async fn update_member(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<MemberBody>> {
+    let id = MemberId(id);
+    change_member(&state, (&caller).into(), id, body.fields()?).await?;
+    read_member(&state, &caller, id).await.map(Json)
+}
+
+/// Changes a member as `fields` say.
+/// Errors: what is wrong with the fields, or why it cannot be so; the company has no such member.
+pub async fn change_member(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: MemberId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let company = reader.company;
+    let mut changes = parse_member_changes(&mut fields);
+    let invitation = Invitation::of_change(state, changes.is_active)?;
+    changes.invite = invitation.as_ref().map(|invitation| invitation.invite.clone());
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (known, unknown) = read_view(state, reader, |view| {
+        Ok((view.find_member(id)?, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    let known = known.ok_or_else(ApiError::not_found)?;
+    // Who sends back what was read must be able to, whatever the role.
+    let changes =
+        MemberChanges { role: changes.role.filter(|role| *role != known.role), ..changes };
+    if changes.role.is_some_and(|role| !is_settable(role)) {
+        fields.fault("role", role_not_settable());
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    let command = AdminCommand::Member(MemberCommand::Update(company.id, id, changes));
+    let news = invitation.map(|invitation| invitation.news(company));
+    let made = state.carry_out_and_tell(command, news).await;
+    made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
+}
+
+/// Removes a member, and closes their cards.
+#[utoipa::path(delete, path = "/v1/members/{member_id}", responses((status = 204)))]
+pub async fn delete_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
+    remove_member(&state, &caller.company, MemberId(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes a member.
+/// Errors: the company has no such member, or cannot be without.
+pub async fn remove_member(
+    state: &AppState,
+    company: &Company,
+    id: MemberId,
+) -> Result<(), ApiError> {
+    match state.carry_out_unshown(AdminCommand::Member(MemberCommand::Delete(company.id, id))).await
+    {
+        Ok(()) => Ok(()),
+        Err(WriteError::Rejected(Rejection::MemberNotFound)) => Err(ApiError::not_found()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults_of(fields: Fields<'_>) -> Vec<(String, &'static str)> {
+        let faults = fields.finish().err().unwrap_or_default();
+        faults.into_iter().map(|fault| (fault.param, fault.flaw.code)).collect()
+    }
+
+    #[test]
+    fn each_field_of_a_new_member_is_checked() {
+        let rows: &[(&str, &str, Option<&str>)] = &[
+            ("first_name", "null", Some("required")),
+            ("first_name", r#"" ""#, Some("blank")),
+            ("first_name", "5", Some("not_text")),
+            ("first_name", r#""A\u0007da""#, Some("control_character")),
+            ("last_name", r#""""#, Some("blank")),
+            ("email", r#""ada""#, Some("not_an_email")),
+            ("email", "[]", Some("not_text")),
+            ("role", r#""reviewer""#, None),
+            ("role", r#""administrator""#, Some("unknown_value")),
+            ("role", r#""accountant""#, Some("unknown_value")),
+            ("role", "null", Some("null")),
+            ("role", "1", Some("unknown_value")),
+            ("code", "null", None),
+            ("code", r#""0042""#, None),
+            ("code", "42", None),
+            ("code", "-1", Some("not_digits")),
+            ("code", "1.5", Some("not_digits")),
+            ("code", r#""4a""#, Some("not_digits")),
+            ("department", "null", None),
+            ("department", r#""x""#, Some("not_a_reference")),
+            ("label", "{}", Some("not_a_reference")),
+            // Members have none, so nobody looks.
+            ("category", r#""x""#, None),
+        ];
+        for (name, value, code) in rows {
+            let json = format!(
+                r#"{{"first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.com", "{name}": {value}}}"#
+            );
+            let mut fields = Fields::parse(json.as_bytes()).unwrap();
+            parse_new_member(&mut fields, CompanyId(Uuid::nil()));
+            let expected: Vec<_> = code.iter().map(|code| ((*name).to_owned(), *code)).collect();
+            assert_eq!(faults_of(fields), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn absent_stays_and_the_address_cannot_change() {
+        let json = br#"{"email": 5, "id": 7, "code": null, "is_active": false}"#;
+        let mut fields = Fields::parse(json).unwrap();
+        let changes = parse_member_changes(&mut fields);
+        assert_eq!((changes.code, changes.is_active), (Some(None), Some(false)));
+        assert_eq!((changes.first_name, changes.last_name, changes.role), (None, None, None));
+        assert_eq!(faults_of(fields), []);
+    }
+}

@@ -1,0 +1,29 @@
+//! The handlers of `/v1`, one file a resource: parse, check access, ask or read, render.
+//!
+//! No business rule lives here: what may change is the engine's to say.
+
+pub mod access_tokens;
+pub mod accounts;
+pub mod allowances;
+pub mod audit_events;
+pub mod card_secrets;
+pub mod cards;
+pub mod cards_at_once;
+pub mod company;
+pub mod decision;
+pub mod dimensions;
+pub mod events;
+pub mod members;
+pub mod merchant_categories;
+pub mod no_store;
+pub mod receipts;
+pub mod requisitions;
+pub mod shared_links;
+pub mod shipping_addresses;
+pub mod statement_lines;
+pub mod statements;
+pub mod transaction_tags;
+pub mod transactions;
+pub mod view;
+pub mod webhook_attempts;
+pub mod webhook_endpoints;

@@ -1,0 +1,340 @@
+//! Receipts of transactions: handed in, shown, taken back, or told to be lost. An extension.
+//!
+//! The content is kept as a file before the transaction names it, so a receipt that is shown can be
+//! fetched, whatever happened in between.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_edge::request_body::read_upload;
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
+use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::flag;
+use cardswitch_wire::disposition::{name_in_disposition, name_in_form, render_attachment};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::transactions::{find_transaction, sequence_of};
+use super::view::{Reader, read_view};
+use crate::words;
+
+/// How much longer than a receipt the form around it may make the body. Units: bytes.
+pub const FORM_BYTES_MAX: usize = 64 * 1024;
+
+/// A receipt as responses show it. Of a lost one nothing but that is known.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReceiptBody {
+    id: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    filename: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    content_type: Option<&'static str>,
+    /// Units: bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    size: Option<u32>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    is_lost: Option<bool>,
+}
+
+impl ReceiptBody {
+    /// The receipt of `transaction` as it is shown.
+    #[must_use]
+    pub fn new(receipt: &Receipt, transaction: TransactionId, urls: &Urls) -> Self {
+        let url = format!("{}/receipt", urls.object("transactions", transaction.0));
+        let is_there = !receipt.is_lost;
+        Self {
+            id: receipt.id.0,
+            url: is_there.then_some(url),
+            filename: is_there.then(|| receipt.filename.to_string()),
+            content_type: is_there.then(|| media_type(receipt.content_type)),
+            size: is_there.then_some(receipt.size),
+            created_at: render_time(receipt.created_at),
+            is_lost: receipt.is_lost.then_some(true),
+        }
+    }
+}
+
+/// A form with a receipt in it.
+#[derive(Debug, ToSchema)]
+pub struct ReceiptForm {
+    /// The file: PNG, JPEG or PDF, at most 10 MiB.
+    #[schema(value_type = words::File)]
+    pub file: Vec<u8>,
+}
+
+bodies! {
+    /// What is to change about a receipt.
+    ReceiptUpdate "ReceiptUpdate" parse_loss;
+}
+
+fn parse_loss(fields: &mut Fields<'_>) {
+    let is_lost = fields.must("is_lost", "True: it was lost.", flag().example("true"));
+    if !is_lost && !fields.is_faulty("is_lost") {
+        let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
+        fields.fault("is_lost", flaw);
+    }
+}
+
+/// A file as it was handed in.
+#[derive(Debug)]
+pub struct Upload {
+    /// What its sender calls it.
+    pub filename: Option<String>,
+    /// What is in it.
+    pub content: Bytes,
+}
+
+/// Hands in the receipt of a transaction; it takes the place of one that is there.
+///
+/// The body is the file, or a form with the file in the field `file`.
+#[utoipa::path(
+    post, path = "/v1/transactions/{transaction_id}/receipt",
+    request_body(content(
+        (words::File = "image/png"),
+        (words::File = "image/jpeg"),
+        (words::File = "application/pdf"),
+        (ReceiptForm = "multipart/form-data"),
+    )),
+    responses((status = 201, body = ReceiptBody)),
+)]
+pub async fn upload_receipt(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    request: Request,
+) -> Answer<(StatusCode, Json<ReceiptBody>)> {
+    let id = TransactionId(id);
+    let _turn = state.receipts.turn(caller.company.slot).await.ok_or_else(ApiError::busy)?;
+    find_receipt_of(&state, Reader::from(&caller), id).await?;
+    let upload = read_file(request).await?;
+    let receipt = hand_in(&state, Reader::from(&caller), id, upload).await?;
+    Ok((StatusCode::CREATED, Json(ReceiptBody::new(&receipt, id, state.urls()))))
+}
+
+/// Makes a file the receipt of a transaction of a company.
+/// Errors: it is no receipt, cannot be kept, or the change was not made.
+pub async fn hand_in(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: TransactionId,
+    Upload { filename: given, content }: Upload,
+) -> Result<Receipt, ApiError> {
+    let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
+    let receipt = Receipt {
+        id: ReceiptId(Uuid::now_v7()),
+        filename: filename(given.as_deref(), kind)
+            .map_err(|flaw| ApiError::invalid_field("filename", flaw))?,
+        content_type: kind,
+        size: u32::try_from(content.len()).unwrap_or(u32::MAX),
+        digest: keep(state, content).await?,
+        is_lost: false,
+        created_at: state.now(),
+    };
+    set_receipt(state, reader, id, Some(receipt.clone())).await?;
+    Ok(receipt)
+}
+
+async fn keep(state: &AppState, content: Bytes) -> Result<[u8; 32], ApiError> {
+    let files = state.receipts.clone();
+    let kept = tokio::task::spawn_blocking(move || files.keep(&content)).await;
+    kept.map_err(|error| ApiError::internal(&error))?.map_err(|error| ApiError::internal(&error))
+}
+
+/// The file in the body: the body itself, or the field `file` of a form.
+async fn read_file(request: Request) -> Result<Upload, ApiError> {
+    let (parts, body) = request.into_parts();
+    let content_type = text_of(&parts.headers, CONTENT_TYPE).unwrap_or_default();
+    let boundary = multer::parse_boundary(content_type).ok();
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let kinds = [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
+    if boundary.is_none() && !kinds.iter().any(|kind| kind.eq_ignore_ascii_case(media)) {
+        return Err(ApiError::not_a_receipt());
+    }
+    let bytes_max = RECEIPT_BYTES_MAX + if boundary.is_some() { FORM_BYTES_MAX } else { 0 };
+    let content = read_upload(body, bytes_max).await?;
+    let upload = match boundary {
+        Some(boundary) => read_form(content, boundary).await?,
+        None => {
+            let disposition = parts.headers.get(CONTENT_DISPOSITION).map(HeaderValue::as_bytes);
+            let disposition = disposition.and_then(|bytes| str::from_utf8(bytes).ok());
+            Upload { filename: disposition.and_then(name_in_disposition), content }
+        }
+    };
+    if upload.content.len() > RECEIPT_BYTES_MAX {
+        return Err(ApiError::body_too_large(RECEIPT_BYTES_MAX));
+    }
+    Ok(upload)
+}
+
+fn text_of(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The field `file` of a form, which is all there. Errors: it has none, or is not whole.
+async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
+    let mut form = multer::Multipart::new(Body::from(form).into_data_stream(), boundary);
+    while let Some(field) = form.next_field().await.map_err(|_| ApiError::malformed_form())? {
+        if field.name() == Some("file") {
+            let filename = field.file_name().map(name_in_form);
+            let content = field.bytes().await.map_err(|_| ApiError::malformed_form())?;
+            return Ok(Upload { filename, content });
+        }
+    }
+    Err(ApiError::invalid_field("file", Flaw::required()))
+}
+
+/// The receipt of a transaction of the company.
+/// Errors: the company has no such transaction.
+async fn find_receipt_of(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: TransactionId,
+) -> Result<Option<Receipt>, ApiError> {
+    let seq = sequence_of(state, id)?;
+    let row = read_view(state, reader, |view| find_transaction(view, seq, id)).await?;
+    let row = row.ok_or_else(ApiError::not_found)?;
+    Ok(row.receipt().cloned())
+}
+
+/// Sets the receipt of a transaction of a company, or takes it away.
+pub async fn set_receipt(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: TransactionId,
+    receipt: Option<Receipt>,
+) -> Result<(), WriteError> {
+    let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
+    state
+        .carry_out(AdminCommand::Transaction(TransactionCommand::Tag(
+            reader.company.id,
+            id,
+            changes,
+        )))
+        .await
+}
+
+/// Fetches the file of a receipt, as it was handed in.
+#[utoipa::path(
+    get, path = "/v1/transactions/{transaction_id}/receipt",
+    responses((status = 200, content(
+        (words::File = "image/png"),
+        (words::File = "image/jpeg"),
+        (words::File = "application/pdf"),
+    ))),
+)]
+pub async fn get_receipt(Call(state, caller): Call, PathId(id): PathId) -> Answer<Response> {
+    let receipt = find_receipt_of(&state, Reader::from(&caller), TransactionId(id)).await?;
+    receipt_file(&state, receipt.as_ref()).await
+}
+
+/// The file of a receipt, as it was handed in.
+/// Errors: there is none, or it cannot be read.
+pub async fn receipt_file(
+    state: &AppState,
+    receipt: Option<&Receipt>,
+) -> Result<Response, ApiError> {
+    let receipt = receipt.filter(|receipt| !receipt.is_lost).ok_or_else(ApiError::not_found)?;
+    let (files, digest) = (state.receipts.clone(), receipt.digest);
+    let content = tokio::task::spawn_blocking(move || files.read(&digest)).await;
+    let content = content
+        .map_err(|error| ApiError::internal(&error))?
+        .map_err(|error| ApiError::internal(&error))?;
+    // Whatever is in the file, a browser neither guesses what it is nor runs any of it here.
+    let headers = [
+        (CONTENT_TYPE, media_type(receipt.content_type).to_owned()),
+        (CONTENT_DISPOSITION, render_attachment(&receipt.filename)),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'".to_owned()),
+        (CACHE_CONTROL, "private, no-store".to_owned()),
+    ];
+    Ok((headers, content).into_response())
+}
+
+/// Says that a receipt was lost; one that is there is let go of.
+#[utoipa::path(
+    put, path = "/v1/transactions/{transaction_id}/receipt", request_body = ReceiptUpdate,
+    responses((status = 200, body = ReceiptBody)),
+)]
+pub async fn lose_receipt(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<ReceiptBody>> {
+    let id = TransactionId(id);
+    let mut fields = body.fields()?;
+    parse_loss(&mut fields);
+    let known = find_receipt_of(&state, Reader::from(&caller), id).await?;
+    fields.finish()?;
+    let receipt = match known {
+        Some(receipt) if receipt.is_lost => receipt,
+        _ => {
+            let receipt = lost(&state);
+            set_receipt(&state, Reader::from(&caller), id, Some(receipt.clone())).await?;
+            receipt
+        }
+    };
+    Ok(Json(ReceiptBody::new(&receipt, id, state.urls())))
+}
+
+/// What stands where a receipt was lost.
+pub fn lost(state: &AppState) -> Receipt {
+    Receipt {
+        id: ReceiptId(Uuid::now_v7()),
+        filename: LineText::default(),
+        content_type: ReceiptType::Pdf,
+        size: 0,
+        digest: [0; 32],
+        is_lost: true,
+        created_at: state.now(),
+    }
+}
+
+/// Deletes the receipt of a transaction, lost or not.
+#[utoipa::path(
+    delete, path = "/v1/transactions/{transaction_id}/receipt", responses((status = 204)),
+)]
+pub async fn delete_receipt(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
+    let id = TransactionId(id);
+    let receipt = find_receipt_of(&state, Reader::from(&caller), id).await?;
+    if receipt.is_none() {
+        return Err(ApiError::not_found());
+    }
+    match set_receipt(&state, Reader::from(&caller), id, None).await {
+        // The answer shows nothing, so it need not wait for late tables.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+#[path = "receipts_properties.rs"]
+pub mod properties;

@@ -1,0 +1,589 @@
+//! Requisitions: members ask to buy something, administrators and reviewers approve or deny it.
+//! Source: spec "Requisitions"; everything but reading is an extension.
+
+use axum::Json;
+use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::{MemberRole, MemberState};
+use cardswitch_engine::directory::requisition::{
+    NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
+    Verdict,
+};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::card::Dimensions;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{
+    CardId, CardSlot, CompanyId, MemberId, RequisitionId, Timestamp,
+};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{Listed, RequisitionFilter};
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Rule, later, limit, line, paragraph, reference};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
+use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::cards::default_billing_name;
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::view::{Reader, View, read_view};
+use crate::words;
+
+/// The most characters a description has.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+/// The most characters a note has.
+const NOTE_CHARS_MAX: usize = 1_000;
+
+/// A requisition as responses show it. Source: spec "Requisition".
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RequisitionBody {
+    id: Uuid,
+    url: String,
+    amount: Amount,
+    approved_at: Option<String>,
+    card: Option<CardReference>,
+    category: Option<DimensionReference>,
+    department: Option<DimensionReference>,
+    label: Option<DimensionReference>,
+    location: Option<DimensionReference>,
+    description: String,
+    end_time: Option<String>,
+    member: Option<MemberReference>,
+    note: Option<String>,
+    reviewed_by: Option<MemberReference>,
+    #[schema(value_type = words::RequisitionStatus)]
+    status: &'static str,
+    created_at: String,
+}
+
+impl RequisitionBody {
+    /// The requisition as it is shown.
+    /// Errors: what it refers to cannot be read.
+    pub fn new(requisition: &Requisition, view: &View<'_>) -> Result<Self, StoreError> {
+        let [category, department, label, location] =
+            view.dimension_references(&requisition.dimensions)?;
+        Ok(Self {
+            id: requisition.id.0,
+            url: view.urls.object("requisitions", requisition.id.0),
+            amount: Amount::new(requisition.amount, view.company.currency),
+            approved_at: requisition.approved_at.map(render_time),
+            card: view.card_reference(requisition.card)?,
+            category,
+            department,
+            label,
+            location,
+            description: requisition.description.clone(),
+            end_time: requisition.end_time.map(render_time),
+            member: view.member_reference(Some(requisition.member))?,
+            note: requisition.note.clone(),
+            reviewed_by: view.member_reference(requisition.reviewed_by)?,
+            status: render_status(requisition.status),
+            created_at: render_time(requisition.created_at),
+        })
+    }
+}
+
+/// A requisition within a transaction. Source: spec "Transaction", requisition.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RequisitionSummary {
+    id: Uuid,
+    #[schema(value_type = words::RequisitionStatus)]
+    status: &'static str,
+    description: String,
+    amount: Amount,
+}
+
+impl RequisitionSummary {
+    /// The requisition that the card of a transaction fulfils.
+    /// Errors: it cannot be read.
+    pub fn of_card(card: Option<CardSlot>, view: &View<'_>) -> Result<Option<Self>, StoreError> {
+        let Some(card) = card else { return Ok(None) };
+        let found = view.snapshot.requisition_of_card(card)?;
+        Ok(found.map(|requisition| Self {
+            id: requisition.id.0,
+            status: render_status(requisition.status),
+            amount: Amount::new(requisition.amount, view.company.currency),
+            description: requisition.description,
+        }))
+    }
+}
+
+/// Every status with its name on the wire.
+pub const STATUSES: [(&str, RequisitionStatus); 4] = [
+    ("pending", RequisitionStatus::Pending),
+    ("approved", RequisitionStatus::Approved),
+    ("denied", RequisitionStatus::Denied),
+    ("canceled", RequisitionStatus::Canceled),
+];
+
+/// The word for a status.
+pub fn render_status(status: RequisitionStatus) -> &'static str {
+    STATUSES.iter().find(|(_, known)| *known == status).map_or("pending", |(name, _)| *name)
+}
+
+/// The status that a word stands for.
+pub fn parse_status(text: &str) -> Option<RequisitionStatus> {
+    STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
+}
+
+bodies! {
+    /// A purchase that a member asks for.
+    NewRequisitionBody "NewRequisition" |fields| {
+        _ = parse_new_requisition(fields, CompanyId(Uuid::nil()), CurrencyCode(0), Timestamp(0));
+    };
+    /// What is to become of a requisition; what is absent stays, null clears.
+    RequisitionUpdate "RequisitionUpdate" |fields| {
+        _ = UpdateRequisitionRequest::parse(fields, CurrencyCode(0), Timestamp(0));
+    };
+}
+
+queries! {
+    /// The filters of a list of requisitions.
+    RequisitionFilters |query| _ = ListRequisitionsRequest::parse(query);
+}
+
+/// The body of POST /v1/requisitions, read.
+fn parse_new_requisition(
+    fields: &mut Fields<'_>,
+    company: CompanyId,
+    currency: CurrencyCode,
+    now: Timestamp,
+) -> NewRequisition {
+    let end_time = fields.patch("end_time", "Until when it must be bought.", later(now)).flatten();
+    NewRequisition {
+        id: RequisitionId(Uuid::now_v7()),
+        company,
+        // A purchase may be asked for in another's name, so it is always said in whose.
+        member: MemberId(fields.must("member", "Who asks.", reference(|id| id))),
+        amount: fields.must("amount", "How much.", limit(currency, "must be above 0")),
+        description: fields.must("description", "What for.", line(DESCRIPTION_CHARS_MAX)),
+        end_time,
+        note: fields.patch("note", "A note.", paragraph(NOTE_CHARS_MAX)).flatten(),
+        dimensions: parse_dimensions(fields, "Its category.").map(Option::flatten),
+    }
+}
+
+/// The body of PUT /v1/requisitions/:requisition_id.
+#[derive(Debug)]
+struct UpdateRequisitionRequest {
+    changes: RequisitionChanges,
+    /// What it is to be; as it is, where that is what it is.
+    status: Option<VerdictGiven>,
+    card: Option<CardId>,
+    reviewed_by: Option<MemberId>,
+}
+
+impl UpdateRequisitionRequest {
+    fn parse(fields: &mut Fields<'_>, currency: CurrencyCode, now: Timestamp) -> Self {
+        let changes = RequisitionChanges {
+            amount: fields.may("amount", "How much.", limit(currency, "must be above 0")),
+            description: fields.may("description", "What for.", line(DESCRIPTION_CHARS_MAX)),
+            end_time: fields.patch("end_time", "Until when it must be bought.", later(now)),
+            note: fields.patch("note", "A note.", paragraph(NOTE_CHARS_MAX)),
+            dimensions: parse_dimensions(fields, "Its category."),
+            review: None,
+        };
+        let status = Rule::named::<words::RequisitionVerdict>(settable_status);
+        let status = fields.may("status", "The verdict.", status);
+        let about =
+            "The card that fulfils it; where it is approved without one, a virtual card is made.";
+        let card = fields.patch("card", about, reference(CardId)).flatten();
+        if card.is_some() && status != Some(VerdictGiven::Approved) {
+            fields.fault("card", Flaw::new("not_settable", "is set by approving only"));
+        }
+        let reviewed_by = fields.patch("reviewed_by", "Who gave the verdict.", reference(MemberId));
+        Self { changes, status, card, reviewed_by: reviewed_by.flatten() }
+    }
+
+    fn dimensions(&self) -> Dimensions {
+        self.changes.dimensions.map(Option::flatten)
+    }
+
+    /// What this request names that is not there.
+    fn check(&self, view: &View<'_>) -> Result<Unknown, StoreError> {
+        let card = self.card.map(|id| view.find_card(id)).transpose()?;
+        let reviewer = self.reviewed_by.map(|id| may_review(view, id)).transpose()?;
+        Ok(Unknown {
+            dimensions: view.unknown_dimensions(&self.dimensions())?,
+            card: card.is_some_and(|card| card.is_none()),
+            reviewer: reviewer == Some(false),
+        })
+    }
+}
+
+/// What of a body names nothing.
+#[derive(Debug)]
+struct Unknown {
+    dimensions: [bool; 4],
+    card: bool,
+    reviewer: bool,
+}
+
+impl Unknown {
+    fn fault(&self, fields: &mut Fields<'_>) {
+        fault_dimensions(fields, self.dimensions);
+        if self.card {
+            fields.fault("card", Flaw::not_found("card"));
+        }
+        if self.reviewer {
+            fields.fault("reviewed_by", Flaw::not_found("administrator or reviewer"));
+        }
+    }
+}
+
+/// The member that a token acts for, where that one may review.
+fn reviewer_of(view: &View<'_>, by: Option<MemberId>) -> Result<Option<MemberId>, StoreError> {
+    let Some(id) = by else { return Ok(None) };
+    Ok(may_review(view, id)?.then_some(id))
+}
+
+fn may_review(view: &View<'_>, id: MemberId) -> Result<bool, StoreError> {
+    let member = view.find_member(id)?;
+    Ok(member.is_some_and(|member| {
+        let is_reviewer = matches!(member.role, MemberRole::Administrator | MemberRole::Reviewer);
+        member.state == MemberState::Active && is_reviewer
+    }))
+}
+
+/// The status that a body sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VerdictGiven {
+    Approved,
+    Denied,
+}
+
+fn settable_status(value: &RawValue) -> Result<VerdictGiven, Flaw> {
+    match &*fields::borrowed_text(value).unwrap_or_default() {
+        "approved" => Ok(VerdictGiven::Approved),
+        "denied" => Ok(VerdictGiven::Denied),
+        "canceled" => {
+            let message = "cannot be set to `canceled`; delete the requisition instead";
+            Err(Flaw::new("not_settable", message))
+        }
+        _ => Err(Flaw::new("unknown_value", "must be `approved` or `denied`")),
+    }
+}
+
+/// The filters of GET /v1/requisitions; ids stay ids until the tables are at hand.
+#[derive(Debug)]
+struct ListRequisitionsRequest {
+    card: Option<CardId>,
+    member: Option<MemberId>,
+    statuses: Vec<RequisitionStatus>,
+}
+
+impl ListRequisitionsRequest {
+    fn parse(query: &mut Query) -> Self {
+        Self {
+            card: query.id("card", "Fulfilled by this card.").map(CardId),
+            member: query.id("member", "Asked for by this member.").map(MemberId),
+            statuses: query.words(
+                ("status", "statuses of requisitions"),
+                "In one of these statuses, with commas between them.",
+                &STATUSES.map(|(name, _)| name),
+                parse_status,
+            ),
+        }
+    }
+
+    /// The filter as the tables take it; none where it names what is not there.
+    fn resolve(self, view: &View<'_>) -> Result<Option<RequisitionFilter>, StoreError> {
+        let mut filter = RequisitionFilter { statuses: self.statuses, ..Default::default() };
+        if let Some(id) = self.card {
+            let Some(card) = view.find_card(id)? else { return Ok(None) };
+            filter.card = Some(card.profile.slot);
+        }
+        if let Some(id) = self.member {
+            let Some(member) = view.find_member(id)? else { return Ok(None) };
+            filter.member = Some(member.slot);
+        }
+        Ok(Some(filter))
+    }
+}
+
+/// Lists requisitions, the newest first.
+#[utoipa::path(
+    get, path = "/v1/requisitions", params(PageParameters, RequisitionFilters),
+    responses((status = 200, body = Listing<RequisitionBody>)),
+)]
+pub async fn list_requisitions(
+    Call(state, caller): Call,
+    ListQuery { mut query, address }: ListQuery,
+) -> Answer<Json<Listing<RequisitionBody>>> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let request = ListRequisitionsRequest::parse(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+        let found = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
+        found.load(|requisition| RequisitionBody::new(&requisition, view))
+    });
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+}
+
+/// Shows a requisition.
+#[utoipa::path(
+    get, path = "/v1/requisitions/{requisition_id}",
+    responses((status = 200, body = RequisitionBody)),
+)]
+pub async fn get_requisition(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<Json<RequisitionBody>> {
+    read_requisition(&state, &caller, RequisitionId(id)).await.map(Json)
+}
+
+/// Errors: the company has no such requisition.
+async fn read_requisition(
+    state: &AppState,
+    caller: &Caller,
+    id: RequisitionId,
+) -> Result<RequisitionBody, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let requisition = view.snapshot.requisition_by_id(view.company.slot, id)?;
+        requisition.map(|requisition| RequisitionBody::new(&requisition, view)).transpose()
+    });
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// Asks for a purchase in a member's name.
+#[utoipa::path(
+    post, path = "/v1/requisitions", request_body = NewRequisitionBody,
+    responses((status = 201, body = RequisitionBody)),
+)]
+pub async fn create_requisition(
+    Call(state, caller): Call,
+    body: JsonBody,
+) -> Answer<(StatusCode, Json<RequisitionBody>)> {
+    let id = ask_for(&state, (&caller).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, Json(read_requisition(&state, &caller, id).await?)))
+}
+
+/// Makes the requisition that `fields` describe.
+/// Errors: what is wrong with the fields, or why it cannot be asked for.
+pub async fn ask_for(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<RequisitionId, ApiError> {
+    let company = reader.company;
+    let new = parse_new_requisition(&mut fields, company.id, company.currency, state.now());
+    let (is_member, unknown) = read_view(state, reader, |view| {
+        Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
+    })
+    .await?;
+    if !is_member && !fields.is_faulty("member") {
+        fields.fault("member", Flaw::not_found("active member"));
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    check_network(state, company)?;
+    let (id, is_set) = (new.id, new.dimensions.map(|id| id.is_some()));
+    match state.carry_out(AdminCommand::Requisition(RequisitionCommand::Create(new))).await {
+        Ok(()) => Ok(id),
+        Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
+            Err(ApiError::invalid_field("member", Flaw::not_found("active member")))
+        }
+        Err(error) => Err(refused(error, is_set)),
+    }
+}
+
+/// Errors: the company's cards are of another network than the one requisitions are for.
+/// Source: spec "Requisition".
+pub fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
+    let wanted = &state.config.requisition_network;
+    if company.network.eq_ignore_ascii_case(wanted) {
+        return Ok(());
+    }
+    Err(ApiError::network_not_supported(wanted))
+}
+
+/// Changes a requisition, approves or denies it.
+#[utoipa::path(
+    put, path = "/v1/requisitions/{requisition_id}",
+    request_body(content = RequisitionUpdate, example = json!({"status": "approved", "note": "For the audit"})),
+    responses((status = 200, body = RequisitionBody)),
+)]
+pub async fn update_requisition(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<RequisitionBody>> {
+    let id = RequisitionId(id);
+    let whom = ((&caller).into(), caller.member);
+    change_requisition(&state, whom, id, body.fields()?).await?;
+    read_requisition(&state, &caller, id).await.map(Json)
+}
+
+/// Changes, approves or denies a requisition as `fields` say; `by` whom, where it is known.
+/// Errors: what is wrong with the fields, or why it cannot be so; the company has no such
+/// requisition.
+pub async fn change_requisition(
+    state: &AppState,
+    whom: (Reader<'_>, Option<MemberId>),
+    id: RequisitionId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let currency = whom.0.company.currency;
+    let request = UpdateRequisitionRequest::parse(&mut fields, currency, state.now());
+    change_as(state, whom, id, (request, fields)).await
+}
+
+/// As `change_requisition`, of what the reviewer has `seen`: whatever is asked for meanwhile, the
+/// verdict is about that.
+/// Errors: as `change_requisition`.
+pub async fn review_requisition(
+    state: &AppState,
+    whom: (Reader<'_>, Option<MemberId>),
+    seen: &Requisition,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let currency = whom.0.company.currency;
+    let mut request = UpdateRequisitionRequest::parse(&mut fields, currency, state.now());
+    // INVARIANT: the shard sets these before it gives the verdict, in the same command.
+    request.changes.amount = Some(seen.amount);
+    request.changes.description = Some(LineText::spaced(&seen.description));
+    request.changes.end_time = Some(seen.end_time);
+    change_as(state, whom, seen.id, (request, fields)).await
+}
+
+async fn change_as(
+    state: &AppState,
+    (reader, by): (Reader<'_>, Option<MemberId>),
+    id: RequisitionId,
+    (mut request, mut fields): (UpdateRequisitionRequest, Fields<'_>),
+) -> Result<(), ApiError> {
+    let company = reader.company;
+    let (known, unknown, own) = read_view(state, reader, |view| {
+        let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
+        Ok((known, request.check(view)?, reviewer_of(view, by)?))
+    })
+    .await?;
+    request.reviewed_by = request.reviewed_by.or(own);
+    let known = known.ok_or_else(ApiError::not_found)?;
+    unknown.fault(&mut fields);
+    fields.finish()?;
+    let is_set = request.dimensions().map(|id| id.is_some());
+    let outcome = carry_out(state, company, &known, request).await?;
+    outcome.map_err(|error| refused(error, is_set))
+}
+
+/// Has the change made; numbers for a card are drawn until one is free.
+/// Errors: no number can be drawn; within: the change was not made.
+async fn carry_out(
+    state: &AppState,
+    owner: &Company,
+    known: &Requisition,
+    request: UpdateRequisitionRequest,
+) -> Result<Result<(), WriteError>, ApiError> {
+    let company = owner.id;
+    let UpdateRequisitionRequest { changes, status, card, reviewed_by } = request;
+    let verdict = match (status, card) {
+        (Some(VerdictGiven::Denied), _) => Verdict::Deny,
+        (Some(VerdictGiven::Approved), Some(card)) => Verdict::ApproveWithCard(card),
+        (Some(VerdictGiven::Approved), None) => {
+            let order = order_for(known, &changes, owner);
+            return approve_with_new_card(
+                state,
+                (company, known.id),
+                (&changes, reviewed_by),
+                &order,
+            )
+            .await;
+        }
+        (None, _) => {
+            let command =
+                AdminCommand::Requisition(RequisitionCommand::Update(company, known.id, changes));
+            return Ok(state.carry_out(command).await);
+        }
+    };
+    let review = Some(Review { verdict, reviewed_by });
+    let changes = RequisitionChanges { review, ..changes };
+    Ok(state
+        .carry_out(AdminCommand::Requisition(RequisitionCommand::Update(
+            company, known.id, changes,
+        )))
+        .await)
+}
+
+async fn approve_with_new_card(
+    state: &AppState,
+    (company, id): (CompanyId, RequisitionId),
+    (changes, reviewed_by): (&RequisitionChanges, Option<MemberId>),
+    order: &CardOrder,
+) -> Result<Result<(), WriteError>, ApiError> {
+    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
+    for _ in 0..DRAWS_MAX {
+        let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
+        let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
+        let verdict = Verdict::ApproveWithNewCard(Box::new(card));
+        let review = Some(Review { verdict, reviewed_by });
+        let changes = RequisitionChanges { review, ..changes.clone() };
+        match state
+            .carry_out(AdminCommand::Requisition(RequisitionCommand::Update(company, id, changes)))
+            .await
+        {
+            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
+            outcome => return Ok(outcome),
+        }
+    }
+    Ok(Err(WriteError::Rejected(Rejection::CardNumberTaken)))
+}
+
+/// The order of a card for a requisition; what may change meanwhile is up to the shard.
+fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> CardOrder {
+    let known_description = || LineText::spaced(&known.description);
+    let description = changes.description.clone().unwrap_or_else(known_description);
+    CardOrder {
+        company: company.id,
+        zone: company.zone,
+        terms: AllowanceTerms::budget(known.amount),
+        is_virtual: true,
+        billing_name: default_billing_name(&description),
+        description,
+        billing_address: None,
+        billing_zip_code: company.billing_address.zip_code.clone(),
+        shipping_address: None,
+        assigned_to: None,
+        dimensions: Dimensions::default(),
+        pin: None,
+    }
+}
+
+/// Cancels a pending requisition.
+#[utoipa::path(delete, path = "/v1/requisitions/{requisition_id}", responses((status = 204)))]
+pub async fn delete_requisition(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<StatusCode> {
+    take_back(&state, &caller.company, RequisitionId(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Cancels a pending requisition.
+/// Errors: the company has no such requisition, or it was decided.
+pub async fn take_back(
+    state: &AppState,
+    company: &Company,
+    id: RequisitionId,
+) -> Result<(), ApiError> {
+    let command = AdminCommand::Requisition(RequisitionCommand::Cancel(company.id, id));
+    Ok(state.carry_out_unshown(command).await?)
+}

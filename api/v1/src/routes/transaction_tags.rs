@@ -1,0 +1,78 @@
+//! Tags of a transaction: where it is booked, and what somebody noted about it.
+//! Source: spec "Transactions", PUT.
+
+use axum::Json;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
+use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::domain::transaction_tags::TagChanges;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::paragraph;
+use cardswitch_wire::fields::Fields;
+
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
+use super::view::{Reader, read_view};
+
+/// The most characters a note has. Source: spec "Limits".
+pub const NOTE_CHARS_MAX: usize = 1_000;
+
+bodies! {
+    /// What is to change about a transaction; what is absent stays, null clears.
+    TransactionUpdate "TransactionUpdate" |fields| _ = parse_tags(fields);
+}
+
+/// The body of PUT /v1/transactions/:transaction_id.
+fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
+    let dimensions = parse_dimensions(fields, "Its category.");
+    let about = "Anything worth noting; may be blank.";
+    let note = fields.may("note", about, paragraph(NOTE_CHARS_MAX));
+    TagChanges { dimensions, note, receipt: None }
+}
+
+/// Tags a transaction: where it is booked, and a note.
+#[utoipa::path(
+    put, path = "/v1/transactions/{transaction_id}", request_body = TransactionUpdate,
+    responses((status = 200, body = TransactionBody)),
+)]
+pub async fn tag_transaction(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<TransactionBody>> {
+    let id = TransactionId(id);
+    sequence_of(&state, id)?;
+    tag(&state, Reader::from(&caller), id, body.fields()?).await?;
+    read_transaction(&state, &caller, id).await.map(Json)
+}
+
+/// Tags a transaction of a company as the fields of a body say.
+/// Errors: there is no such transaction, fields are at fault, or the change was not made.
+pub async fn tag(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: TransactionId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let seq = sequence_of(state, id)?;
+    let changes = parse_tags(&mut fields);
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (exists, unknown) = read_view(state, reader, |view| {
+        let exists = find_transaction(view, seq, id)?.is_some();
+        Ok((exists, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    if !exists {
+        return Err(ApiError::not_found());
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    let is_set = dimensions.map(|id| id.is_some());
+    let command =
+        AdminCommand::Transaction(TransactionCommand::Tag(reader.company.id, id, changes));
+    state.carry_out(command).await.map_err(|error| refused(error, is_set))
+}

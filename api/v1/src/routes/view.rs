@@ -1,0 +1,238 @@
+//! A company's data at one moment: what rendering an object needs beyond its own row.
+
+use cardswitch_engine::directory::dimension::Dimension;
+use cardswitch_engine::directory::member::{Member, MemberState};
+use cardswitch_engine::directory::shared_link::SharedLink;
+use cardswitch_engine::domain::card::{CardProfile, DimensionKind, Dimensions};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{
+    CardId, CardSlot, DimensionId, MemberId, MemberSlot, SharedLinkId, Timestamp,
+};
+use cardswitch_engine::store::query::CardRow;
+use cardswitch_engine::store::{Snapshot, StoreError};
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::Caller;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
+use cardswitch_wire::reference::{
+    CardReference, DimensionReference, MemberReference, SharedLinkReference, render_card_state,
+    render_last_four,
+};
+use cardswitch_wire::urls::Urls;
+
+/// The tables as the caller's company sees them.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The tables.
+    pub snapshot: &'a Snapshot,
+    /// Whose objects are shown.
+    pub company: &'a Company,
+    /// The addresses of objects.
+    pub urls: &'a Urls,
+    /// What opens the keys in shared links.
+    pub secrets: &'a Secrets,
+    /// Whether the caller may see shared links.
+    pub shows_links: bool,
+    /// The moment for which periods and days are shown.
+    pub now: Timestamp,
+}
+
+/// Whose data is read, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// Whose objects are shown.
+    pub company: &'a Company,
+    /// Whether shared links are.
+    pub shows_links: bool,
+}
+
+impl<'a> From<&'a Caller> for Reader<'a> {
+    fn from(caller: &'a Caller) -> Self {
+        Self { company: &caller.company, shows_links: caller.scope.admin }
+    }
+}
+
+/// Reads a company's data, for whoever asks.
+/// Errors: the tables cannot be read.
+pub async fn read_view<'a, T: Send>(
+    state: &AppState,
+    reader: impl Into<Reader<'a>>,
+    read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
+) -> Result<T, ApiError> {
+    let now = state.now();
+    let reader = reader.into();
+    let view = |snapshot: &Snapshot| {
+        read(&View {
+            snapshot,
+            company: reader.company,
+            urls: state.urls(),
+            secrets: &state.secrets,
+            shows_links: reader.shows_links,
+            now,
+        })
+    };
+    Ok(state.switch.read(view).await?)
+}
+
+impl View<'_> {
+    /// Finds a card of the company.
+    pub fn find_card(&self, id: CardId) -> Result<Option<CardRow>, StoreError> {
+        self.snapshot.card_by_id(self.company.slot, id)
+    }
+
+    /// Finds a member of the company, one that was deleted too.
+    pub fn find_member(&self, id: MemberId) -> Result<Option<Member>, StoreError> {
+        self.snapshot.member_by_id(self.company.slot, id)
+    }
+
+    /// Whether cards can be assigned to this member; to nobody they always can.
+    pub fn is_assignable(&self, id: Option<MemberId>) -> Result<bool, StoreError> {
+        let Some(id) = id else { return Ok(true) };
+        let member = self.find_member(id)?;
+        Ok(member.is_some_and(|member| member.state == MemberState::Active))
+    }
+
+    /// Whether a card can be assigned to this member, or is already, be the member active or not.
+    pub fn can_hold(&self, id: Option<MemberId>, card: CardId) -> Result<bool, StoreError> {
+        let holder = self.find_card(card)?.and_then(|card| card.profile.assigned_to);
+        let holder = holder.map(|slot| self.snapshot.member(slot)).transpose()?.flatten();
+        let is_holder = id.is_some() && holder.map(|member| member.id) == id;
+        Ok(is_holder || self.is_assignable(id)?)
+    }
+
+    /// The reference to a member.
+    pub fn member_reference(
+        &self,
+        slot: Option<MemberSlot>,
+    ) -> Result<Option<MemberReference>, StoreError> {
+        let Some(slot) = slot else { return Ok(None) };
+        let member = self.snapshot.member(slot)?;
+        Ok(member.map(|member| MemberReference::new(&member, self.urls)))
+    }
+
+    /// The reference to a card.
+    pub fn card_reference(
+        &self,
+        slot: Option<CardSlot>,
+    ) -> Result<Option<CardReference>, StoreError> {
+        let Some(slot) = slot else { return Ok(None) };
+        let card = self.snapshot.card(slot)?;
+        Ok(card.map(|card| self.reference_to(&card.profile, &card)))
+    }
+
+    /// The public id of a card.
+    pub fn card_id(&self, slot: CardSlot) -> Result<CardId, StoreError> {
+        let card = self.snapshot.card(slot)?;
+        card.map(|card| card.profile.id)
+            .ok_or_else(|| StoreError::Inconsistent { what: format!("no card at {}", slot.0) })
+    }
+
+    /// Finds a shared link of the company that was not deleted.
+    pub fn find_shared_link(&self, id: SharedLinkId) -> Result<Option<SharedLink>, StoreError> {
+        self.snapshot.shared_link_by_id(self.company.slot, id)
+    }
+
+    /// The newest link by which a card is shared, for callers who may see links: whoever holds one
+    /// sees the card, so it is no reading matter for every token.
+    pub fn shared_link_of(
+        &self,
+        card: CardSlot,
+    ) -> Result<Option<SharedLinkReference>, StoreError> {
+        if !self.shows_links {
+            return Ok(None);
+        }
+        let link = self.snapshot.shared_link_of_card(card)?;
+        link.map(|link| {
+            Ok(SharedLinkReference {
+                id: link.id.0,
+                url: self.urls.object("shared-links", link.id.0),
+                link: self.link_address(&link)?,
+            })
+        })
+        .transpose()
+    }
+
+    /// What anyone needs to see a shared card.
+    /// Errors: its key was not sealed here.
+    pub fn link_address(&self, link: &SharedLink) -> Result<String, StoreError> {
+        let key = LinkKey::open(self.secrets, link.id, &link.sealed_key).ok_or_else(not_ours)?;
+        Ok(self.urls.shared_link(&key.text()))
+    }
+
+    /// What has to be known to see a shared card; none where nothing has.
+    /// Errors: it was not sealed here.
+    pub fn passphrase_of(
+        &self,
+        link: &SharedLink,
+    ) -> Result<Option<Vec<PassphraseField>>, StoreError> {
+        let Some(sealed) = &link.sealed_passphrase else { return Ok(None) };
+        open_passphrase(self.secrets, link.id, sealed).map(Some).ok_or_else(not_ours)
+    }
+
+    fn reference_to(&self, profile: &CardProfile, card: &CardRow) -> CardReference {
+        CardReference {
+            id: profile.id.0,
+            url: self.urls.object("cards", profile.id.0),
+            state: render_card_state(card.record.usage.state),
+            description: profile.description.clone(),
+            last_four: render_last_four(profile.last_four),
+        }
+    }
+
+    /// Finds a category, department, label or location of the company that is not deleted.
+    pub fn find_dimension(
+        &self,
+        kind: DimensionKind,
+        id: DimensionId,
+    ) -> Result<Option<Dimension>, StoreError> {
+        let found = self.live_dimension(id)?;
+        Ok(found.filter(|dimension| dimension.kind == kind))
+    }
+
+    /// Which of these dimensions are not the company's, or not of their kind, or deleted.
+    pub fn unknown_dimensions(&self, wanted: &Dimensions) -> Result<[bool; 4], StoreError> {
+        let mut is_unknown = [false; 4];
+        for ((kind, id), is_unknown) in
+            DimensionKind::ALL.into_iter().zip(wanted).zip(&mut is_unknown)
+        {
+            if let Some(id) = id {
+                *is_unknown = self.find_dimension(kind, *id)?.is_none();
+            }
+        }
+        Ok(is_unknown)
+    }
+
+    /// The references to dimensions. One that was deleted shows as none: objects that carried it are
+    /// not touched when it goes.
+    pub fn dimension_references(
+        &self,
+        dimensions: &Dimensions,
+    ) -> Result<[Option<DimensionReference>; 4], StoreError> {
+        let mut references = [const { None }; 4];
+        for (id, reference) in dimensions.iter().zip(&mut references) {
+            *reference = self.dimension_reference(*id)?;
+        }
+        Ok(references)
+    }
+
+    /// The reference to a category, department, label or location; none where it was deleted.
+    pub fn dimension_reference(
+        &self,
+        id: Option<DimensionId>,
+    ) -> Result<Option<DimensionReference>, StoreError> {
+        let Some(id) = id else { return Ok(None) };
+        let found = self.live_dimension(id)?;
+        Ok(found.map(|dimension| DimensionReference::new(&dimension, self.urls)))
+    }
+
+    fn live_dimension(&self, id: DimensionId) -> Result<Option<Dimension>, StoreError> {
+        let found = self.snapshot.dimension_by_id(self.company.slot, id)?;
+        Ok(found.filter(|dimension| !dimension.is_deleted))
+    }
+}
+
+fn not_ours() -> StoreError {
+    StoreError::Inconsistent { what: "a shared link was sealed with another key".to_owned() }
+}

@@ -1,0 +1,128 @@
+//! What was tried to tell a webhook endpoint, and trying it by hand. An extension.
+
+use axum::Json;
+use axum::extract::Path;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_engine::domain::ids::WebhookEndpointId;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::webhook_endpoints::get_endpoint;
+use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
+use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult};
+use cardswitch_secrets::webhook_signature::message_text;
+use cardswitch_wire::fields;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::words;
+
+/// A try to tell an endpoint something.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WebhookAttemptBody {
+    id: Uuid,
+    /// The message's `webhook-id`, the same on every try.
+    #[schema(example = "msg_0198f2a01b2c7d3e8f405a6b7c8d9e0f")]
+    message_id: String,
+    #[schema(value_type = words::WebhookAttemptKind)]
+    kind: &'static str,
+    /// The how manieth try of the message it was.
+    attempt: u8,
+    /// How many events the message has; 0 for an example.
+    events: usize,
+    is_delivered: bool,
+    /// The status of the receiver's answer; null where there was none.
+    status: Option<u16>,
+    /// Why there was no answer; null where there was one.
+    #[schema(value_type = Option<words::WebhookFailure>)]
+    failure: Option<&'static str>,
+    duration_ms: u32,
+    /// When the message is tried again; null where it is not.
+    next_try_at: Option<String>,
+    /// Whether the message was given up with it.
+    is_given_up: bool,
+    created_at: String,
+}
+
+impl WebhookAttemptBody {
+    fn new(attempt: &Attempt) -> Self {
+        let (status, failure) = match &attempt.result {
+            AttemptResult::Answered(status) => (Some(*status), None),
+            AttemptResult::Unanswered(failure) => (None, Some(render_failure(*failure))),
+        };
+        Self {
+            id: attempt.id,
+            message_id: message_text(attempt.message),
+            kind: render_kind(attempt.kind),
+            attempt: attempt.tries,
+            events: attempt.events.len(),
+            is_delivered: attempt.is_delivered(),
+            status,
+            failure,
+            duration_ms: attempt.duration_ms,
+            next_try_at: attempt.again_at.map(render_time),
+            is_given_up: attempt.is_last,
+            created_at: render_time(attempt.at),
+        }
+    }
+}
+
+/// Lists what was tried lately, the newest first: the last 100 tries of each endpoint.
+#[utoipa::path(
+    get, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts", params(PageParameters),
+    responses((status = 200, body = Listing<WebhookAttemptBody>)),
+)]
+pub async fn list_webhook_attempts(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    ListQuery { mut query, address }: ListQuery,
+) -> Answer<Json<Listing<WebhookAttemptBody>>> {
+    let page = parse_page(&mut query, &["created_at"]);
+    query.finish()?;
+    let id = WebhookEndpointId(id);
+    get_endpoint(&state, &caller.company, id).await?;
+    let mut attempts = state.webhooks.attempts(id).await?;
+    attempts.retain(|attempt| {
+        page.created_after.is_none_or(|after| attempt.at >= after)
+            && page.created_before.is_none_or(|before| attempt.at < before)
+    });
+    attempts.reverse();
+    let bodies = attempts.iter().map(WebhookAttemptBody::new).collect();
+    Ok(Json(envelope(page_of(bodies, &page), &page, &address, state.urls())))
+}
+
+/// Sends an example: an event of a transaction that is none. The answer tells what came of it.
+#[utoipa::path(
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test",
+    responses((status = 200, body = WebhookAttemptBody)),
+)]
+pub async fn send_webhook_example(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<Json<WebhookAttemptBody>> {
+    let id = WebhookEndpointId(id);
+    get_endpoint(&state, &caller.company, id).await?;
+    let sent = state.webhooks.send_example(id).await?;
+    sent.map(|attempt| Json(WebhookAttemptBody::new(&attempt))).ok_or_else(ApiError::not_found)
+}
+
+/// Sends the message of an attempt once more, beside what is sent anyway. The answer tells what came
+/// of it.
+#[utoipa::path(
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts/{attempt_id}/resend",
+    responses((status = 200, body = WebhookAttemptBody)),
+)]
+pub async fn resend_webhook(
+    Call(state, caller): Call,
+    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
+) -> Answer<Json<WebhookAttemptBody>> {
+    let Path((endpoint, attempt)) = path.map_err(|_| ApiError::not_found())?;
+    let ids = fields::parse_id(&endpoint).zip(fields::parse_id(&attempt));
+    let (endpoint, attempt) = ids.ok_or_else(ApiError::not_found)?;
+    let id = WebhookEndpointId(endpoint);
+    get_endpoint(&state, &caller.company, id).await?;
+    let sent = state.webhooks.resend(id, attempt).await?;
+    sent.map(|attempt| Json(WebhookAttemptBody::new(&attempt))).ok_or_else(ApiError::not_found)
+}

@@ -1,0 +1,279 @@
+//! Webhook endpoints: making, listing, changing and taking them away. An extension: the specification
+//! knows the URLs of apps only.
+//!
+//! Secrets are shown once, when they are made. How deliveries do is the dispatcher's to know, not the
+//! tables'.
+
+use axum::Json;
+use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use cardswitch_engine::store::StoreError;
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::state::AppState;
+use cardswitch_identity::webhook_endpoints::{self, GivenChanges, GivenEndpoint, render_state};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::lane::Health;
+use cardswitch_secrets::webhook_signature::WebhookSecret;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::instant;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::access_tokens::AppReference;
+use super::no_store::NoStore;
+use super::view::{View, read_view};
+use crate::words;
+
+/// A webhook endpoint as responses show it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WebhookEndpointBody {
+    id: Uuid,
+    url: String,
+    /// Where webhooks are sent.
+    #[schema(format = "uri", example = "https://hooks.example.com/cards")]
+    delivery_url: String,
+    description: String,
+    /// The app it is for; null for the company's own.
+    app: Option<AppReference>,
+    is_enabled: bool,
+    #[schema(value_type = words::WebhookEndpointState)]
+    state: &'static str,
+    delivery: DeliveryBody,
+    /// Until when the secret before the present one signs, too.
+    previous_secret_expires_at: Option<String>,
+    /// What webhooks are signed with. Shown when it is made, and never again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
+    secret: Option<String>,
+    created_at: String,
+}
+
+/// How deliveries to an endpoint do.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeliveryBody {
+    /// Since when nothing has arrived although it was tried; null where the last try was taken.
+    failing_since: Option<String>,
+    /// How many messages wait to be tried again.
+    waiting: usize,
+    /// When the first of them is tried.
+    next_try_at: Option<String>,
+    /// How many were given up since one arrived last; `recover` tells them again.
+    given_up: u32,
+    /// When one arrived last.
+    last_delivered_at: Option<String>,
+}
+
+impl DeliveryBody {
+    fn new(health: Option<Health>) -> Self {
+        let time = |at: fn(&Health) -> Option<Timestamp>| {
+            // What is due at once after a restart has no time of its own.
+            health.as_ref().and_then(at).filter(|at| at.0 > 0).map(render_time)
+        };
+        Self {
+            failing_since: time(|health| health.failing_since),
+            waiting: health.map_or(0, |health| health.waiting),
+            next_try_at: time(|health| health.next_try_at),
+            given_up: health.map_or(0, |health| health.given_up),
+            last_delivered_at: time(|health| health.delivered_at),
+        }
+    }
+}
+
+impl WebhookEndpointBody {
+    /// The endpoint as it is shown.
+    /// Errors: its app cannot be read.
+    fn new(endpoint: &WebhookEndpoint, view: &View<'_>) -> Result<Self, StoreError> {
+        let app = endpoint.app.map(|app| view.snapshot.app(app)).transpose()?.flatten();
+        let until = endpoint.previous_secret.as_ref().map(|(_, until)| *until);
+        Ok(Self {
+            id: endpoint.id.0,
+            url: view.urls.object("webhook-endpoints", endpoint.id.0),
+            delivery_url: endpoint.url.clone(),
+            description: endpoint.description.clone(),
+            app: app.map(|app| AppReference { id: app.id.0, name: app.name }),
+            is_enabled: endpoint.is_enabled(),
+            state: render_state(endpoint.state),
+            delivery: DeliveryBody::new(None),
+            previous_secret_expires_at: until.filter(|until| view.now < *until).map(render_time),
+            secret: None,
+            created_at: render_time(endpoint.created_at),
+        })
+    }
+}
+
+/// Adds how deliveries do.
+async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
+    let ids = bodies.iter().map(|body| WebhookEndpointId(body.id)).collect();
+    // Where deliveries are not at work, nothing is known of them.
+    let health = state.webhooks.health(ids).await.unwrap_or_default();
+    for (body, health) in bodies.iter_mut().zip(health) {
+        body.delivery = DeliveryBody::new(health);
+    }
+}
+
+bodies! {
+    /// A webhook endpoint to be made.
+    NewWebhookEndpointBody "NewWebhookEndpoint" |fields| {
+        _ = GivenEndpoint::parse(fields, Reach::Public);
+    };
+    /// What is to change about a webhook endpoint; what is absent stays.
+    WebhookEndpointUpdate "WebhookEndpointUpdate" |fields| {
+        _ = GivenChanges::parse(fields, Reach::Public);
+    };
+    /// From when on events are told again.
+    WebhookRecovery "WebhookRecovery" |fields| _ = parse_since(fields);
+}
+
+/// Lists webhook endpoints, the newest first.
+#[utoipa::path(
+    get, path = "/v1/webhook-endpoints", params(PageParameters),
+    responses((status = 200, body = Listing<WebhookEndpointBody>)),
+)]
+pub async fn list_webhook_endpoints(
+    Call(state, caller): Call,
+    ListQuery { mut query, address }: ListQuery,
+) -> Answer<Json<Listing<WebhookEndpointBody>>> {
+    let page = parse_page(&mut query, &["created_at"]);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let listed = view.snapshot.webhook_endpoints(view.company.slot, &page)?;
+        listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
+    });
+    let mut listed = listed.await?;
+    with_health(&state, &mut listed.rows).await;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// Shows a webhook endpoint.
+#[utoipa::path(
+    get, path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
+    responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn get_webhook_endpoint(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<Json<WebhookEndpointBody>> {
+    Ok(Json(read_endpoint(&state, &caller, WebhookEndpointId(id)).await?))
+}
+
+async fn read_endpoint(
+    state: &AppState,
+    caller: &Caller,
+    id: WebhookEndpointId,
+) -> Result<WebhookEndpointBody, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let found = view.snapshot.webhook_endpoint_by_id(view.company.slot, id)?;
+        found.map(|endpoint| WebhookEndpointBody::new(&endpoint, view)).transpose()
+    });
+    let mut body = [body.await?.ok_or_else(ApiError::not_found)?];
+    with_health(state, &mut body).await;
+    let [body] = body;
+    Ok(body)
+}
+
+/// Makes a webhook endpoint. The answer alone shows the secret that webhooks are signed with.
+#[utoipa::path(
+    post, path = "/v1/webhook-endpoints", request_body = NewWebhookEndpointBody,
+    responses((status = 201, body = WebhookEndpointBody)),
+)]
+pub async fn create_webhook_endpoint(
+    Call(state, caller): Call,
+    body: JsonBody,
+) -> Answer<(StatusCode, NoStore<Json<WebhookEndpointBody>>)> {
+    let mut fields = body.fields()?;
+    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
+    if let Some(app) = given.app
+        && !webhook_endpoints::is_own_app(&state, &caller.company, app).await?
+    {
+        fields.fault("app", Flaw::not_found("app"));
+    }
+    fields.finish()?;
+    let (id, secret) = webhook_endpoints::create(&state, caller.company.id, given).await?;
+    let body = with_secret(read_endpoint(&state, &caller, id).await?, &secret);
+    Ok((StatusCode::CREATED, body))
+}
+
+fn with_secret(
+    body: WebhookEndpointBody,
+    secret: &WebhookSecret,
+) -> NoStore<Json<WebhookEndpointBody>> {
+    NoStore(Json(WebhookEndpointBody { secret: Some(secret.text()), ..body }))
+}
+
+/// Changes a webhook endpoint.
+#[utoipa::path(
+    put, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", request_body = WebhookEndpointUpdate,
+    responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn update_webhook_endpoint(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<WebhookEndpointBody>> {
+    let id = WebhookEndpointId(id);
+    let mut fields = body.fields()?;
+    let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+    webhook_endpoints::get_endpoint(&state, &caller.company, id).await?;
+    fields.finish()?;
+    webhook_endpoints::update(&state, caller.company.id, id, given).await?;
+    Ok(Json(read_endpoint(&state, &caller, id).await?))
+}
+
+/// Takes a webhook endpoint away; nothing is sent to it any more.
+#[utoipa::path(
+    delete, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", responses((status = 204)),
+)]
+pub async fn delete_webhook_endpoint(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<StatusCode> {
+    webhook_endpoints::delete(&state, caller.company.id, WebhookEndpointId(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Gives a webhook endpoint a new secret, which the answer alone shows. For 24 hours webhooks carry
+/// signatures under both.
+#[utoipa::path(
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
+    responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn rotate_webhook_secret(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+) -> Answer<NoStore<Json<WebhookEndpointBody>>> {
+    let id = WebhookEndpointId(id);
+    let secret = webhook_endpoints::rotate_secret(&state, caller.company.id, id).await?;
+    Ok(with_secret(read_endpoint(&state, &caller, id).await?, &secret))
+}
+
+fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
+    let about = "What has happened then or later is told again, and what was not told yet.";
+    fields.must("since", about, instant())
+}
+
+/// Has a webhook endpoint told again what has happened since an instant.
+#[utoipa::path(
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
+    request_body = WebhookRecovery, responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn recover_webhook_endpoint(
+    Call(state, caller): Call,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Answer<Json<WebhookEndpointBody>> {
+    let id = WebhookEndpointId(id);
+    let mut fields = body.fields()?;
+    let since = parse_since(&mut fields);
+    webhook_endpoints::get_endpoint(&state, &caller.company, id).await?;
+    fields.finish()?;
+    webhook_endpoints::recover(&state, id, since).await?;
+    Ok(Json(read_endpoint(&state, &caller, id).await?))
+}

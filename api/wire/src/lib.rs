@@ -1,0 +1,23 @@
+//! What travels over HTTP and how it becomes the engine's values: amounts, times, currencies,
+//! fields of request bodies, query parameters, pages, addresses of objects.
+//!
+//! Everything here is pure: text in, values or faults out. Status codes live in `error.rs`.
+
+pub mod address;
+pub mod amount;
+pub mod body;
+pub mod currency;
+pub mod disposition;
+pub mod email;
+pub mod explanation;
+pub mod fault;
+pub mod fields;
+pub mod json_keys;
+pub mod page;
+pub mod query;
+pub mod reference;
+pub mod time;
+pub mod transaction;
+pub mod urls;
+pub mod words;
+pub mod xml;

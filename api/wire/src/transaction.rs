@@ -1,0 +1,43 @@
+//! States and kinds of transactions as text.
+
+use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+
+/// The states of a transaction as text.
+pub const TRANSACTION_STATES: [&str; 4] = [
+    render_state(TransactionState::Pending),
+    render_state(TransactionState::Completed),
+    render_state(TransactionState::Declined),
+    render_state(TransactionState::Canceled),
+];
+
+/// The kinds of transactions as text.
+pub const TRANSACTION_KINDS: [&str; 5] = [
+    render_kind(TransactionKind::Purchase),
+    render_kind(TransactionKind::Verification),
+    render_kind(TransactionKind::Cash),
+    render_kind(TransactionKind::Refund),
+    render_kind(TransactionKind::BankTransfer),
+];
+
+/// The word for a state.
+#[must_use]
+pub const fn render_state(state: TransactionState) -> &'static str {
+    match state {
+        TransactionState::Pending => "pending",
+        TransactionState::Completed => "completed",
+        TransactionState::Declined => "declined",
+        TransactionState::Canceled => "canceled",
+    }
+}
+
+/// The word for a kind.
+#[must_use]
+pub const fn render_kind(kind: TransactionKind) -> &'static str {
+    match kind {
+        TransactionKind::Purchase | TransactionKind::SingleMessagePurchase => "purchase",
+        TransactionKind::Verification => "verification",
+        TransactionKind::Cash => "cash",
+        TransactionKind::Refund => "refund",
+        TransactionKind::BankTransfer | TransactionKind::BankWithdrawal => "bank_transfer",
+    }
+}

@@ -1,0 +1,176 @@
+//! The words that a field may hold, and other small schemas of the published documents. Each set is
+//! taken from the code that renders it. A field that renders a word says so with
+//! `#[schema(value_type = words::CardState)]`.
+
+use std::borrow::Cow;
+
+use cardswitch_engine::decision::Rule;
+use cardswitch_engine::domain::card::{CardState as State, SuspensionReason as Reason};
+use cardswitch_engine::domain::transaction::TransactionFlags;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    AnyOfBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::reference::{CARD_STATES, render_card_state, render_suspension};
+use crate::transaction::{TRANSACTION_KINDS, TRANSACTION_STATES};
+
+/// The schema of a text that is one of `words`.
+pub fn one_of<W: Into<String>>(
+    description: &str,
+    words: impl IntoIterator<Item = W>,
+) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(description))
+        .enum_values(Some(words.into_iter().map(Into::into)))
+        .into()
+}
+
+/// Names a set of words: a schema of its own in the document.
+#[macro_export]
+macro_rules! words {
+    ($($(#[doc = $description:literal])+ $name:ident: $words:expr;)*) => {$(
+        $(#[doc = $description])+
+        #[derive(Debug)]
+        pub struct $name;
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                $crate::words::one_of(concat!($($description),+).trim(), $words)
+            }
+        }
+
+        impl utoipa::ToSchema for $name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                std::borrow::Cow::Borrowed(stringify!($name))
+            }
+        }
+    )*};
+}
+
+words! {
+    /// The state of a card.
+    CardState: CARD_STATES.map(render_card_state);
+    /// What a card's state can be set to.
+    SettableCardState: [State::Active, State::Suspended].map(render_card_state);
+    /// Why a card is suspended.
+    SuspensionReason: [Reason::Manual, Reason::SingleUse, Reason::EndTime]
+        .into_iter().filter_map(render_suspension);
+    /// The state of a transaction.
+    TransactionState: TRANSACTION_STATES;
+    /// What kind of movement a transaction is.
+    TransactionKind: TRANSACTION_KINDS;
+    /// What reviewers look for.
+    TransactionFlag: TransactionFlags(u16::MAX).names();
+    /// A rule of the decision.
+    RuleName: Rule::ALL.map(|rule| rule.name());
+    /// What kind of value a viewer is asked for.
+    PassphraseType: ["text", "date"];
+}
+
+/// An amount in a request: a number, or the same as text.
+#[derive(Debug)]
+pub struct AmountGiven;
+
+/// An amount of 0 or more in a request: a number, or the same as text.
+#[derive(Debug)]
+pub struct Budget;
+
+/// An amount above 0 in a request: a number, or the same as text.
+#[derive(Debug)]
+pub struct Limit;
+
+/// The least that an amount may be.
+#[derive(Clone, Copy)]
+enum Least {
+    Any,
+    Zero,
+    AboveZero,
+}
+
+/// The largest amount that may be sent. Units: major units.
+const AMOUNT_MAX: f64 = 1_000_000_000_000.0;
+
+fn amount_given(description: &str, least: Least) -> RefOr<Schema> {
+    let number = ObjectBuilder::new()
+        .schema_type(Type::Number)
+        .examples([serde_json::json!(125)])
+        .maximum(Some(AMOUNT_MAX));
+    let (number, sign) = match least {
+        Least::Any => (number.minimum(Some(-AMOUNT_MAX)), "-?"),
+        Least::Zero => (number.minimum(Some(0.0)), ""),
+        Least::AboveZero => (number.exclusive_minimum(Some(0.0)), ""),
+    };
+    let digits = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some(format!(r"^{sign}[0-9]{{1,13}}(\.[0-9]{{1,4}})?$")));
+    AnyOfBuilder::new().description(Some(description)).item(number).item(digits).into()
+}
+
+macro_rules! amounts {
+    ($($name:ident: $least:ident, $description:literal;)*) => {$(
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                amount_given($description, Least::$least)
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name))
+            }
+        }
+    )*};
+}
+
+amounts! {
+    AmountGiven: Any, "An amount: a number, or the same as text. At most as many decimals as the \
+        currency has.";
+    Budget: Zero, "An amount of 0 or more: a number, or the same as text. At most as many decimals \
+        as the currency has.";
+    Limit: AboveZero, "An amount above 0: a number, or the same as text. At most as many decimals \
+        as the currency has.";
+}
+
+/// A number that is a name: digits, or a whole number.
+#[derive(Debug)]
+pub struct Code;
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Array(vec![Type::String, Type::Integer]))
+            .description(Some("A number that is a name: digits, or a whole number."))
+            .examples([serde_json::json!("4100")])
+            .pattern(Some("^[0-9]{1,20}$"))
+            .minimum(Some(0_usize))
+            .into()
+    }
+}
+
+impl ToSchema for Code {}
+
+/// A reference to another object in a request.
+#[derive(Debug, ToSchema)]
+pub struct Reference {
+    /// Which one.
+    pub id: uuid::Uuid,
+}
+
+/// The bytes of a file, as they are.
+#[derive(Debug)]
+pub struct File;
+
+impl PartialSchema for File {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("The bytes of a file, as they are."))
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
+            .into()
+    }
+}
+
+impl ToSchema for File {}

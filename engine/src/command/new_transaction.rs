@@ -1,0 +1,169 @@
+//! A transaction as it is made: its row, what its message was answered, what it moved. The shard
+//! decides it once; record, fold and projection take it as it is.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 1 | what follows the row: 1 usage, 2 balances |
+//! | 4 | length of the row |
+//! | n | the row with its answer, layout in `packed` |
+//! | 0 or 32 | the card's usage |
+//! | 0 or 40 | the account's balances |
+//!
+//! INVARIANT: what a new transaction holds was moved from funds to holds, so that posting follows from
+//! the row and is never written beside it.
+
+use crate::codec::CodecError;
+use crate::domain::account::AccountBalances;
+use crate::domain::allowance::CardUsage;
+use crate::domain::ids::{AccountSlot, TransactionSeq};
+use crate::domain::posting::{Book, Posting};
+use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::packed::{
+    BALANCES_BYTES, RowAnswer, TransactionView, USAGE_BYTES, append_row, pack_balances, pack_usage,
+    parse_balances, parse_usage,
+};
+
+const USAGE: u8 = 1;
+const BALANCES: u8 = 1 << 1;
+const KNOWN: u8 = USAGE | BALANCES;
+
+/// What comes before the row: what is present, the row's length.
+const HEAD_BYTES: usize = 5;
+
+/// See the head of this file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTransaction {
+    /// What never changes about it.
+    pub record: TransactionRecord,
+    /// How it stands.
+    pub progress: TransactionProgress,
+    /// What its message was answered, where that follows from the row.
+    pub answer: Option<RowAnswer>,
+    /// The usage of its card afterwards, where it changed.
+    pub usage: Option<CardUsage>,
+    /// The balances of its account afterwards, where they changed.
+    pub balances: Option<AccountBalances>,
+}
+
+impl NewTransaction {
+    /// A transaction that moves nothing, and whose message is not answered from its row.
+    #[must_use]
+    pub const fn of(record: TransactionRecord, progress: TransactionProgress) -> Self {
+        Self { record, progress, answer: None, usage: None, balances: None }
+    }
+
+    /// The posting of what it holds; none where it holds nothing.
+    #[must_use]
+    pub fn posting(&self) -> Option<Posting> {
+        posting_of((self.record.account, self.record.seq), &self.progress)
+    }
+
+    /// Appends its packed form. Cost: no allocation beyond the vector's own.
+    pub(super) fn append(&self, bytes: &mut Vec<u8>) {
+        let present = (USAGE * u8::from(self.usage.is_some()))
+            | (BALANCES * u8::from(self.balances.is_some()));
+        bytes.extend_from_slice(&[present, 0, 0, 0, 0]);
+        let row_at = bytes.len();
+        append_row(bytes, &self.record, &self.progress, self.answer.as_ref());
+        // A row beyond 4 GiB is far beyond what a record may have, which the caller checks.
+        let row_len = u32::try_from(bytes.len() - row_at).unwrap_or(u32::MAX);
+        bytes[row_at - 4..row_at].copy_from_slice(&row_len.to_le_bytes());
+        if let Some(usage) = &self.usage {
+            bytes.extend_from_slice(&pack_usage(usage));
+        }
+        if let Some(balances) = &self.balances {
+            bytes.extend_from_slice(&pack_balances(balances));
+        }
+    }
+}
+
+/// A new hold has one part.
+fn posting_of(
+    (account, transaction): (AccountSlot, TransactionSeq),
+    progress: &TransactionProgress,
+) -> Option<Posting> {
+    let [part] = progress.held.parts() else { return None };
+    let (from, to) = (Book::Funds, Book::Holds);
+    Some(Posting { account, transaction, from, to, amount: part.amount })
+}
+
+/// A transaction as it is made, looked at in place.
+#[derive(Clone, Copy, Debug)]
+pub struct NewTransactionView<'a> {
+    row: TransactionView<'a>,
+    usage: Option<CardUsage>,
+    balances: Option<AccountBalances>,
+}
+
+impl<'a> NewTransactionView<'a> {
+    /// Takes one from the front of `rest`.
+    /// Errors: bytes that `append` did not write.
+    pub(super) fn take(rest: &mut &'a [u8]) -> Result<Self, CodecError> {
+        let [present, a, b, c, d] = *take_array::<HEAD_BYTES>(rest)?;
+        if present & !KNOWN != 0 {
+            return Err(malformed("unknown parts of a new transaction"));
+        }
+        let row_len = u32::from_le_bytes([a, b, c, d]) as usize;
+        let (row, behind) = rest.split_at_checked(row_len).ok_or(CodecError::Cut)?;
+        *rest = behind;
+        let mut view = Self { row: TransactionView::parse(row)?, usage: None, balances: None };
+        if present & USAGE != 0 {
+            view.usage = Some(parse_usage(take_array::<USAGE_BYTES>(rest)?)?);
+        }
+        if present & BALANCES != 0 {
+            view.balances = Some(parse_balances(take_array::<BALANCES_BYTES>(rest)?));
+        }
+        if view.usage.is_some() && view.row.card().is_none() {
+            return Err(malformed("a usage without a card"));
+        }
+        Ok(view)
+    }
+
+    /// The packed row, with the answer where its message got one.
+    #[must_use]
+    pub const fn row(&self) -> TransactionView<'a> {
+        self.row
+    }
+
+    /// The usage of its card afterwards, where it changed.
+    #[must_use]
+    pub const fn usage(&self) -> Option<CardUsage> {
+        self.usage
+    }
+
+    /// The balances of its account afterwards, where they changed.
+    #[must_use]
+    pub const fn balances(&self) -> Option<AccountBalances> {
+        self.balances
+    }
+
+    /// The posting of what it holds; none where it holds nothing. Errors: a damaged row.
+    pub fn posting(&self) -> Result<Option<Posting>, CodecError> {
+        Ok(posting_of((self.row.account(), self.row.seq()), &self.row.to_progress()?))
+    }
+
+    /// Reads it. Errors: a damaged row.
+    pub fn to_transaction(&self) -> Result<NewTransaction, CodecError> {
+        Ok(NewTransaction {
+            record: self.row.to_record()?,
+            progress: self.row.to_progress()?,
+            answer: self.row.answer(),
+            usage: self.usage,
+            balances: self.balances,
+        })
+    }
+}
+
+fn take_array<'a, const N: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; N], CodecError> {
+    let (taken, behind) = rest.split_first_chunk().ok_or(CodecError::Cut)?;
+    *rest = behind;
+    Ok(taken)
+}
+
+fn malformed(what: &str) -> CodecError {
+    CodecError::Malformed { what: what.to_owned() }
+}
+
+#[cfg(test)]
+#[path = "new_transaction_tests.rs"]
+mod tests;

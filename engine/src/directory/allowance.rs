@@ -1,0 +1,125 @@
+//! Allowances: the budget and the limits of a card. Source: spec "Allowance".
+//!
+//! Each is a part of its card's record, which decisions read; here are what is asked about it and what
+//! terms it may have.
+
+use super::card::push_usage_if_changed;
+use super::change::{PartitionView, StateChange};
+use super::company::find_company;
+use crate::command::audited::Audited;
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::allowance::{AllowanceTerms, Scope};
+use crate::domain::business_date::Interval;
+use crate::domain::changes::{changes, replace};
+use crate::domain::ids::{AllowanceId, CardSlot, CompanyId, Timestamp};
+use crate::domain::money::Minor;
+
+/// What is asked about allowances.
+#[derive(Clone, Debug)]
+pub enum AllowanceCommand {
+    /// Changes an allowance.
+    Update(CompanyId, AllowanceId, AllowanceChanges),
+}
+
+changes! {
+    /// What to change about an allowance; absent stays.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct AllowanceChanges {
+        /// The budget.
+        amount: Option<Minor>,
+        /// How often it starts anew.
+        interval: Option<Interval>,
+        /// Start a new period with nothing spent.
+        reset: bool,
+        /// The daily limit; `Minor::UNLIMITED` takes it away.
+        daily_limit: Option<Minor>,
+        /// The transaction limit; `Minor::UNLIMITED` takes it away.
+        transaction_limit: Option<Minor>,
+        /// Whether the first purchase suspends the card.
+        single_use: Option<bool>,
+        /// First instant; `Timestamp::MIN` takes it away.
+        starts_at as "start_time": Option<Timestamp>,
+        /// Last instant; `Timestamp::MAX` takes it away.
+        ends_at as "end_time": Option<Timestamp>,
+        /// Merchant categories.
+        scope: Option<Scope>,
+    }
+}
+
+impl AllowanceCommand {
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let Self::Update(company, id, changes) = self;
+        let what = ("allowance", "allowance.updated");
+        Audited::of_company(*company, what, id.0).with(changes.names())
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company or allowance, limits out of bounds, a window that ends before it starts.
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
+        let Self::Update(company, id, changes) = self;
+        update_allowance(change, find_allowance(change.state, *company, *id)?, changes)
+    }
+}
+
+fn find_allowance(
+    state: &dyn PartitionView,
+    company: CompanyId,
+    id: AllowanceId,
+) -> Result<CardSlot, Rejection> {
+    let company = find_company(state, company)?;
+    let slot = state.find_card_by_allowance(id);
+    slot.filter(|slot| state.company_of(*slot) == company).ok_or(Rejection::AllowanceNotFound)
+}
+
+fn update_allowance(
+    change: &mut StateChange<'_>,
+    slot: CardSlot,
+    changes: &AllowanceChanges,
+) -> Result<(), Rejection> {
+    let record = change.state.card(slot);
+    let mut terms = record.terms;
+    replace(&mut terms.amount, &changes.amount);
+    replace(&mut terms.interval, &changes.interval);
+    replace(&mut terms.daily_limit, &changes.daily_limit);
+    replace(&mut terms.transaction_limit, &changes.transaction_limit);
+    replace(&mut terms.single_use, &changes.single_use);
+    replace(&mut terms.starts_at, &changes.starts_at);
+    replace(&mut terms.ends_at, &changes.ends_at);
+    replace(&mut terms.scope, &changes.scope);
+    if changes.reset && terms.interval != Interval::None {
+        return Err(Rejection::ResetNeedsNoInterval);
+    }
+    check_terms(&terms)?;
+    // An allowance may have come by such a window before it was refused; then it keeps it.
+    let has_new_window = changes.starts_at.is_some() || changes.ends_at.is_some();
+    if has_new_window && terms.starts_at > terms.ends_at {
+        return Err(Rejection::StartsAfterEnd);
+    }
+    let today = change.state.day_at(change.state.company_of(slot), change.moment.at).date;
+    let mut usage = record.usage.rolled(record.terms.interval, today);
+    if changes.reset {
+        usage.start_period(today);
+    } else if terms.interval != record.terms.interval {
+        // The period goes on until the next boundary of the new interval: counting it from today
+        // keeps switching back and forth from giving a free reset.
+        usage.period_started_on = today;
+    }
+    if terms != record.terms {
+        change.push(Effect::AllowanceTerms(slot, Box::new(terms)));
+    }
+    push_usage_if_changed(change, slot, usage);
+    Ok(())
+}
+
+/// Limits are amounts, or `Minor::UNLIMITED`. Errors: `OutOfBounds`.
+pub(super) fn check_terms(terms: &AllowanceTerms) -> Result<(), Rejection> {
+    let is_amount = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
+    let is_limit = |limit: Minor| limit == Minor::UNLIMITED || is_amount(limit);
+    if is_amount(terms.amount) && is_limit(terms.daily_limit) && is_limit(terms.transaction_limit) {
+        Ok(())
+    } else {
+        Err(Rejection::OutOfBounds)
+    }
+}

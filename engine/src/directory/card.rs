@@ -1,0 +1,450 @@
+//! Cards: made one by one or several at once, opened and closed, handed on. Source: spec "Card",
+//! "States and transitions".
+//!
+//! Decisions read cards, so their rows are in the domain (`domain/card.rs`), in memory (`shard/cards.rs`)
+//! and in tables of their own; here is what is asked about them and what they may become.
+//! A change names things by public id together with the caller's company; what belongs to another
+//! company is not found.
+//!
+//! INVARIANT: the record of several cards stays below `limits::RECORD_BYTES_MAX`, whatever their texts are.
+
+use std::collections::{HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::allowance::check_terms;
+use super::change::{PartitionView, StateChange};
+use super::company::{account_of, find_company};
+use super::dimension::{change_dimensions, check_dimensions};
+use super::member::find_assignee;
+use super::pan_key::check_sealed;
+use crate::command::Moment;
+use crate::command::audited::{Audited, AuditedObject};
+use crate::command::effect::{Effect, IssuedCard};
+use crate::command::reply::Rejection;
+use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use crate::domain::business_date::BusinessDate;
+use crate::domain::card::{
+    CardProfile, CardRecord, CardState, Dimensions, PanHash, SealedPan, SuspensionReason,
+};
+use crate::domain::changes::{changes, replace};
+use crate::domain::company::Address;
+use crate::domain::credential::{PackedZip, PinVerifier};
+use crate::domain::ids::{
+    AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, DimensionId, MemberId, MemberSlot,
+    Slot as _,
+};
+use crate::domain::text::LineText;
+use crate::limits;
+
+/// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.
+const CARD_BYTES: usize = 1_024;
+
+const _: () = assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_ONCE_BYTES_MAX / 2);
+
+/// What is asked about cards.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "commands go to the shard boxed")]
+pub enum CardCommand {
+    /// Makes a card with its allowance.
+    Issue(NewCard),
+    /// Makes cards with their allowances, all of them or none.
+    IssueTogether(Vec<NewCard>),
+    /// Changes a card.
+    Update(CompanyId, CardId, CardChanges),
+    /// Closes a card for good.
+    Terminate(CompanyId, CardId),
+    /// Sets a card's PIN, which also clears its wrong tries.
+    SetPin(CompanyId, CardId, PinVerifier),
+    /// Somebody was shown the number of a card: changes nothing, and is audited where there is a note.
+    NoteNumberShown(CompanyId, CardId),
+}
+
+/// A card to make.
+#[derive(Clone, Debug)]
+pub struct NewCard {
+    /// Its id.
+    pub id: CardId,
+    /// The id of its allowance.
+    pub allowance_id: AllowanceId,
+    /// Whose card.
+    pub company: CompanyId,
+    /// The hash it is found by.
+    pub pan_hash: PanHash,
+    /// Its number, sealed.
+    pub sealed_pan: SealedPan,
+    /// The last four digits of its number.
+    pub last_four: [u8; 4],
+    /// The keyed value of its PIN, if one is set.
+    pub pin: PinVerifier,
+    /// Its billing ZIP.
+    pub zip: PackedZip,
+    /// The last date on which it is valid.
+    pub expires_on: BusinessDate,
+    /// Its allowance.
+    pub terms: AllowanceTerms,
+    /// Its first state: active for virtual cards, unactivated for physical ones.
+    pub state: CardState,
+    /// Virtual or physical.
+    pub is_virtual: bool,
+    /// Shown above it.
+    pub description: LineText,
+    /// Embossed on it.
+    pub billing_name: LineText,
+    /// Its own billing address.
+    pub billing_address: Option<Address>,
+    /// Where a physical card goes.
+    pub shipping_address: Option<Address>,
+    /// Who holds it.
+    pub assigned_to: Option<MemberId>,
+    /// Its dimensions.
+    pub dimensions: Dimensions,
+}
+
+/// The states a card can be put into. Source: spec "States and transitions".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettableCardState {
+    /// Open it.
+    Active,
+    /// Close it for now.
+    Suspended,
+}
+
+changes! {
+    /// What to change about a card; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct CardChanges {
+        /// Shown above it.
+        description: Option<LineText>,
+        /// Its state.
+        state: Option<SettableCardState>,
+        /// Who holds it.
+        assigned_to: Option<Option<MemberId>>,
+        /// Its own billing address and the ZIP in it.
+        billing_address: Option<Option<Address>>,
+        /// Its dimensions, by kind.
+        dimensions: [Option<Option<DimensionId>>; 4],
+    }
+}
+
+impl CardCommand {
+    /// The id of the one card that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Issue(new) => Some(new.id.0),
+            Self::IssueTogether(_)
+            | Self::Update(..)
+            | Self::Terminate(..)
+            | Self::SetPin(..)
+            | Self::NoteNumberShown(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |company: &CompanyId, action, id: &CardId| {
+            Audited::of_company(*company, ("card", action), id.0)
+        };
+        match self {
+            Self::Issue(new) => of(&new.company, "card.created", &new.id),
+            Self::IssueTogether(cards) => {
+                // Cards made at once are of one company.
+                let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.company);
+                let ids = cards.iter().map(|new| new.id.0).collect();
+                of(&company, "card.created", &CardId(Uuid::nil())).about(AuditedObject::Each(ids))
+            }
+            Self::Update(company, id, changes) => {
+                of(company, "card.updated", id).with(changes.names())
+            }
+            Self::Terminate(company, id) => of(company, "card.terminated", id),
+            Self::SetPin(company, id, _) => of(company, "card.updated", id).with(vec!["pin"]),
+            Self::NoteNumberShown(company, id) => of(company, "card.number_shown", id),
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company, card, member or dimension; an id or number in use; a state that the card
+    /// cannot take.
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
+        let find = |company: &CompanyId, id: &CardId| find_card(change.state, *company, *id);
+        match self {
+            Self::Issue(new) => issue_card(change, new),
+            Self::IssueTogether(cards) => issue_cards(change, cards),
+            Self::Update(company, id, changes) => {
+                let slot = find(company, id)?;
+                update_card(change, slot, changes)
+            }
+            Self::Terminate(company, id) => {
+                let slot = find(company, id)?;
+                terminate_card(change, slot);
+                Ok(())
+            }
+            Self::SetPin(company, id, pin) => {
+                let slot = find(company, id)?;
+                set_pin(change, slot, *pin)
+            }
+            Self::NoteNumberShown(company, id) => find(company, id).map(drop),
+        }
+    }
+}
+
+pub(crate) fn find_card(
+    state: &dyn PartitionView,
+    company: CompanyId,
+    id: CardId,
+) -> Result<CardSlot, Rejection> {
+    let company = find_company(state, company)?;
+    let slot = state.find_card(id);
+    slot.filter(|slot| state.company_of(*slot) == company).ok_or(Rejection::CardNotFound)
+}
+
+pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<(), Rejection> {
+    let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
+    change.push(Effect::CardIssued(Box::new(issued_card(change.state, change.moment, new, slot)?)));
+    Ok(())
+}
+
+/// The card that is made at `slot`. Errors: it cannot be.
+pub(super) fn issued_card(
+    state: &dyn PartitionView,
+    moment: &Moment<'_>,
+    new: &NewCard,
+    slot: CardSlot,
+) -> Result<IssuedCard, Rejection> {
+    let company = find_company(state, new.company)?;
+    if state.find_card(new.id).is_some() || state.find_card_by_allowance(new.allowance_id).is_some()
+    {
+        return Err(Rejection::IdTaken);
+    }
+    if state.find_card_by_number(new.pan_hash).is_some() {
+        return Err(Rejection::CardNumberTaken);
+    }
+    check_sealed(state, &new.sealed_pan)?;
+    check_terms(&new.terms)?;
+    check_dimensions(state, company, &new.dimensions)?;
+    let assigned_to = new.assigned_to.map(|id| find_assignee(state, company, id)).transpose()?;
+    let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
+    let today = state.day_at(company, moment.at).date;
+    Ok(IssuedCard {
+        profile: CardProfile {
+            slot,
+            id: new.id,
+            allowance_id: new.allowance_id,
+            company,
+            description: new.description.to_string(),
+            billing_name: new.billing_name.to_string(),
+            is_virtual: new.is_virtual,
+            last_four: new.last_four,
+            assigned_to,
+            dimensions: new.dimensions,
+            billing_address: new.billing_address.clone(),
+            shipping_address: new.shipping_address.clone(),
+            created_at: moment.at,
+        },
+        record: record_of_new_card(new, account, today),
+        sealed_pan: new.sealed_pan.clone(),
+    })
+}
+
+fn record_of_new_card(new: &NewCard, account: AccountSlot, today: BusinessDate) -> CardRecord {
+    let is_suspended = new.state == CardState::Suspended;
+    CardRecord {
+        pan_hash: new.pan_hash,
+        pin: new.pin,
+        zip: new.zip,
+        account,
+        expires_on: new.expires_on,
+        usage: CardUsage {
+            period: 1,
+            period_started_on: today,
+            day: today,
+            state: new.state,
+            suspension: if is_suspended {
+                SuspensionReason::Manual
+            } else {
+                SuspensionReason::None
+            },
+            ..CardUsage::default()
+        },
+        terms: new.terms,
+    }
+}
+
+/// Makes cards at consecutive slots. Errors: one of them cannot be made, or they are too many.
+pub(super) fn issue_cards(
+    change: &mut StateChange<'_>,
+    cards: &[NewCard],
+) -> Result<(), Rejection> {
+    if cards.len() > limits::CARDS_AT_ONCE_MAX {
+        return Err(Rejection::CardsTooLong);
+    }
+    check_distinct(cards)?;
+    let mut bytes = 0;
+    for (place, new) in cards.iter().enumerate() {
+        let slot =
+            CardSlot::next_after(change.state.card_count() + place).ok_or(Rejection::Full)?;
+        let card = issued_card(change.state, change.moment, new, slot)?;
+        bytes += bytes_of(&card);
+        change.push(Effect::CardIssued(Box::new(card)));
+    }
+    if bytes > limits::CARDS_AT_ONCE_BYTES_MAX {
+        return Err(Rejection::CardsTooLong);
+    }
+    check_holders(change.state, change.effects)
+}
+
+/// Each member may hold so many cards, those of this command among them.
+fn check_holders(state: &dyn PartitionView, effects: &[Effect]) -> Result<(), Rejection> {
+    let mut added: HashMap<MemberSlot, usize> = HashMap::new();
+    for effect in effects {
+        if let Effect::CardIssued(card) = effect
+            && let Some(member) = card.profile.assigned_to
+        {
+            *added.entry(member).or_default() += 1;
+        }
+    }
+    let is_full = |(member, added): (MemberSlot, usize)| {
+        state.cards_held_by(member).count() + added > limits::MEMBER_CARDS_MAX
+    };
+    if added.into_iter().any(is_full) { Err(Rejection::TooManyCards) } else { Ok(()) }
+}
+
+/// The cards of one command do not know each other from the state yet.
+fn check_distinct(cards: &[NewCard]) -> Result<(), Rejection> {
+    let (mut ids, mut numbers) = (HashSet::new(), HashSet::new());
+    for new in cards {
+        if !ids.insert(new.id.0) || !ids.insert(new.allowance_id.0) {
+            return Err(Rejection::IdTaken);
+        }
+        if !numbers.insert(new.pan_hash) {
+            return Err(Rejection::CardNumberTaken);
+        }
+    }
+    Ok(())
+}
+
+/// What a card takes in a record, or more.
+fn bytes_of(card: &IssuedCard) -> usize {
+    let profile = &card.profile;
+    let addresses = profile.billing_address.iter().chain(&profile.shipping_address);
+    CARD_BYTES
+        + card.sealed_pan.0.len()
+        + profile.description.len()
+        + profile.billing_name.len()
+        + addresses.map(address_bytes).sum::<usize>()
+}
+
+fn address_bytes(address: &Address) -> usize {
+    let Address { attn, address_1, address_2, city, state, zip_code, country } = address;
+    [attn, address_1, address_2, city, state, zip_code, country].map(|text| text.len()).iter().sum()
+}
+
+fn update_card(
+    change: &mut StateChange<'_>,
+    slot: CardSlot,
+    changes: &CardChanges,
+) -> Result<(), Rejection> {
+    let known = change.state.profile(slot);
+    let mut profile = known.clone();
+    replace(&mut profile.description, &changes.description);
+    if let Some(wanted) = changes.assigned_to {
+        profile.assigned_to = assignee_of(change.state, &profile, wanted)?;
+    }
+    change_dimensions(change.state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
+    if let Some(address) = &changes.billing_address {
+        profile.billing_address.clone_from(address);
+        let company = change.state.company(profile.company);
+        let address = address.as_ref().unwrap_or(&company.billing_address);
+        change.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
+    }
+    if let Some(wanted) = changes.state {
+        let usage = usage_in_state(change.state, change.moment, &profile, wanted)?;
+        push_usage_if_changed(change, slot, usage);
+    }
+    if profile != known {
+        change.push(Effect::CardProfile(Box::new(profile)));
+    }
+    Ok(())
+}
+
+/// Who holds a card after somebody gives it away. A terminated card stays with its last holder:
+/// what still clears on it is theirs.
+fn assignee_of(
+    state: &dyn PartitionView,
+    profile: &CardProfile,
+    wanted: Option<MemberId>,
+) -> Result<Option<MemberSlot>, Rejection> {
+    let holder = profile.assigned_to.map(|slot| state.directory().members.get(slot).id);
+    if wanted == holder {
+        return Ok(profile.assigned_to);
+    }
+    if state.card(profile.slot).usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    wanted.map(|id| find_assignee(state, profile.company, id)).transpose()
+}
+
+/// A card's usage after somebody opens or closes it. Source: spec "States and transitions".
+fn usage_in_state(
+    state: &dyn PartitionView,
+    moment: &Moment<'_>,
+    profile: &CardProfile,
+    wanted: SettableCardState,
+) -> Result<CardUsage, Rejection> {
+    let record = state.card(profile.slot);
+    let mut usage = record.usage;
+    if usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    match wanted {
+        SettableCardState::Suspended => {
+            if usage.state != CardState::Suspended {
+                usage.suspend(SuspensionReason::Manual);
+            }
+        }
+        SettableCardState::Active => {
+            if !profile.is_virtual && profile.assigned_to.is_none() {
+                return Err(Rejection::AssigneeMissing);
+            }
+            if record.terms.has_ended(moment.at) {
+                return Err(Rejection::AllowanceEnded);
+            }
+            usage.state = CardState::Active;
+            usage.suspension = SuspensionReason::None;
+        }
+    }
+    Ok(usage)
+}
+
+pub(crate) fn terminate_card(change: &mut StateChange<'_>, slot: CardSlot) {
+    let mut usage = change.state.card(slot).usage;
+    usage.state = CardState::Terminated;
+    usage.suspension = SuspensionReason::None;
+    push_usage_if_changed(change, slot, usage);
+}
+
+/// A new PIN also clears wrong tries.
+fn set_pin(
+    change: &mut StateChange<'_>,
+    slot: CardSlot,
+    pin: PinVerifier,
+) -> Result<(), Rejection> {
+    if change.state.card(slot).usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    change.push(Effect::CardPin(slot, pin));
+    let usage = CardUsage { pin_failures: 0, ..change.state.card(slot).usage };
+    push_usage_if_changed(change, slot, usage);
+    Ok(())
+}
+
+pub(super) fn push_usage_if_changed(
+    change: &mut StateChange<'_>,
+    slot: CardSlot,
+    usage: CardUsage,
+) {
+    if usage != change.state.card(slot).usage {
+        change.push(Effect::CardUsage(slot, usage));
+    }
+}

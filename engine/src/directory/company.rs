@@ -1,0 +1,343 @@
+//! Companies and their accounts: made with an opening balance, changed by operators.
+//! Source: spec "Company", "Account".
+//!
+//! Decisions read both, so their rows are in the domain (`domain/company.rs`, `domain/account.rs`).
+
+use uuid::Uuid;
+
+use super::change::{PartitionView, StateChange};
+use crate::command::Moment;
+use crate::command::NewTransaction;
+use crate::command::audited::Audited;
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::decision::RuleSet;
+use crate::domain::account::{Account, AccountBalances, FundingSource};
+use crate::domain::business_date::DayWindow;
+use crate::domain::changes::{NamedChange, changes, replace};
+use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, VelocityLimits};
+use crate::domain::ids::{
+    AccountId, AccountSlot, CompanyId, CompanySlot, LineSeq, Slot as _, TransactionSeq,
+};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::NetworkTrace;
+use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::text::LineText;
+use crate::domain::transaction::{
+    BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+};
+use chrono_tz::Tz;
+
+/// What is asked about companies.
+#[derive(Clone, Debug)]
+pub enum CompanyCommand {
+    /// Makes a company with its account.
+    Create(NewCompany),
+    /// Changes a company.
+    Update(CompanyId, CompanyChanges),
+}
+
+/// A company to make.
+#[derive(Clone, Debug)]
+pub struct NewCompany {
+    /// Its id.
+    pub id: CompanyId,
+    /// Its name.
+    pub name: LineText,
+    /// Its web site.
+    pub website: LineText,
+    /// The zone of its days.
+    pub zone: Tz,
+    /// The currency of its money.
+    pub currency: CurrencyCode,
+    /// The card network of its cards.
+    pub network: LineText,
+    /// Velocity limits.
+    pub velocity: VelocityLimits,
+    /// Whether a purchase may be approved in part.
+    pub partial_approval: bool,
+    /// Default billing address.
+    pub billing_address: Address,
+    /// Where physical cards go.
+    pub shipping_address: Address,
+    /// Its account.
+    pub account: NewAccount,
+}
+
+/// An account to make with its company.
+#[derive(Clone, Debug)]
+pub struct NewAccount {
+    /// Its id.
+    pub id: AccountId,
+    /// Its name.
+    pub name: LineText,
+    /// Its number, 12 digits.
+    pub number: LineText,
+    /// Its line of credit.
+    pub credit_limit: Minor,
+    /// Where its money comes from.
+    pub funding_source: Option<FundingSource>,
+    /// What it starts with: a settled transfer, statement line 1.
+    pub opening_balance: Minor,
+}
+
+changes! {
+    /// What to change about a company; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct CompanyChanges {
+        /// Its name.
+        name: Option<LineText>,
+        /// Its web site.
+        website: Option<LineText>,
+        /// Its line of credit.
+        credit_limit: Option<Minor>,
+        /// Velocity limits.
+        velocity as "risk": VelocityChanges,
+        /// Whether a purchase may be approved in part.
+        partial_approval: Option<bool>,
+        /// Default billing address.
+        billing_address: Option<Address>,
+        /// Where physical cards go.
+        shipping_address: Option<Address>,
+        /// Where the money comes from.
+        funding_source: Option<Option<FundingSource>>,
+        /// Whether it does business.
+        state: Option<CompanyState>,
+        /// How its members sign on elsewhere.
+        sso: Option<Option<SingleSignOn>>,
+    }
+}
+
+/// Changes of velocity limits; absent stays, zero switches a limit off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VelocityChanges {
+    /// Attempts in a sliding minute.
+    pub per_minute: Option<u16>,
+    /// Attempts in a sliding hour.
+    pub per_hour: Option<u16>,
+}
+
+impl VelocityChanges {
+    /// Whether nothing is to change.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.per_minute.is_none() && self.per_hour.is_none()
+    }
+}
+
+impl NamedChange for VelocityChanges {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        (!self.is_empty()).note(name, names);
+    }
+}
+
+impl CompanyCommand {
+    /// The id of the company that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |id: &CompanyId, action| Audited::of_company(*id, ("company", action), id.0);
+        match self {
+            Self::Create(new) => of(&new.id, "company.created"),
+            Self::Update(id, changes) => of(id, "company.updated").with(changes.names()),
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company, an id in use, an amount out of bounds.
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(change, new),
+            Self::Update(id, changes) => update(change, *id, changes),
+        }
+    }
+}
+
+pub(crate) fn find_company(
+    state: &dyn PartitionView,
+    id: CompanyId,
+) -> Result<CompanySlot, Rejection> {
+    state.find_company(id).ok_or(Rejection::CompanyNotFound)
+}
+
+pub(super) fn account_of(state: &dyn PartitionView, company: CompanySlot) -> Option<AccountSlot> {
+    state.accounts_of(company).first().map(|account| account.slot)
+}
+
+fn create(change: &mut StateChange<'_>, new: &NewCompany) -> Result<(), Rejection> {
+    if change.state.find_company(new.id).is_some() || change.state.has_account(new.account.id) {
+        return Err(Rejection::IdTaken);
+    }
+    let company = CompanySlot::next_after(change.state.company_count()).ok_or(Rejection::Full)?;
+    let account = AccountSlot::next_after(change.state.account_count()).ok_or(Rejection::Full)?;
+    change.push(Effect::Company(Box::new(Company {
+        slot: company,
+        id: new.id,
+        name: new.name.to_string(),
+        website: new.website.to_string(),
+        zone: new.zone,
+        currency: new.currency,
+        network: new.network.to_string(),
+        velocity: new.velocity,
+        partial_approval: new.partial_approval,
+        billing_address: new.billing_address.clone(),
+        shipping_address: new.shipping_address.clone(),
+        state: CompanyState::Active,
+        created_at: change.moment.at,
+    })));
+    change.push(Effect::Account(Box::new(Account {
+        slot: account,
+        id: new.account.id,
+        company,
+        name: new.account.name.to_string(),
+        number: new.account.number.to_string(),
+        currency: new.currency,
+        credit_limit: new.account.credit_limit,
+        funding_source: new.account.funding_source.clone(),
+        created_at: change.moment.at,
+    })));
+    open_balance(change, new, (company, account))
+}
+
+/// The opening balance: a settled bank transfer, and statement line 1.
+fn open_balance(
+    change: &mut StateChange<'_>,
+    new: &NewCompany,
+    (company, account): (CompanySlot, AccountSlot),
+) -> Result<(), Rejection> {
+    let NewAccount { opening_balance: amount, credit_limit, .. } = new.account;
+    let is_in_bounds = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
+    if !is_in_bounds(amount) || !is_in_bounds(credit_limit) {
+        return Err(Rejection::OutOfBounds);
+    }
+    if amount.is_zero() {
+        return Ok(());
+    }
+    let seq = change.state.last_transaction().next();
+    let mut progress = TransactionProgress::empty(TransactionState::Completed);
+    progress.posted = -amount;
+    progress.is_final = true;
+    progress.posted_at = Some(change.moment.at);
+    let record = opening_record(change.moment, new, seq, (company, account));
+    let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
+    let made = NewTransaction { balances: Some(balances), ..NewTransaction::of(record, progress) };
+    change.push(Effect::Transaction(Box::new(made)));
+    change.push(Effect::Posting(Posting {
+        account,
+        transaction: seq,
+        from: Book::Bank,
+        to: Book::Funds,
+        amount,
+    }));
+    let line = change.state.last_line().next();
+    change.push(Effect::StatementLine(Box::new(opening_line(
+        change.moment,
+        new,
+        account,
+        (seq, line),
+    ))));
+    Ok(())
+}
+
+const OPENING_DESCRIPTION: &str = "Opening balance";
+
+fn opening_record(
+    moment: &Moment<'_>,
+    new: &NewCompany,
+    seq: TransactionSeq,
+    (company, account): (CompanySlot, AccountSlot),
+) -> TransactionRecord {
+    let source = new.account.funding_source.as_ref();
+    TransactionRecord {
+        seq,
+        id: moment.ids.transaction_id(moment.at, seq),
+        kind: TransactionKind::BankTransfer,
+        company,
+        account,
+        card: None,
+        member: None,
+        requested: new.account.opening_balance,
+        foreign: None,
+        merchant: None,
+        bank_account: Some(BankAccount {
+            description: LineText::spaced(OPENING_DESCRIPTION),
+            name: source.map(|source| source.name.clone()).unwrap_or_default(),
+            number: LineText::default(),
+        }),
+        trace: NetworkTrace::default(),
+        response_code: ResponseCode::Approved,
+        sub_reason: SubReason::None,
+        failed_rules: RuleSet::EMPTY,
+        facts: None,
+        refund_of: None,
+        authorized_at: moment.at,
+        dimensions: [None; 4],
+    }
+}
+
+fn opening_line(
+    moment: &Moment<'_>,
+    new: &NewCompany,
+    account: AccountSlot,
+    (transaction, seq): (TransactionSeq, LineSeq),
+) -> StatementLine {
+    StatementLine {
+        seq,
+        id: moment.ids.line_id(moment.at, seq),
+        account,
+        number: 1,
+        amount: new.account.opening_balance,
+        transaction,
+        card: None,
+        member: None,
+        description: OPENING_DESCRIPTION.to_owned(),
+        posted_on: DayWindow::containing(new.zone, moment.at).date,
+        posted_at: moment.at,
+    }
+}
+
+fn update(
+    change: &mut StateChange<'_>,
+    id: CompanyId,
+    changes: &CompanyChanges,
+) -> Result<(), Rejection> {
+    let slot = find_company(change.state, id)?;
+    let known = change.state.company(slot);
+    let mut company = known.clone();
+    replace(&mut company.name, &changes.name);
+    replace(&mut company.website, &changes.website);
+    replace(&mut company.velocity.per_minute, &changes.velocity.per_minute);
+    replace(&mut company.velocity.per_hour, &changes.velocity.per_hour);
+    replace(&mut company.partial_approval, &changes.partial_approval);
+    replace(&mut company.billing_address, &changes.billing_address);
+    replace(&mut company.shipping_address, &changes.shipping_address);
+    replace(&mut company.state, &changes.state);
+    if company != *known {
+        change.push(Effect::Company(Box::new(company)));
+    }
+    for known in change.state.accounts_of(slot) {
+        let mut account = known.clone();
+        replace(&mut account.credit_limit, &changes.credit_limit);
+        replace(&mut account.funding_source, &changes.funding_source);
+        if account.credit_limit < Minor::ZERO || account.credit_limit > Minor::AMOUNT_MAX {
+            return Err(Rejection::OutOfBounds);
+        }
+        if account != *known {
+            change.push(Effect::Account(Box::new(account)));
+        }
+    }
+    if let Some(sso) = &changes.sso
+        && change.state.single_sign_on(slot) != sso.as_ref()
+    {
+        change.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
+    }
+    Ok(())
+}

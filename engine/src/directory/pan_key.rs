@@ -1,0 +1,117 @@
+//! Generations of the key of card numbers, and numbers sealed anew. The shard holds neither keys nor
+//! numbers: it sees to it that generations only rise, and that no card ends up under one that is gone.
+//!
+//! INVARIANT: a number is sealed anew only under the newest generation, so commands that come late or
+//! twice never put an older one back.
+
+use uuid::Uuid;
+
+use super::change::{PartitionView, StateChange};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::card::SealedPan;
+use crate::domain::ids::CardId;
+use crate::domain::pan_key::{PanGeneration, PanGenerations};
+use crate::limits;
+
+const _: () = assert!(
+    limits::RESEALED_CARDS_MAX * (limits::SEALED_PAN_BYTES_MAX + 32) < limits::RECORD_BYTES_MAX
+);
+
+/// What is asked about the key of card numbers.
+#[derive(Clone, Debug)]
+pub enum PanKeyCommand {
+    /// Tells of a new generation.
+    Rotate(PanGeneration),
+    /// Seals card numbers under the newest generation; what is not there, or is sealed so already,
+    /// stays.
+    Reseal(Vec<ResealedCard>),
+    /// Lets go of all generations before the newest; the edge has seen that no card needs them.
+    Forget(PanGeneration),
+}
+
+/// A card with its number sealed anew.
+#[derive(Clone, Debug)]
+pub struct ResealedCard {
+    /// Which card.
+    pub card: CardId,
+    /// The same number under another key.
+    pub sealed_pan: SealedPan,
+}
+
+impl PanKeyCommand {
+    /// What an audit says of it. That a card's number is sealed anew is nobody's news.
+    pub(crate) fn audited(&self) -> Audited<'static> {
+        let (action, object) = match self {
+            Self::Rotate(_) => ("pan_key.rotated", AuditedObject::Unnamed),
+            Self::Forget(_) => ("pan_key.forgotten", AuditedObject::Unnamed),
+            Self::Reseal(_) => ("pan_key.used", AuditedObject::Each(Vec::new())),
+        };
+        Audited::new(AuditedPlace::Switch, ("pan_key", action), Uuid::nil()).about(object)
+    }
+
+    /// Says what it changes.
+    /// Errors: an outdated or unknown generation, more cards than one record takes.
+    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
+        match self {
+            Self::Rotate(newest) => rotate(change, *newest),
+            Self::Reseal(cards) => reseal(change, cards),
+            Self::Forget(newest) => forget(change, *newest),
+        }
+    }
+}
+
+/// Tells of a new generation; of the newest again: nothing changes.
+/// Errors: there is a newer one.
+fn rotate(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+    let known = change.state.pan_generations();
+    if newest < known.newest {
+        return Err(Rejection::PanKeyOutdated);
+    }
+    if newest > known.newest {
+        change.push(Effect::PanGenerations(PanGenerations { newest, ..known }));
+    }
+    Ok(())
+}
+
+/// Lets go of all generations before the newest.
+/// Errors: it is not the newest.
+fn forget(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+    let known = change.state.pan_generations();
+    if newest != known.newest {
+        return Err(Rejection::PanKeyUnknown);
+    }
+    if known.oldest < newest {
+        change.push(Effect::PanGenerations(PanGenerations { oldest: newest, newest }));
+    }
+    Ok(())
+}
+
+/// Seals numbers anew. A card that is not there is passed over: a restored directory may know fewer.
+/// Errors: one is not under the newest generation, or they are more than one record takes.
+fn reseal(change: &mut StateChange<'_>, cards: &[ResealedCard]) -> Result<(), Rejection> {
+    let is_long = |card: &ResealedCard| card.sealed_pan.0.len() > limits::SEALED_PAN_BYTES_MAX;
+    if cards.len() > limits::RESEALED_CARDS_MAX || cards.iter().any(is_long) {
+        return Err(Rejection::TooMuchAtOnce);
+    }
+    let newest = change.state.pan_generations().newest;
+    if cards.iter().any(|card| card.sealed_pan.generation() != newest) {
+        return Err(Rejection::PanKeyOutdated);
+    }
+    change.effects.extend(cards.iter().filter_map(|card| {
+        let slot = change.state.find_card(card.card)?;
+        Some(Effect::CardNumber(slot, card.sealed_pan.clone()))
+    }));
+    Ok(())
+}
+
+/// A new card's number stays readable for as long as its generation is kept.
+/// Errors: that was forgotten while the card was on its way.
+pub(super) fn check_sealed(state: &dyn PartitionView, sealed: &SealedPan) -> Result<(), Rejection> {
+    if state.pan_generations().admits(sealed.generation()) {
+        Ok(())
+    } else {
+        Err(Rejection::PanKeyOutdated)
+    }
+}

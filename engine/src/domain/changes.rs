@@ -1,0 +1,72 @@
+//! What a change of something says: absent fields stay. An audit tells the names of those that are
+//! there, never their values.
+
+use super::ids::DimensionId;
+
+/// A part of a change, which an audit names where it is made.
+pub(crate) trait NamedChange {
+    /// Adds the names of what is changed; the part itself is called `name`.
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>);
+}
+
+impl<T> NamedChange for Option<T> {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        self.is_some().note(name, names);
+    }
+}
+
+/// Two parts may be one thing to whoever reads of it: it is named once.
+impl NamedChange for bool {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        if *self && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+}
+
+impl NamedChange for [Option<Option<DimensionId>>; 4] {
+    fn note(&self, _: &'static str, names: &mut Vec<&'static str>) {
+        let kinds = ["category", "department", "label", "location"];
+        for (name, change) in kinds.into_iter().zip(self) {
+            change.note(name, names);
+        }
+    }
+}
+
+/// Takes over what is wanted, where anything is.
+pub(crate) fn replace<T, W: Clone + Into<T>>(current: &mut T, wanted: &Option<W>) {
+    if let Some(wanted) = wanted {
+        *current = wanted.clone().into();
+    }
+}
+
+/// Declares what can be changed of something. An audit names each field by its own name, or as it is
+/// called `as`; a field after the bar is not named.
+macro_rules! changes {
+    (
+        $(#[$attribute:meta])*
+        pub struct $type:ident {
+            $($(#[$about:meta])+ $field:ident $(as $called:literal)?: $part:ty,)*
+            $(| $(#[$silent_about:meta])+ $silent:ident: $silent_part:ty,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $type {
+            $($(#[$about])+ pub $field: $part,)*
+            $($(#[$silent_about])+ pub $silent: $silent_part,)*
+        }
+
+        impl $type {
+            /// The names of what is changed.
+            pub(crate) fn names(&self) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(
+                    let name = [$($called,)? stringify!($field)][0];
+                    $crate::domain::changes::NamedChange::note(&self.$field, name, &mut names);
+                )*
+                names
+            }
+        }
+    };
+}
+pub(crate) use changes;
