@@ -5,8 +5,8 @@ Prints for each format the time until the last byte, the size, and what the peak
 resident memory (VmHWM) grew by; each format has a process of its own, warmed up with a short
 statement. Linux only, Python 3.11 or newer, nothing to install.
 
-    cargo build --release -p cardswitch-api
-    tools/statement_figures.py                      # 100,000 lines, target/release/cardswitch
+    cargo build --profile dist -p cardswitch-api
+    tools/statement_figures.py                      # 100,000 lines, target/dist/cardswitch
     tools/statement_figures.py --lines 20000 --binary target/debug/cardswitch
 """
 
@@ -28,7 +28,7 @@ MERCHANTS = ["Harbor Grocery", "Blue Bottle Coffee", "Café Müller", "Northwind
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Times statements of many lines.")
     parser.add_argument("--lines", type=int, default=100_000)
-    parser.add_argument("--binary", default=str(ROOT / "target/release/cardswitch"))
+    parser.add_argument("--binary", default=str(ROOT / "target/dist/cardswitch"))
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()
 

@@ -2,7 +2,7 @@
 // What pages of the site cost with many transactions behind them: the time until the last byte, bytes,
 // the first paint in Chromium; and what live overviews cost authorizations.
 //
-//   cargo build --release -p cardswitch-api -p cardswitch-tools
+//   cargo build --profile dist -p cardswitch-api -p cardswitch-tools
 //   npm --prefix tests/site ci
 //   tools/page_figures/page_figures.mjs                        # a million transactions
 //   tools/page_figures/page_figures.mjs --transactions 20000 --requests 50 --rounds 1 --seconds 2   # a look
@@ -26,7 +26,7 @@ const OPTIONS = {
   rate: { type: 'string', default: '10000' },
   seconds: { type: 'string', default: '10' },
   rounds: { type: 'string', default: '3' },
-  binaries: { type: 'string', default: 'target/release' },
+  binaries: { type: 'string', default: 'target/dist' },
   json: { type: 'boolean', default: false },
 };
 

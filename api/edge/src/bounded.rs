@@ -44,6 +44,12 @@ impl<K: Copy + Ord + Hash, V: Entry> BoundedTable<K, V> {
         Self { len_max, rows: HashMap::new(), by_weight, by_end }
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
