@@ -84,12 +84,12 @@ pub(crate) fn copy_running(
 /// Makes a backup at `to` of a directory that nobody writes to, also after kill -9.
 /// Errors: as for a running one; the directory is in use.
 pub fn copy_at_rest(from: &Path, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
-    restore(from, to, &Wanted::default(), beside)
+    restore(from, to, &RestoreRequest::default(), beside)
 }
 
 /// What a restored directory is to hold beyond the tables of a backup.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct RestoreRequest<'a> {
     /// A directory whose journal goes on where the backup's ends: the one that the backup was made
     /// of, or a later backup.
     pub further_journal: Option<&'a Path>,
@@ -103,7 +103,7 @@ pub struct Wanted<'a> {
 pub fn restore(
     from: &Path,
     to: &Path,
-    wanted: &Wanted<'_>,
+    wanted: &RestoreRequest<'_>,
     beside: CopyBeside<'_>,
 ) -> Result<Copied, CopyError> {
     let source = DataDirectory::open_read_only(from)?;

@@ -45,11 +45,11 @@ pub trait Recall {
 
     /// The holds that end after `after` and by `until`, or by an earlier instant where there are
     /// many; that instant.
-    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldsDue, RecallError>;
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError>;
 }
 
 /// Holds and their ends, and by when they are all there.
-pub type HoldsDue = (Vec<(TransactionSeq, Timestamp)>, Timestamp);
+pub type HoldEnds = (Vec<(TransactionSeq, Timestamp)>, Timestamp);
 
 /// Takes snapshots of the tables.
 pub trait RecallSource: Send + Sync {
@@ -59,7 +59,7 @@ pub trait RecallSource: Send + Sync {
 
 /// A question of the shard.
 #[derive(Clone, Debug)]
-pub enum Question {
+pub enum LoaderQuestion {
     /// What a command needs.
     Command(Wanted),
     /// Transactions that timers need.
@@ -74,7 +74,7 @@ pub enum Answer {
     /// To `Command` and `Transactions`.
     Loaded(Loaded),
     /// To `Holds`.
-    Holds(HoldsDue),
+    Holds(HoldEnds),
 }
 
 impl Answer {
@@ -87,7 +87,7 @@ impl Answer {
     }
 
     /// The answer to `Holds`.
-    pub(crate) fn into_holds(self) -> HoldsDue {
+    pub(crate) fn into_holds(self) -> HoldEnds {
         match self {
             Self::Holds(holds) => holds,
             Self::Loaded(_) => unreachable!("answers come in the order of the questions"),
@@ -99,7 +99,7 @@ impl Answer {
 #[derive(Debug)]
 pub struct LoaderEnds {
     /// Where questions go.
-    pub questions: Sender<Question>,
+    pub questions: Sender<LoaderQuestion>,
     /// Where answers come, in the order of the questions.
     pub answers: Receiver<Result<Answer, RecallError>>,
 }
@@ -130,15 +130,15 @@ pub fn spawn_loader(
 
 /// Answers one question from a snapshot taken now.
 /// Errors: the tables cannot be read.
-pub fn answer(source: &dyn RecallSource, question: &Question) -> Result<Answer, RecallError> {
+pub fn answer(source: &dyn RecallSource, question: &LoaderQuestion) -> Result<Answer, RecallError> {
     let snapshot = source.snapshot()?;
     match question {
-        Question::Command(wanted) => load(&*snapshot, wanted).map(Answer::Loaded),
-        Question::Transactions(sequences) => {
+        LoaderQuestion::Command(wanted) => load(&*snapshot, wanted).map(Answer::Loaded),
+        LoaderQuestion::Transactions(sequences) => {
             let wanted = Wanted { transactions: sequences.clone(), ..Wanted::default() };
             load(&*snapshot, &wanted).map(Answer::Loaded)
         }
-        Question::Holds(after, until) => snapshot.holds_due(*after, *until).map(Answer::Holds),
+        LoaderQuestion::Holds(after, until) => snapshot.holds_due(*after, *until).map(Answer::Holds),
     }
 }
 

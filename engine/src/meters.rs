@@ -187,8 +187,8 @@ impl Tally {
     /// Counts an answer.
     pub(crate) fn note(&mut self, reply: &Reply) {
         match place_of(reply) {
-            Place::Decision(place) => self.decisions[place] += 1,
-            Place::Other(place) => self.others[place] += 1,
+            MeterSlot::Decision(place) => self.decisions[place] += 1,
+            MeterSlot::Other(place) => self.others[place] += 1,
         }
     }
 
@@ -198,16 +198,16 @@ impl Tally {
     }
 }
 
-enum Place {
+enum MeterSlot {
     Decision(usize),
     Other(usize),
 }
 
-fn place_of(reply: &Reply) -> Place {
-    Place::Other(match reply {
+fn place_of(reply: &Reply) -> MeterSlot {
+    MeterSlot::Other(match reply {
         Reply::Network(reply) => match reply {
             NetworkReply::Authorization(reply) => {
-                return Place::Decision(decision_place(reply.response_code));
+                return MeterSlot::Decision(decision_place(reply.response_code));
             }
             NetworkReply::Reversal(reply) => match reply.outcome {
                 ReversalOutcome::Reversed => 0,

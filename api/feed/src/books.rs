@@ -51,7 +51,7 @@ pub struct Difference {
 
 /// A purchase that the switch shows otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mismatch {
+pub(super) struct PurchaseMismatch {
     pub(super) rrn: u64,
     pub(super) expected: String,
     pub(super) found: String,
@@ -159,7 +159,7 @@ impl Books {
         views: &[TransactionView],
         now_us: u64,
         is_ours: impl Fn(u64) -> bool,
-    ) -> Vec<Mismatch> {
+    ) -> Vec<PurchaseMismatch> {
         let mut shown: BTreeMap<u64, Vec<&TransactionView>> = BTreeMap::new();
         for view in views.iter().filter(|view| is_ours(view.rrn)) {
             shown.entry(view.rrn).or_default().push(view);
@@ -171,7 +171,7 @@ impl Books {
             mismatches.extend(book.compare(&found, now_us));
             mismatches.extend(self.compare_flag(book, &found, now_us));
         }
-        mismatches.extend(shown.into_iter().map(|(rrn, found)| Mismatch {
+        mismatches.extend(shown.into_iter().map(|(rrn, found)| PurchaseMismatch {
             rrn,
             expected: "nothing: this purchase was never sent".to_owned(),
             found: found.iter().map(|view| describe(&view.world)).collect::<Vec<_>>().join(", "),
@@ -185,11 +185,11 @@ impl Books {
         book: &PurchaseBook,
         found: &[&TransactionView],
         now_us: u64,
-    ) -> Option<Mismatch> {
+    ) -> Option<PurchaseMismatch> {
         let [TransactionView { over_refunded: Some(found), .. }] = found else { return None };
         let expected = self.is_over_refunded(book, now_us).filter(|expected| expected != found)?;
         let text = |is_flagged| if is_flagged { "flagged over_refunded" } else { "not so flagged" };
-        Some(Mismatch {
+        Some(PurchaseMismatch {
             rrn: book.rrn,
             expected: text(expected).to_owned(),
             found: text(*found).to_owned(),

@@ -80,7 +80,7 @@ struct Desk {
 
 /// A request with a key.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct KeyedRequest {
     key: [u8; 32],
     request: [u8; 32],
 }
@@ -138,7 +138,7 @@ impl Desk {
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
         let request =
             self.state.secrets.idempotency().request_hash(parts.method.as_str(), target, &body);
-        let asked = Asked { key, request };
+        let asked = KeyedRequest { key, request };
         let under_way =
             self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;
         let request = Request::from_parts(parts, Body::from(body));
@@ -150,7 +150,7 @@ impl Desk {
 
     async fn answer(
         self,
-        asked: Asked,
+        asked: KeyedRequest,
         request: Request,
         next: Next,
         _under_way: UnderWay,
@@ -184,7 +184,7 @@ impl Desk {
 
     async fn replay(
         &self,
-        asked: &Asked,
+        asked: &KeyedRequest,
         known: KeyedAnswer,
         authorization: Option<HeaderValue>,
     ) -> Result<Response, ApiError> {
@@ -263,7 +263,7 @@ impl Desk {
 
     /// Keeps an answer, and waits until it is there for repeats.
     /// Errors: it cannot be kept, so it must not be given.
-    async fn keep(&self, asked: &Asked, answer: &Answer) -> Result<(), ApiError> {
+    async fn keep(&self, asked: &KeyedRequest, answer: &Answer) -> Result<(), ApiError> {
         let sealed = self.state.secrets.idempotency().seal(&answer.name(asked), &answer.pack());
         let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
         if sealed.len() > cardswitch_engine::limits::KEYED_ANSWER_BYTES_MAX {

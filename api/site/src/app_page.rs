@@ -249,7 +249,7 @@ fn not_approved() -> Response {
 
 /// What `POST /apps/{id}/delete` takes.
 #[derive(Debug, Deserialize)]
-pub(super) struct DeleteForm {
+pub(super) struct DeleteAppForm {
     #[serde(default)]
     is_confirmed: bool,
 }
@@ -259,7 +259,7 @@ pub(super) async fn delete_app(
     State(state): State<AppState>,
     AppManager(acting): AppManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<DeleteForm>,
+    SiteForm(form): SiteForm<DeleteAppForm>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
     if !form.is_confirmed {

@@ -81,13 +81,13 @@ struct ConsentContent<'a> {
     app_host: String,
     app_company: String,
     email: &'a str,
-    companies: Vec<ShownCompany<'a>>,
+    companies: Vec<ConsentCompany<'a>>,
     allows: Vec<&'static str>,
     forbids: Vec<&'static str>,
     destination: String,
 }
 
-struct ShownCompany<'a> {
+struct ConsentCompany<'a> {
     id: String,
     name: &'a str,
     is_current: bool,
@@ -140,7 +140,7 @@ fn consent_page(state: &AppState, question: &Question) -> Result<Response, ApiEr
     let app = &request.app;
     let owner = state.switch.read_at_once(|snapshot| snapshot.company(app.company))?;
     let current = session.current.as_ref().map(|(company, _)| company.id);
-    let companies = choices.iter().map(|(company, _)| ShownCompany {
+    let companies = choices.iter().map(|(company, _)| ConsentCompany {
         id: company.id.0.to_string(),
         name: &company.name,
         is_current: Some(company.id) == current,

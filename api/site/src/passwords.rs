@@ -189,20 +189,20 @@ pub(super) async fn set(
 }
 
 /// A link that still opens something.
-struct Link {
+struct PasswordLink {
     ticket: Ticket,
     user: User,
     is_invite: bool,
 }
 
-fn find_link(state: &AppState, key: &str) -> Result<Option<Link>, ApiError> {
+fn find_link(state: &AppState, key: &str) -> Result<Option<PasswordLink>, ApiError> {
     let (digest, now) = (token_digest(key), state.now());
     let found = state.switch.read_at_once(|snapshot| {
         let ticket = snapshot.ticket(&digest)?.filter(|ticket| ticket.is_open(now));
         let Some(ticket) = ticket else { return Ok(None) };
         let TicketContent::PasswordLink { is_invite } = ticket.content else { return Ok(None) };
         let user = snapshot.user(ticket.user)?;
-        Ok(user.map(|user| Link { ticket, user, is_invite }))
+        Ok(user.map(|user| PasswordLink { ticket, user, is_invite }))
     })?;
     Ok(found)
 }
@@ -210,7 +210,7 @@ fn find_link(state: &AppState, key: &str) -> Result<Option<Link>, ApiError> {
 fn shown_set(
     state: &AppState,
     session: Option<&Session>,
-    link: &Link,
+    link: &PasswordLink,
     password_error: &str,
     repeated_error: &str,
 ) -> Response {

@@ -40,7 +40,7 @@ struct QuestionContent {
 /// What the form takes.
 #[derive(Deserialize)]
 pub(super) struct QuestionForm {
-    action: Action,
+    action: QuestionAction,
     #[serde(default)]
     question: String,
     #[serde(default)]
@@ -50,7 +50,7 @@ pub(super) struct QuestionForm {
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum QuestionAction {
     Set,
     Remove,
 }
@@ -82,7 +82,7 @@ pub(super) async fn change(
         *response.status_mut() = StatusCode::BAD_REQUEST;
         Ok(response)
     };
-    let is_set = form.action == Action::Set;
+    let is_set = form.action == QuestionAction::Set;
     let question_error = question_error(&question);
     if is_set && !question_error.is_empty() {
         return refused(QuestionContent { question_error, ..Default::default() });
@@ -94,21 +94,21 @@ pub(super) async fn change(
     }
     if !is_password_of(&state, &session.user, &client, &form.password).await? {
         return refused(match form.action {
-            Action::Set => QuestionContent { password_error: WRONG_PASSWORD, ..Default::default() },
-            Action::Remove => {
+            QuestionAction::Set => QuestionContent { password_error: WRONG_PASSWORD, ..Default::default() },
+            QuestionAction::Remove => {
                 QuestionContent { removal_error: WRONG_PASSWORD, ..Default::default() }
             }
         });
     }
     let (asked, notice) = match form.action {
-        Action::Set => {
+        QuestionAction::Set => {
             let asked = SecurityQuestion {
                 question: LineText::spaced(&question),
                 answer_hash: hash(&answer).await?,
             };
             (Some(asked), Notice::QUESTION_SET)
         }
-        Action::Remove => (None, Notice::QUESTION_REMOVED),
+        QuestionAction::Remove => (None, Notice::QUESTION_REMOVED),
     };
     let changes = UserChanges { security_question: Some(asked), ..UserChanges::default() };
     let changed = change_user(&state, &session, changes).await?;

@@ -124,21 +124,21 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        if let Some(Found(session)) = parts.extensions.get() {
+        if let Some(SessionLookup(session)) = parts.extensions.get() {
             return Ok(Self(session.as_deref().cloned()));
         }
         let session = find_session(&parts.headers, state)?;
         if let Some(session) = &session {
             act_as(session.actor());
         }
-        parts.extensions.insert(Found(session.clone().map(Arc::new)));
+        parts.extensions.insert(SessionLookup(session.clone().map(Arc::new)));
         Ok(Self(session))
     }
 }
 
 /// What was found once, for those who ask again.
 #[derive(Clone)]
-struct Found(Option<Arc<Session>>);
+struct SessionLookup(Option<Arc<Session>>);
 
 impl FromRequestParts<AppState> for SignedIn {
     type Rejection = Response;

@@ -50,7 +50,7 @@ struct Enrolment {
 /// What the form takes.
 #[derive(Deserialize)]
 pub(super) struct TotpForm {
-    action: Action,
+    action: TotpAction,
     #[serde(default)]
     seed: String,
     #[serde(default)]
@@ -60,7 +60,7 @@ pub(super) struct TotpForm {
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum TotpAction {
     On,
     Off,
 }
@@ -137,12 +137,12 @@ pub(super) async fn change(
     SiteForm(form): SiteForm<TotpForm>,
 ) -> Result<Response, ApiError> {
     let is_on = session.user.totp.is_some();
-    if is_on == (form.action == Action::On) {
+    if is_on == (form.action == TotpAction::On) {
         // Done already, in another window: the page shows how it stands.
         return Ok(Redirect::to("/account/totp").into_response());
     }
     let seed = opened(&state, session.user.id, &form.seed);
-    if form.action == Action::On && seed.is_none() {
+    if form.action == TotpAction::On && seed.is_none() {
         return Ok(Redirect::to("/account/totp").into_response());
     }
     let refused = |errors| {
@@ -154,7 +154,7 @@ pub(super) async fn change(
         return refused(["", WRONG_PASSWORD]);
     }
     let totp = match &seed {
-        Some(seed) if form.action == Action::On => {
+        Some(seed) if form.action == TotpAction::On => {
             let code: String = form.code.chars().filter(|letter| !letter.is_whitespace()).collect();
             let Some(last_step) = seed.matching_step(&code, state.now()) else {
                 return refused([WRONG_CODE, ""]);

@@ -30,17 +30,17 @@ const TEXT_CHARS_MAX: usize = 200;
 #[derive(Debug, clap::Subcommand)]
 pub enum AppSubcommand {
     /// Register an app of a company; prints its client id and secret, this once
-    Add(AddArgs),
+    Add(AddAppArgs),
     /// Approve the scopes that an app may ask for, with the name, web site and redirect URLs it shows
     /// people; what was changed since the last approval is shown first
     Approve(ApproveArgs),
     /// List the apps of a company
-    List(ListArgs),
+    List(ListAppsArgs),
 }
 
 /// What `app add` takes.
 #[derive(Debug, clap::Args)]
-pub struct AddArgs {
+pub struct AddAppArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
     /// Its name, as people see it who let it in
@@ -78,7 +78,7 @@ pub struct ApproveArgs {
 
 /// What `app list` takes.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListAppsArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
 }
@@ -92,7 +92,7 @@ pub async fn run(command: AppSubcommand) -> Result<(), Failure> {
     }
 }
 
-async fn add(args: AddArgs) -> Result<(), Failure> {
+async fn add(args: AddAppArgs) -> Result<(), Failure> {
     check(&args)?;
     let (switch, company) = args.of.open().await?;
     if args.token && company.state != CompanyState::Active {
@@ -168,7 +168,7 @@ async fn approve_new(
     Ok(Some(text))
 }
 
-fn check(args: &AddArgs) -> Result<(), Failure> {
+fn check(args: &AddAppArgs) -> Result<(), Failure> {
     let is_long = |text: &LineText| text.chars().count() > TEXT_CHARS_MAX;
     if args.name.trim().is_empty() || is_long(&args.name) || is_long(&args.website) {
         let what = format!("name and web site are one line of at most {TEXT_CHARS_MAX} characters");
@@ -253,7 +253,7 @@ async fn find_app(switch: &Switch, id: AppId) -> Result<(App, Company), Failure>
     found.ok_or_else(|| Failure::new(format!("no app `{}`", id.0)))
 }
 
-async fn list(args: ListArgs) -> Result<(), Failure> {
+async fn list(args: ListAppsArgs) -> Result<(), Failure> {
     let (switch, company) = args.of.open().await?;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
     let apps = switch.read(|snapshot| snapshot.apps(company.slot, &page)).await;

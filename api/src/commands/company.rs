@@ -32,14 +32,14 @@ const CARDS_AT_A_TIME: usize = 1_000;
 #[derive(Debug, clap::Subcommand)]
 pub enum CompanyCommand {
     /// Add a company with an account of its own; prints its ids and an access token
-    Add(AddArgs),
+    Add(AddCompanyArgs),
     /// Change a company; what is not named stays
     Set(SetArgs),
 }
 
 /// What `company add` takes.
 #[derive(Debug, clap::Args)]
-pub struct AddArgs {
+pub struct AddCompanyArgs {
     #[command(flatten)]
     at: DataArgs,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub async fn run(command: CompanyCommand) -> Result<(), Failure> {
     }
 }
 
-async fn add(args: AddArgs) -> Result<(), Failure> {
+async fn add(args: AddCompanyArgs) -> Result<(), Failure> {
     let settings = read_settings(None, Some(&args.at.directory)).map_err(Failure::new)?;
     let switch = args.at.open()?;
     let mut random = SystemRandom;

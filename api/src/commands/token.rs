@@ -17,16 +17,16 @@ use super::at_rest::{CompanyDataArgs, carry_out, parse_id};
 #[derive(Debug, clap::Subcommand)]
 pub enum TokenCommand {
     /// Add an access token of a company; prints it, this once
-    Add(AddArgs),
+    Add(AddTokenArgs),
     /// List the access tokens of a company
-    List(ListArgs),
+    List(ListTokensArgs),
     /// Revoke an access token
     Revoke(RevokeArgs),
 }
 
 /// What `token add` takes.
 #[derive(Debug, clap::Args)]
-pub struct AddArgs {
+pub struct AddTokenArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
     /// What it may do, with commas between several [default: read]
@@ -36,7 +36,7 @@ pub struct AddArgs {
 
 /// What `token list` takes.
 #[derive(Debug, clap::Args)]
-pub struct ListArgs {
+pub struct ListTokensArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
 }
@@ -73,7 +73,7 @@ pub async fn run(command: TokenCommand) -> Result<(), Failure> {
     }
 }
 
-async fn add(args: AddArgs) -> Result<(), Failure> {
+async fn add(args: AddTokenArgs) -> Result<(), Failure> {
     let (switch, company) = args.of.open().await?;
     let DrawnSecret { text: access_token, digest } = DrawnSecret::draw().map_err(Failure::new)?;
     let at = switch.engine().clock().now();
@@ -94,7 +94,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn list(args: ListArgs) -> Result<(), Failure> {
+async fn list(args: ListTokensArgs) -> Result<(), Failure> {
     let (switch, company) = args.of.open().await?;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
     let tokens = switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;

@@ -35,7 +35,7 @@ const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 #[derive(Debug, clap::Subcommand)]
 pub enum UserSubcommand {
     /// Let somebody sign in; prints a link to set a password, unless one is given
-    Add(AddArgs),
+    Add(AddUserArgs),
     /// Ask somebody for the password alone again, as where a phone is lost, and sign them out
     /// everywhere
     ResetSecondFactor(ResetArgs),
@@ -43,7 +43,7 @@ pub enum UserSubcommand {
 
 /// What `user add` takes.
 #[derive(Debug, clap::Args)]
-pub struct AddArgs {
+pub struct AddUserArgs {
     #[command(flatten)]
     at: DataArgs,
     /// E-mail address to sign in with
@@ -127,7 +127,7 @@ async fn reset_second_factor(args: ResetArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn add(args: AddArgs) -> Result<(), Failure> {
+async fn add(args: AddUserArgs) -> Result<(), Failure> {
     check(&args)?;
     let password = if args.password_stdin { Some(read_password(&args.email)?) } else { None };
     let password_hash = match &password {
@@ -173,7 +173,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check(args: &AddArgs) -> Result<(), Failure> {
+fn check(args: &AddUserArgs) -> Result<(), Failure> {
     if !is_email(&args.email) {
         return Err(Failure::usage(format!("`{}` is no e-mail address", args.email)));
     }
@@ -202,7 +202,7 @@ async fn find_user(switch: &Switch, email: &str) -> Result<Option<User>, Failure
 /// For which companies it may register apps from now on.
 async fn developer_of(
     switch: &Switch,
-    args: &AddArgs,
+    args: &AddUserArgs,
     known: Option<&User>,
 ) -> Result<Vec<CompanyId>, Failure> {
     let slots = known.map(|user| user.developer_of.clone()).unwrap_or_default();
@@ -213,7 +213,7 @@ async fn developer_of(
 }
 
 /// The names given, else those that are known.
-fn names(args: &AddArgs, known: Option<&User>) -> Result<(LineText, LineText), Failure> {
+fn names(args: &AddUserArgs, known: Option<&User>) -> Result<(LineText, LineText), Failure> {
     let first = args.first_name.clone().or(known.map(|user| LineText::spaced(&user.first_name)));
     let last = args.last_name.clone().or(known.map(|user| LineText::spaced(&user.last_name)));
     let needed = || Failure::usage("somebody new needs --first-name and --last-name");
@@ -223,7 +223,7 @@ fn names(args: &AddArgs, known: Option<&User>) -> Result<(LineText, LineText), F
 /// Makes somebody a member of a company, or gives them another role there.
 async fn add_member(
     switch: &Switch,
-    args: &AddArgs,
+    args: &AddUserArgs,
     company: Uuid,
     (first_name, last_name): (&LineText, &LineText),
 ) -> Result<(), Failure> {
@@ -253,7 +253,7 @@ async fn add_member(
 }
 
 /// Issues a link to set a password with.
-async fn issue_link(switch: &Switch, user: UserId, args: &AddArgs) -> Result<String, Failure> {
+async fn issue_link(switch: &Switch, user: UserId, args: &AddUserArgs) -> Result<String, Failure> {
     let key = DrawnSecret::draw().map_err(Failure::new)?;
     let ticket = NewTicket {
         digest: key.digest,
@@ -273,7 +273,7 @@ fn new_id(switch: &Switch) -> Result<Uuid, Failure> {
     SystemRandom.id(switch.engine().clock().now()).map_err(Failure::new)
 }
 
-fn report(args: &AddArgs, user: UserId, link: Option<&str>) {
+fn report(args: &AddUserArgs, user: UserId, link: Option<&str>) {
     if args.at.json {
         println!("{}", json!({"user_id": user.0, "email": args.email, "password_link": link}));
         return;

@@ -27,7 +27,7 @@ pub enum Door {
 }
 
 /// A failure that operations share.
-struct Failure {
+struct SharedFailure {
     status: &'static str,
     name: &'static str,
     description: &'static str,
@@ -39,11 +39,11 @@ const fn failure(
     name: &'static str,
     code: &'static str,
     description: &'static str,
-) -> Failure {
-    Failure { status, name, description, code }
+) -> SharedFailure {
+    SharedFailure { status, name, description, code }
 }
 
-const FAILURES: &[Failure] = &[
+const FAILURES: &[SharedFailure] = &[
     failure(
         "400",
         "BadRequest",
@@ -348,7 +348,7 @@ fn add_components(document: &mut Value, door: Door, urls: &Urls) {
     for (name, schema) in parts {
         components["schemas"][name] = json!(schema);
     }
-    for Failure { name, description, code, .. } in FAILURES {
+    for SharedFailure { name, description, code, .. } in FAILURES {
         let field =
             json!({"param": "amount", "code": "negative", "message": "`amount` must be 0 or more"});
         let example = match *name {
@@ -427,7 +427,7 @@ fn add_open_components(components: &mut Value) {
         }
     }
     components["schemas"]["OAuthError"] = schema;
-    for Failure { name, description, .. } in FAILURES {
+    for SharedFailure { name, description, .. } in FAILURES {
         let mut response = components["responses"][*name].clone();
         let media = &mut response["content"]["application/json"];
         media["schema"] = json!({"$ref": "#/components/schemas/OAuthError"});

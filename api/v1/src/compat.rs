@@ -200,7 +200,7 @@ fn rendered_list(path: &str, mut listing: Listing<Box<RawValue>>) -> Result<Vec<
 
 /// What a query asks for that no list gives by itself.
 #[derive(Debug)]
-struct Wanted {
+struct LegacyQuery {
     /// The lists to be put together; no row is in two of them.
     lists: Vec<PartialList>,
     page: Page,
@@ -219,7 +219,7 @@ struct PartialList {
 
 /// What a query asks for; none where handlers understand it by themselves.
 /// Errors: what is wrong with its page, or it asks for too many lists.
-fn wanted(parts: &Parts) -> Result<Option<Wanted>, ApiError> {
+fn wanted(parts: &Parts) -> Result<Option<LegacyQuery>, ApiError> {
     let Ok(UriQuery(parameters)) = UriQuery::<Vec<(String, String)>>::try_from_uri(&parts.uri)
     else {
         return Ok(None);
@@ -240,7 +240,7 @@ fn wanted(parts: &Parts) -> Result<Option<Wanted>, ApiError> {
     let ordered_by = ORDERINGS.into_iter().find(|known| *known == name);
     let is_upward = ordered_by.is_some() && !ordering.starts_with('-');
     let ordered_by = ordered_by.unwrap_or("created_at");
-    Ok(Some(Wanted { lists, page, ordered_by, has_newest_first: !is_upward }))
+    Ok(Some(LegacyQuery { lists, page, ordered_by, has_newest_first: !is_upward }))
 }
 
 fn too_many_rows() -> Flaw {
@@ -346,12 +346,12 @@ async fn put_together(
     state: &AppState,
     parts: &Parts,
     next: &Next,
-    wanted: &Wanted,
+    wanted: &LegacyQuery,
 ) -> Result<Response, ApiError> {
     let mut whole = Listed::EMPTY;
     // Commands of one burst stand a little after the clock.
     let until = render_time(state.now().plus(Timestamp::SECOND));
-    let mut reader = Reader { parts, next, until, rows_left: ROWS_MAX };
+    let mut reader = ListReader { parts, next, until, rows_left: ROWS_MAX };
     for list in &wanted.lists {
         match reader.read(list, wanted.page.offset + wanted.page.limit).await? {
             Read::Rows(listed) => {
@@ -377,7 +377,7 @@ async fn put_together(
     Ok(response)
 }
 
-impl Wanted {
+impl LegacyQuery {
     /// Puts the rows of several lists, each in order, in order.
     fn order(&self, rows: &mut [Box<RawValue>]) {
         if self.lists.len() < 2 {
@@ -420,7 +420,7 @@ enum Read {
 }
 
 /// Reads lists as a client would, page by page.
-struct Reader<'a> {
+struct ListReader<'a> {
     parts: &'a Parts,
     next: &'a Next,
     /// What is made while pages are read would shift them: it is left out.
@@ -428,7 +428,7 @@ struct Reader<'a> {
     rows_left: usize,
 }
 
-impl Reader<'_> {
+impl ListReader<'_> {
     /// Reads the first `rows_wanted` rows of a list, and counts all of it.
     async fn read(&mut self, list: &PartialList, rows_wanted: usize) -> Result<Read, ApiError> {
         let (mut listed, mut offset) = (Listed::EMPTY, 0);
@@ -561,7 +561,7 @@ mod tests {
             values.iter().map(row).collect::<Result<_, _>>().unwrap()
         };
         let mut mixed = rows(&["9", "10", "2", "100"]);
-        let wanted = |has_newest_first| Wanted {
+        let wanted = |has_newest_first| LegacyQuery {
             lists: vec![PartialList::default(); 2],
             page: Page::first(10),
             ordered_by: "number",

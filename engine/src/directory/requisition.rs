@@ -154,14 +154,14 @@ changes! {
 #[derive(Clone, Debug)]
 pub struct Review {
     /// Yes or no.
-    pub verdict: Verdict,
+    pub verdict: RequisitionVerdict,
     /// Who says so, where it is known.
     pub reviewed_by: Option<MemberId>,
 }
 
 /// Whether a requisition is approved, and with which card.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum RequisitionVerdict {
     /// It is not.
     Deny,
     /// With a card that is there.
@@ -191,7 +191,7 @@ impl RequisitionCommand {
             Self::Update(company, id, changes) => {
                 let action = match &changes.review {
                     None => "requisition.updated",
-                    Some(Review { verdict: Verdict::Deny, .. }) => "requisition.denied",
+                    Some(Review { verdict: RequisitionVerdict::Deny, .. }) => "requisition.denied",
                     Some(_) => "requisition.approved",
                 };
                 of(*company, action, id).with(changes.names())
@@ -312,12 +312,12 @@ fn review_requisition(
     let reviewer = review.reviewed_by.map(|id| find_reviewer(change.state, requisition, id));
     requisition.reviewed_by = reviewer.transpose()?;
     let card = match &review.verdict {
-        Verdict::Deny => {
+        RequisitionVerdict::Deny => {
             requisition.status = RequisitionStatus::Denied;
             return Ok(());
         }
-        Verdict::ApproveWithCard(id) => find_open_card(change.state, company, *id)?,
-        Verdict::ApproveWithNewCard(drawn) => {
+        RequisitionVerdict::ApproveWithCard(id) => find_open_card(change.state, company, *id)?,
+        RequisitionVerdict::ApproveWithNewCard(drawn) => {
             let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
             let card = card_for(change.state, requisition, drawn);
             issue_card(change, &NewCard { company, ..card })?;

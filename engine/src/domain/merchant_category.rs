@@ -100,21 +100,21 @@ const fn group_bit(id: u16) -> u32 {
 }
 
 /// Both files, parsed, and the groups of every code as bits.
-struct Tables {
+struct CategoryTables {
     categories: Vec<MerchantCategory>,
     groups: Vec<MerchantCategoryGroup>,
     groups_version: u32,
     groups_of: Box<[u32]>,
 }
 
-static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+static TABLES: LazyLock<CategoryTables> = LazyLock::new(|| {
     let categories_text = include_str!("../../data/merchant_categories.csv");
     let groups_text = include_str!("../../data/merchant_category_groups.csv");
-    Tables::parse(categories_text, groups_text)
+    CategoryTables::parse(categories_text, groups_text)
         .expect("both tables are compiled in and a unit test parses them")
 });
 
-impl Tables {
+impl CategoryTables {
     fn parse(categories_text: &'static str, groups_text: &'static str) -> Option<Self> {
         let categories: Vec<_> =
             rows(categories_text).map(parse_category).collect::<Option<Vec<_>>>()?;

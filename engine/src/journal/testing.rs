@@ -39,7 +39,7 @@ pub struct FaultyBackend {
 struct Disk {
     written: Vec<u8>,
     synced: Vec<u8>,
-    unsynced: Vec<Change>,
+    unsynced: Vec<JournalChange>,
     plan: FaultPlan,
     writes: u64,
     syncs: u64,
@@ -47,7 +47,7 @@ struct Disk {
 }
 
 #[derive(Clone)]
-enum Change {
+enum JournalChange {
     Write { offset: usize, bytes: Vec<u8> },
     SetLen(usize),
 }
@@ -102,13 +102,13 @@ impl FaultyBackend {
         let mut state = seed;
         for change in &disk.unsynced {
             match (next_random(&mut state) % 3, change) {
-                (0, Change::Write { offset, bytes }) => {
+                (0, JournalChange::Write { offset, bytes }) => {
                     let sectors = (bytes.len() / SECTOR_BYTES).max(1) as u64;
                     let kept = usize::try_from(next_random(&mut state) % sectors).unwrap_or(0);
                     let bytes = bytes[..kept * SECTOR_BYTES].to_vec();
-                    apply(&mut content, &Change::Write { offset: *offset, bytes });
+                    apply(&mut content, &JournalChange::Write { offset: *offset, bytes });
                 }
-                (1, Change::Write { .. }) => {}
+                (1, JournalChange::Write { .. }) => {}
                 _ => apply(&mut content, change),
             }
         }
@@ -151,7 +151,7 @@ impl StorageBackend for FaultyBackend {
         let mut disk = self.disk.lock();
         disk.check_alive()?;
         disk.check_space(len)?;
-        let change = Change::SetLen(index(len)?);
+        let change = JournalChange::SetLen(index(len)?);
         disk.change(change);
         Ok(())
     }
@@ -185,11 +185,11 @@ impl StorageBackend for FaultyBackend {
             && nth == disk.writes
         {
             let bytes = data[..kept.min(data.len())].to_vec();
-            disk.change(Change::Write { offset, bytes });
+            disk.change(JournalChange::Write { offset, bytes });
             return disk.give_up();
         }
         disk.check_space((offset + data.len()) as u64)?;
-        disk.change(Change::Write { offset, bytes: data.to_vec() });
+        disk.change(JournalChange::Write { offset, bytes: data.to_vec() });
         Ok(())
     }
 }
@@ -213,16 +213,16 @@ impl Disk {
         Err(io::Error::other("a fault was asked for"))
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: JournalChange) {
         apply(&mut self.written, &change);
         self.unsynced.push(change);
     }
 }
 
-fn apply(content: &mut Vec<u8>, change: &Change) {
+fn apply(content: &mut Vec<u8>, change: &JournalChange) {
     match change {
-        Change::SetLen(len) => content.resize(*len, 0),
-        Change::Write { offset, bytes } => {
+        JournalChange::SetLen(len) => content.resize(*len, 0),
+        JournalChange::Write { offset, bytes } => {
             let end = offset + bytes.len();
             if content.len() < end {
                 content.resize(end, 0);

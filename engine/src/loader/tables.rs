@@ -1,6 +1,6 @@
 //! The query tables as the loader asks them.
 
-use super::{HoldsDue, Recall, RecallError, RecallSource};
+use super::{HoldEnds, Recall, RecallError, RecallSource};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::limits;
@@ -31,7 +31,7 @@ impl Recall for Snapshot {
         self.answers_under(key).map_err(unreadable)
     }
 
-    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldsDue, RecallError> {
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
         let due = self.holds_due(after, until, limits::HOLDS_READ_MAX).map_err(unreadable)?;
         Ok((due.holds, due.until))
     }

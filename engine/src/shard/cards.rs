@@ -11,7 +11,7 @@
 //! Nothing here decides anything; only `apply.rs` changes it.
 
 use super::held_cards::HeldCards;
-use super::index::{Growth, Index, Values, spread};
+use super::index::{Growth, HashIndex, Values, spread};
 use super::memory::{prefetch, with_huge_capacity};
 use super::texts::{TextRef, Texts};
 use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash};
@@ -123,9 +123,9 @@ pub struct Cards {
     texts: Texts,
     /// Where texts are packed before they are kept.
     packed: Vec<u8>,
-    by_pan: Index,
-    by_id: Index,
-    by_allowance: Index,
+    by_pan: HashIndex,
+    by_id: HashIndex,
+    by_allowance: HashIndex,
     held: HeldCards,
     /// While a start brings cards in, they are entered in no index: see `index_restored`.
     is_restoring: bool,
@@ -133,7 +133,7 @@ pub struct Cards {
 
 impl Default for Cards {
     fn default() -> Self {
-        let index = || Index::with_capacity(Growth::ByQuarters, 0);
+        let index = || HashIndex::with_capacity(Growth::ByQuarters, 0);
         Self {
             records: Chunks::default(),
             heads: Chunks::default(),
@@ -178,7 +178,7 @@ fn hash_of_id(id: Uuid) -> u64 {
 
 // Enter a card into an index; the newest card has a number or an id that comes twice.
 
-fn enter_pan(index: &mut Index, records: &Chunks<CardRecord>, slot: CardSlot) {
+fn enter_pan(index: &mut HashIndex, records: &Chunks<CardRecord>, slot: CardSlot) {
     let pan = records.at(slot).pan_hash;
     let hash = spread(pan.0);
     if !index.replace(hash, slot.0, |known| records.at(CardSlot(known)).pan_hash == pan) {
@@ -186,7 +186,7 @@ fn enter_pan(index: &mut Index, records: &Chunks<CardRecord>, slot: CardSlot) {
     }
 }
 
-fn enter_id(index: &mut Index, heads: &Chunks<CardHead>, slot: CardSlot) {
+fn enter_id(index: &mut HashIndex, heads: &Chunks<CardHead>, slot: CardSlot) {
     let id = heads.at(slot).id;
     let hash = hash_of_id(id.0);
     if !index.replace(hash, slot.0, |known| heads.at(CardSlot(known)).id == id) {
@@ -194,7 +194,7 @@ fn enter_id(index: &mut Index, heads: &Chunks<CardHead>, slot: CardSlot) {
     }
 }
 
-fn enter_allowance(index: &mut Index, heads: &Chunks<CardHead>, slot: CardSlot) {
+fn enter_allowance(index: &mut HashIndex, heads: &Chunks<CardHead>, slot: CardSlot) {
     let id = heads.at(slot).allowance_id;
     let hash = hash_of_id(id.0);
     if !index.replace(hash, slot.0, |known| heads.at(CardSlot(known)).allowance_id == id) {
@@ -204,10 +204,10 @@ fn enter_allowance(index: &mut Index, heads: &Chunks<CardHead>, slot: CardSlot) 
 
 /// Enters every card into one index; its lines are asked for by groups.
 fn index_all(
-    index: &mut Index,
+    index: &mut HashIndex,
     len: usize,
     hash_of: impl Fn(CardSlot) -> u64,
-    enter: impl Fn(&mut Index, CardSlot),
+    enter: impl Fn(&mut HashIndex, CardSlot),
 ) {
     // INVARIANT: there are fewer cards than a slot can number.
     let len = u32::try_from(len).unwrap_or(u32::MAX);
@@ -260,7 +260,7 @@ impl Cards {
     pub fn begin_restore(&mut self, cards: usize) {
         assert!(self.is_empty(), "a restart begins with no cards");
         for index in [&mut self.by_pan, &mut self.by_id, &mut self.by_allowance] {
-            *index = Index::with_capacity(Growth::ByQuarters, cards);
+            *index = HashIndex::with_capacity(Growth::ByQuarters, cards);
         }
         self.is_restoring = true;
     }

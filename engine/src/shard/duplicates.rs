@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::index::{Growth, Index, Values, spread};
+use super::index::{Growth, HashIndex, Values, spread};
 use super::prefetch::GROUP_LEN;
 use super::transactions::{CacheLimits, Transactions, low_bits};
 use crate::command::effect::{EarlyReversal, RememberedAnswer};
@@ -49,7 +49,7 @@ pub(super) struct Newest {
 /// Every answer that may be asked for again.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
-    index: Index,
+    index: HashIndex,
     /// Answers without a transaction of their own, in the order of their records.
     answers: VecDeque<(RecordSeq, RememberedAnswer)>,
     /// Where the days began, so that keys older than one die.
@@ -103,12 +103,12 @@ impl AnswerPlace {
 }
 
 /// Tells which keys are dead; their hashes nobody can tell again.
-struct Places {
+struct DeadPlaces {
     newest: Newest,
     floor: Newest,
 }
 
-impl Values for Places {
+impl Values for DeadPlaces {
     fn has_dead(&self) -> bool {
         self.floor.record > RecordSeq(0)
     }
@@ -125,7 +125,7 @@ impl Values for Places {
 impl Default for Messages {
     fn default() -> Self {
         Self {
-            index: Index::with_capacity(Growth::Doubling, 0),
+            index: HashIndex::with_capacity(Growth::Doubling, 0),
             answers: VecDeque::new(),
             marks: VecDeque::new(),
             floor: Newest::default(),
@@ -139,7 +139,7 @@ impl Messages {
     /// Begins with room for some of so many keys: each doubling leaves the keys that are there one
     /// bit less alike than they were, and who is taken for another is looked up in the tables.
     pub(super) fn reserve(&mut self, keys: usize) {
-        self.index = Index::with_capacity(Growth::Doubling, keys.min(FIRST_KEYS));
+        self.index = HashIndex::with_capacity(Growth::Doubling, keys.min(FIRST_KEYS));
     }
 
     /// Asks for the line of a message ahead of its use.
@@ -221,7 +221,7 @@ impl Messages {
 
     fn enter_key(&mut self, hash: u64, place: AnswerPlace, newest: Newest) {
         self.entered += 1;
-        self.index.insert(hash, place.value(), &Places { newest, floor: self.floor });
+        self.index.insert(hash, place.value(), &DeadPlaces { newest, floor: self.floor });
     }
 
     /// Begins with keys that were read from the tables.
@@ -289,7 +289,7 @@ impl Messages {
 /// Keys of messages as a restart reads them from the tables, beside the state they are for.
 #[derive(Debug)]
 pub struct MessageKeys {
-    index: Index,
+    index: HashIndex,
     entered: u64,
     newest: Newest,
 }
@@ -304,13 +304,13 @@ impl MessageKeys {
         (transaction, record): (TransactionSeq, RecordSeq),
     ) -> Self {
         let keys = usize::try_from(keys).unwrap_or(usize::MAX).max(FIRST_KEYS);
-        let index = Index::with_capacity(Growth::Doubling, keys.min(limits.message_keys));
+        let index = HashIndex::with_capacity(Growth::Doubling, keys.min(limits.message_keys));
         Self { index, entered: 0, newest: Newest { transaction, record } }
     }
 
     /// Enters keys, the oldest first; their lines are asked for by groups.
     pub fn enter(&mut self, keys: &[(u64, AnswerPlace)]) {
-        let places = Places { newest: self.newest, floor: Newest::default() };
+        let places = DeadPlaces { newest: self.newest, floor: Newest::default() };
         for group in keys.chunks(GROUP_LEN) {
             group.iter().for_each(|(key, _)| self.index.prefetch(spread(*key)));
             for (key, place) in group {
@@ -323,14 +323,14 @@ impl MessageKeys {
 
 /// Gathers what is known of a message from all answers that may be the one to it.
 #[derive(Debug, Default)]
-pub(super) struct Comparison {
+pub(super) struct CandidateAnswers {
     /// The newest answer under the same key.
     by_key: Option<RememberedAnswer>,
     /// When the newest answer under the same trace ends, and what its content was.
     by_trace: Option<(Timestamp, u64)>,
 }
 
-impl Comparison {
+impl CandidateAnswers {
     /// Takes an answer into account, given at the instant `at` or before.
     pub(super) fn add(
         &mut self,
@@ -458,7 +458,7 @@ mod tests {
     }
 
     fn find(messages: &Messages, fingerprint: &Fingerprint, at: Timestamp) -> Known {
-        let mut comparison = Comparison::default();
+        let mut comparison = CandidateAnswers::default();
         messages.each_place(fingerprint, &NEWEST, |place| {
             let AnswerPlace::Record(seq) = place else { return };
             let answer = messages.answer_at(seq).cloned();

@@ -65,7 +65,7 @@ pub enum Growth {
 
 /// An index of values by hash.
 #[derive(Clone, Debug)]
-pub struct Index {
+pub struct HashIndex {
     table: Table,
     growth: Growth,
     /// What was there before the table grew, as far as it was not moved yet.
@@ -86,7 +86,7 @@ struct Moving {
     next_line: usize,
 }
 
-impl Index {
+impl HashIndex {
     /// An index with room for so many entries before it grows. They fill two thirds of it: in a
     /// fuller table of a million, a few entries find no place within reach, and it grows for those.
     #[must_use]

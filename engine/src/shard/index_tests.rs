@@ -27,13 +27,13 @@ impl Values for Keys {
     }
 }
 
-fn add(index: &mut Index, keys: &mut Keys, key: u64) {
+fn add(index: &mut HashIndex, keys: &mut Keys, key: u64) {
     let value = u32::try_from(keys.keys.len()).unwrap();
     keys.keys.push(key);
     index.insert(spread(key), value, keys);
 }
 
-fn find(index: &Index, keys: &Keys, key: u64) -> Option<u32> {
+fn find(index: &HashIndex, keys: &Keys, key: u64) -> Option<u32> {
     index.find(spread(key), |value| value >= keys.floor && keys.keys[value as usize] == key)
 }
 
@@ -45,7 +45,7 @@ fn random(state: &mut u64) -> u64 {
 #[test]
 fn every_key_is_found_at_every_size_and_no_other() {
     for growth in [Growth::ByQuarters, Growth::Doubling] {
-        let mut index = Index::with_capacity(growth, 0);
+        let mut index = HashIndex::with_capacity(growth, 0);
         let mut keys = Keys { is_forgetful: growth == Growth::Doubling, ..Keys::default() };
         let mut state = 7;
         for count in 0..60_000u32 {
@@ -71,7 +71,7 @@ fn every_key_is_found_at_every_size_and_no_other() {
 #[test]
 fn neighbouring_keys_and_keys_in_high_bits_are_spread() {
     for shift in [0, 20, 44] {
-        let mut index = Index::with_capacity(Growth::ByQuarters, 1_000);
+        let mut index = HashIndex::with_capacity(Growth::ByQuarters, 1_000);
         let mut keys = Keys::default();
         for key in 0..50_000u64 {
             add(&mut index, &mut keys, key << shift);
@@ -87,7 +87,7 @@ fn neighbouring_keys_and_keys_in_high_bits_are_spread() {
 fn what_dies_makes_room_and_the_table_stays_as_it_is() {
     const LIVE: u32 = 4_000;
     for growth in [Growth::ByQuarters, Growth::Doubling] {
-        let mut index = Index::with_capacity(growth, 2 * LIVE as usize);
+        let mut index = HashIndex::with_capacity(growth, 2 * LIVE as usize);
         let mut keys = Keys { is_forgetful: growth == Growth::Doubling, ..Keys::default() };
         let (mut state, bytes) = (99, index.bytes());
         for count in 0..200_000u32 {
@@ -108,7 +108,7 @@ fn what_dies_makes_room_and_the_table_stays_as_it_is() {
 
 #[test]
 fn a_value_is_replaced_wherever_it_stands() {
-    let mut index = Index::with_capacity(Growth::ByQuarters, 0);
+    let mut index = HashIndex::with_capacity(Growth::ByQuarters, 0);
     let mut keys = Keys::default();
     let mut newest = BTreeMap::new();
     let mut state = 3;
@@ -130,7 +130,7 @@ fn a_value_is_replaced_wherever_it_stands() {
 /// One key a hundred times over leaves the line it belongs to, and everything is still found.
 #[test]
 fn many_entries_of_one_hash_are_all_kept() {
-    let mut index = Index::with_capacity(Growth::Doubling, 0);
+    let mut index = HashIndex::with_capacity(Growth::Doubling, 0);
     let mut keys = Keys { is_forgetful: true, ..Keys::default() };
     for _ in 0..100 {
         add(&mut index, &mut keys, 42);

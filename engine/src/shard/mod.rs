@@ -39,7 +39,7 @@ mod transactions;
 pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::execute;
 pub use prefetch::look_ahead;
-pub use recall::{Loaded, LoadedTransaction, Wanted};
+pub use recall::{Loaded, LoadedTransaction, RecallRequest};
 pub use replay::ReplayedRecord;
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};

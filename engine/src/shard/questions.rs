@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, RecvError, Sender, unbounded};
 
-use super::recall::{Loaded, Wanted};
+use super::recall::{Loaded, RecallRequest};
 use super::state::ShardState;
 use super::timers::Timer;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::limits;
-use crate::loader::{Answer, HoldsDue, LoaderEnds, Question, RecallError};
+use crate::loader::{Answer, HoldEnds, LoaderEnds, LoaderQuestion, RecallError};
 use crate::store::Watermark;
 use crate::submission::Envelope;
 
@@ -39,7 +39,7 @@ const LOADED_AHEAD: i64 = Timestamp::SECOND;
 type AsOf<T> = (RecordSeq, Result<T, RecallError>);
 
 pub(super) struct Questions {
-    questions: Option<Sender<Question>>,
+    questions: Option<Sender<LoaderQuestion>>,
     answers: Receiver<Result<Answer, RecallError>>,
     watermark: Option<Arc<Watermark>>,
     /// What each open question is for, the oldest first.
@@ -49,7 +49,7 @@ pub(super) struct Questions {
     /// The answers for the first of them.
     answered: VecDeque<AsOf<Loaded>>,
     /// Ends of holds that were asked for in passing.
-    holds: Option<AsOf<HoldsDue>>,
+    holds: Option<AsOf<HoldEnds>>,
     /// What the shard waited for.
     waited: Option<Result<Answer, RecallError>>,
 }
@@ -85,7 +85,7 @@ impl Questions {
         }
     }
 
-    fn ask(&mut self, purpose: Purpose, question: Question) -> RecordSeq {
+    fn ask(&mut self, purpose: Purpose, question: LoaderQuestion) -> RecordSeq {
         let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
         if let Some(questions) = &self.questions {
             // A loader that is gone shows when its answer is taken.
@@ -96,8 +96,8 @@ impl Questions {
     }
 
     /// Asks what a command needs; it is put aside next.
-    pub(super) fn ask_for_command(&mut self, wanted: Wanted) {
-        self.ask(Purpose::Command, Question::Command(wanted));
+    pub(super) fn ask_for_command(&mut self, wanted: RecallRequest) {
+        self.ask(Purpose::Command, LoaderQuestion::Command(wanted));
     }
 
     /// Keeps a command whose question was asked, in the order of the questions.
@@ -154,7 +154,7 @@ impl Questions {
     }
 
     /// Asks and waits; answers to questions before are kept for their turn.
-    pub(super) fn ask_and_wait(&mut self, question: Question) -> Result<Answer, RecallError> {
+    pub(super) fn ask_and_wait(&mut self, question: LoaderQuestion) -> Result<Answer, RecallError> {
         self.ask(Purpose::Wait, question);
         loop {
             self.wait();
@@ -169,7 +169,7 @@ impl Questions {
     pub(super) fn keep_timers_ahead(&mut self, state: &mut ShardState, reached: Timestamp) {
         self.take_in_holds(state);
         if reached >= self.ask_by(state) {
-            let question = Question::Holds(state.timers_known_until(), reached.plus(TIMERS_AHEAD));
+            let question = LoaderQuestion::Holds(state.timers_known_until(), reached.plus(TIMERS_AHEAD));
             self.ask(Purpose::TimersAhead, question);
         }
     }
@@ -205,7 +205,7 @@ impl Questions {
             return;
         }
         let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
-        let question = Question::Holds(state.timers_known_until(), at.plus(TIMERS_AHEAD));
+        let question = LoaderQuestion::Holds(state.timers_known_until(), at.plus(TIMERS_AHEAD));
         // INVARIANT: nothing is executed later than it is due, so without its timers the shard stops.
         #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
         let (holds, until) = self
@@ -231,7 +231,7 @@ impl Questions {
         // INVARIANT: as for the timers themselves.
         #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
         let loaded = self
-            .ask_and_wait(Question::Transactions(wanted))
+            .ask_and_wait(LoaderQuestion::Transactions(wanted))
             .map(Answer::into_loaded)
             .expect("the tables have the transaction of a hold");
         state.admit(loaded);

@@ -27,7 +27,7 @@ use crate::packed::RowAnswer;
 
 /// What a command needs to know from the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RecallRequest {
     /// These transactions.
     pub transactions: Vec<TransactionSeq>,
     /// The purchases that these keys name.
@@ -159,7 +159,7 @@ impl ShardState {
 
     /// What a command needs that is not in memory; none where it can be executed.
     #[must_use]
-    pub fn wanting(&self, ids: &IdMint, command: &Command) -> Option<Wanted> {
+    pub fn wanting(&self, ids: &IdMint, command: &Command) -> Option<RecallRequest> {
         self.caching.as_ref()?;
         let Command::Network(request) = command else { return None };
         let fingerprint = request.fingerprint.as_ref();
@@ -174,7 +174,7 @@ impl ShardState {
         if is_answer_known && is_settled && refunded.is_none_or(|seq| !self.is_away(seq)) {
             return None;
         }
-        let mut wanted = Wanted::default();
+        let mut wanted = RecallRequest::default();
         wanted.transactions.extend(refunded);
         if let Some(fingerprint) = fingerprint {
             self.want_answers(fingerprint, &mut wanted);
@@ -207,7 +207,7 @@ impl ShardState {
 
     /// Wants every answer that may be the one to a message, known or not: until the tables answer,
     /// what they have may leave memory.
-    fn want_answers(&self, fingerprint: &Fingerprint, wanted: &mut Wanted) {
+    fn want_answers(&self, fingerprint: &Fingerprint, wanted: &mut RecallRequest) {
         self.messages.each_place(fingerprint, &self.newest(), |place| wanted.answers.push(place));
         if !self.messages.is_complete(self.last_at) {
             wanted.message = Some(message_key(fingerprint));
@@ -282,7 +282,7 @@ impl ShardState {
         ids: &IdMint,
         card: Option<CardSlot>,
         named: &OriginalRef,
-        wanted: &mut Wanted,
+        wanted: &mut RecallRequest,
     ) {
         let by_id = named.transaction.and_then(|id| ids.open_transaction_id(id));
         wanted.transactions.extend(by_id);

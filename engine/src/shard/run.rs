@@ -35,7 +35,7 @@ use crate::inbox::Inbox;
 use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitDesk, CommitOutcome, CommitRequest, Release};
 use crate::limits;
-use crate::loader::{Answer, Question, RecallError};
+use crate::loader::{Answer, LoaderQuestion, RecallError};
 use crate::meters::{Meters, Tally};
 use crate::submission::{Envelope, ReplyPort, Submission};
 
@@ -140,7 +140,7 @@ struct Shard {
 }
 
 /// What the shard wakes up for.
-enum Found {
+enum WakeReason {
     Commands(Submission),
     /// A timer, or an answer of the tables.
     Due,
@@ -250,14 +250,14 @@ impl Shard {
         let found = self.wait_for_first();
         self.taken = Stopwatch::start();
         match found {
-            Found::Commands(submission) => self.add(submission, batch),
-            Found::Due => return true,
+            WakeReason::Commands(submission) => self.add(submission, batch),
+            WakeReason::Due => return true,
             // What was put aside is still answered.
-            Found::End if self.questions.is_any_aside() => {
+            WakeReason::End if self.questions.is_any_aside() => {
                 self.questions.wait();
                 return true;
             }
-            Found::End => return false,
+            WakeReason::End => return false,
         }
         while batch.len() < limits::SHARD_BATCH_LEN_MAX
             && let Ok(submission) = self.wiring.inbox.try_take()
@@ -276,20 +276,20 @@ impl Shard {
         batch.extend(envelopes);
     }
 
-    fn wait_for_first(&mut self) -> Found {
+    fn wait_for_first(&mut self) -> WakeReason {
         loop {
             match self.wiring.inbox.try_take() {
                 Ok(submission) => {
                     self.questions.take_answers();
-                    return Found::Commands(submission);
+                    return WakeReason::Commands(submission);
                 }
-                Err(TryRecvError::Disconnected) => return Found::End,
+                Err(TryRecvError::Disconnected) => return WakeReason::End,
                 Err(TryRecvError::Empty) => {}
             }
             // A manual clock only moves by commands, so there is nothing due between them.
             let wait = if self.wiring.clock.is_manual() { None } else { self.time_until_due() };
             if self.questions.take_answers() || wait.is_some_and(|wait| wait.is_zero()) {
-                return Found::Due;
+                return WakeReason::Due;
             }
             self.wiring.inbox.wait(wait);
         }
@@ -315,7 +315,7 @@ impl Shard {
             self.questions.ask_for_command(wanted);
             return Taken::Aside;
         }
-        let answer = self.questions.ask_and_wait(Question::Command(wanted));
+        let answer = self.questions.ask_and_wait(LoaderQuestion::Command(wanted));
         Taken::Done(self.execute_with(at, command, answer.map(Answer::into_loaded)))
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
-use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
+use super::duplicates::{AnswerPlace, CandidateAnswers, EarlyReversals, Known, Messages, Newest};
 use super::keyed_answers::KeyedAnswers;
 use super::recall::Caching;
 use super::timers::Timers;
@@ -205,7 +205,7 @@ impl ShardState {
 
     /// What is known of a message: whether it, or another one under its trace, was answered.
     pub(super) fn known_message(&self, fingerprint: &Fingerprint, at: Timestamp) -> Known {
-        let mut comparison = Comparison::default();
+        let mut comparison = CandidateAnswers::default();
         self.messages.each_place(fingerprint, &self.newest(), |place| {
             let answer = match place {
                 AnswerPlace::Transaction(seq) => {

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 
 use compact_str::CompactString;
 
-use super::index::{Growth, Index, Values, spread};
+use super::index::{Growth, HashIndex, Values, spread};
 use super::memory::{Pieces, with_huge_capacity};
 use crate::command::effect::RememberedAnswer;
 use crate::decision::RuleSet;
@@ -180,8 +180,8 @@ impl Default for CacheLimits {
 #[derive(Debug)]
 pub struct TransactionRoom {
     ring: Vec<Option<OpenTransaction>>,
-    by_original: Index,
-    by_retrieval: Index,
+    by_original: HashIndex,
+    by_retrieval: HashIndex,
     /// Of the ring and of the two indexes.
     present: [Pieces; 3],
 }
@@ -191,7 +191,7 @@ impl TransactionRoom {
     #[must_use]
     pub fn for_records(records: usize, restored: usize) -> Self {
         let ring = with_huge_capacity(records.saturating_add(restored));
-        let index = || Index::with_capacity(Growth::ByQuarters, ring.capacity());
+        let index = || HashIndex::with_capacity(Growth::ByQuarters, ring.capacity());
         let (by_original, by_retrieval) = (index(), index());
         Self { ring, by_original, by_retrieval, present: Default::default() }
     }
@@ -216,8 +216,8 @@ pub(super) struct Transactions {
     loaded: HashMap<TransactionSeq, OpenTransaction>,
     /// In the order of loading.
     loaded_order: VecDeque<TransactionSeq>,
-    by_original: Index,
-    by_retrieval: Index,
+    by_original: HashIndex,
+    by_retrieval: HashIndex,
 }
 
 impl Default for Transactions {
@@ -227,8 +227,8 @@ impl Default for Transactions {
             ring: VecDeque::new(),
             loaded: HashMap::new(),
             loaded_order: VecDeque::new(),
-            by_original: Index::with_capacity(Growth::ByQuarters, 0),
-            by_retrieval: Index::with_capacity(Growth::ByQuarters, 0),
+            by_original: HashIndex::with_capacity(Growth::ByQuarters, 0),
+            by_retrieval: HashIndex::with_capacity(Growth::ByQuarters, 0),
         }
     }
 }
@@ -289,8 +289,8 @@ impl Transactions {
     pub(super) fn reserve(&mut self, count: usize) {
         self.ring.reserve(count);
         // Live entries fill half of their places, those that left the ring at most a quarter more.
-        self.by_original = Index::with_capacity(Growth::ByQuarters, count * 3 / 2);
-        self.by_retrieval = Index::with_capacity(Growth::ByQuarters, count * 3 / 2);
+        self.by_original = HashIndex::with_capacity(Growth::ByQuarters, count * 3 / 2);
+        self.by_retrieval = HashIndex::with_capacity(Growth::ByQuarters, count * 3 / 2);
     }
 
     /// Goes on in a larger room: an index that grows reads the keys of the whole ring again each time.
@@ -388,7 +388,7 @@ impl Transactions {
         is_refund: bool,
     ) {
         let (first, ring, value) = (self.first, &self.ring, low_bits(seq.0));
-        let enter = |index: &mut Index, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
+        let enter = |index: &mut HashIndex, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
             let keys = RingKeys { first, ring, key_of };
             let has_key = |known: u32| {
                 let open = keys.position(known).and_then(|at| ring[at].as_ref());
@@ -416,7 +416,7 @@ impl Transactions {
         &self,
         key: PurchaseKey,
     ) -> Option<(TransactionSeq, &OpenTransaction)> {
-        let find = |index: &Index, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
+        let find = |index: &HashIndex, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
             let open_at = |value| {
                 let position = position_in(self.first, self.ring.len(), value)?;
                 let open = self.ring[position].as_ref()?;

@@ -23,23 +23,23 @@ use crate::domain::audit::AuditEvent;
 use crate::domain::transaction_tags::TagChanges;
 
 /// What a figure is called, what it should be and what it is.
-type Figure = (&'static str, u64, u64);
+type ListFigure = (&'static str, u64, u64);
 
 /// Rows that are looked up in a list.
 #[derive(Default)]
-struct Found {
+struct RowLookup {
     rows: u64,
     right: u64,
 }
 
-impl Found {
+impl RowLookup {
     fn look(&mut self, is_right: bool) {
         self.rows += 1;
         self.right += u64::from(is_right);
     }
 
     /// Where all are found, what the list has beyond them counts too.
-    fn figure(&self, name: &'static str, listed: u64) -> Figure {
+    fn figure(&self, name: &'static str, listed: u64) -> ListFigure {
         (name, self.rows, if self.right == self.rows { listed } else { self.right })
     }
 }
@@ -69,9 +69,9 @@ impl Snapshot {
     }
 
     /// Access tokens, and how many the lists lead to.
-    fn lists_of_tokens(&self) -> Result<[Figure; 3], StoreError> {
+    fn lists_of_tokens(&self) -> Result<[ListFigure; 3], StoreError> {
         let (ids, of_company) = (self.table(TOKEN_IDS)?, self.table(COMPANY_TOKENS)?);
-        let (mut tokens, mut live) = (Found::default(), Found::default());
+        let (mut tokens, mut live) = (RowLookup::default(), RowLookup::default());
         self.look_at(&ACCESS_TOKENS, |digest, token: AccessToken| {
             tokens
                 .look(ids.get(token.id.0.as_u128())?.is_some_and(|found| found.value() == digest));
@@ -82,7 +82,7 @@ impl Snapshot {
             Ok(())
         })?;
         let of_app = self.table(APP_TOKENS)?;
-        let mut by_app = Found::default();
+        let mut by_app = RowLookup::default();
         self.look_at(&ACCESS_TOKENS, |_, token: AccessToken| {
             if let Some(app) = token.app().filter(|_| !token.is_revoked) {
                 let key = (app.0, token.company.0, token.id.0.as_u128());
@@ -116,16 +116,16 @@ impl Snapshot {
     }
 
     /// Tickets and audit events, and how many the lists lead to.
-    fn lists_of_people(&self) -> Result<[Figure; 3], StoreError> {
+    fn lists_of_people(&self) -> Result<[ListFigure; 3], StoreError> {
         let (ends, of_user) = (self.table(TICKET_ENDS)?, self.table(USER_TICKETS)?);
-        let mut tickets = Found::default();
+        let mut tickets = RowLookup::default();
         self.look_at(&TICKETS, |digest, ticket: Ticket| {
             tickets.look(ends.get((ticket.forgotten_at().0, digest))?.is_some());
             tickets.look(of_user.get((ticket.user.0, ticket.made_at.0, digest))?.is_some());
             Ok(())
         })?;
         let marks = self.table(AUDIT_MARKS)?;
-        let (mut newest, mut events, mut marked) = (BTreeMap::new(), 0, Found::default());
+        let (mut newest, mut events, mut marked) = (BTreeMap::new(), 0, RowLookup::default());
         self.look_at(&AUDIT_EVENTS, |(owner, number), event: AuditEvent| {
             newest.insert(owner, number);
             events += 1;

@@ -46,14 +46,14 @@ pub(super) struct FigureKey {
 
 /// So many decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figure {
+pub(super) struct DecisionCount {
     /// How many.
     pub(super) count: u64,
     /// Over how much, in minor units; beyond what it holds it stays at the most.
     pub(super) sum: i64,
 }
 
-impl Figure {
+impl DecisionCount {
     fn add(&mut self, other: Self) {
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
@@ -87,7 +87,7 @@ fn sum_of(view: &TransactionView<'_>) -> Option<Minor> {
 
 /// Figures that are being counted, in no order.
 #[derive(Debug, Default)]
-pub(super) struct NewFigures(Vec<(FigureKey, Figure)>);
+pub(super) struct NewFigures(Vec<(FigureKey, DecisionCount)>);
 
 impl NewFigures {
     /// Counts a transaction as it was made. Cost: O(1).
@@ -101,7 +101,7 @@ impl NewFigures {
                 made.held.total() + made.posted
             }
         };
-        let figure = Figure { count: 1, sum: sum.0 };
+        let figure = DecisionCount { count: 1, sum: sum.0 };
         match self.0.last_mut() {
             Some((last, total)) if *last == key => total.add(figure),
             _ => self.0.push((key, figure)),
@@ -110,7 +110,7 @@ impl NewFigures {
     }
 
     /// One figure for each key, in their order.
-    fn in_order(mut self) -> Vec<(FigureKey, Figure)> {
+    fn in_order(mut self) -> Vec<(FigureKey, DecisionCount)> {
         self.0.sort_unstable_by_key(|(key, _)| *key);
         self.0.dedup_by(|next, kept| {
             let is_same = next.0 == kept.0;
@@ -126,7 +126,7 @@ impl NewFigures {
 /// What was added since the last checkpoint, newest layer last. A layer is half as long as the one
 /// before it, or shorter, so there are few of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AddedFigures(Vec<Arc<[(FigureKey, Figure)]>>);
+pub(super) struct AddedFigures(Vec<Arc<[(FigureKey, DecisionCount)]>>);
 
 impl AddedFigures {
     /// Whether nothing was added.
@@ -147,12 +147,12 @@ impl AddedFigures {
     }
 
     /// Everything that was added, one figure for each key, in their order.
-    fn all(&self) -> Vec<(FigureKey, Figure)> {
+    fn all(&self) -> Vec<(FigureKey, DecisionCount)> {
         NewFigures(self.0.iter().flat_map(|layer| layer.iter().copied()).collect()).in_order()
     }
 
     /// What was added to an account's figures of some quarters.
-    fn of(&self, account: u32, quarters: &Range<u32>) -> impl Iterator<Item = (FigureKey, Figure)> {
+    fn of(&self, account: u32, quarters: &Range<u32>) -> impl Iterator<Item = (FigureKey, DecisionCount)> {
         let key = |quarter| FigureKey { account, quarter, code: 0 };
         let (from, to) = (key(quarters.start), key(quarters.end));
         self.0.iter().flat_map(move |layer| {
@@ -173,9 +173,9 @@ impl AddedFigures {
 
 /// Two layers as one; where both have a key, its figures are added up.
 fn merged(
-    below: &[(FigureKey, Figure)],
-    above: &[(FigureKey, Figure)],
-) -> Vec<(FigureKey, Figure)> {
+    below: &[(FigureKey, DecisionCount)],
+    above: &[(FigureKey, DecisionCount)],
+) -> Vec<(FigureKey, DecisionCount)> {
     let mut figures = Vec::with_capacity(below.len() + above.len());
     let mut below = below.iter().peekable();
     for (key, figure) in above {
@@ -195,20 +195,20 @@ fn merged(
 /// Adds figures, which come in the order of their keys, to those in the table.
 fn write_rows(
     write_txn: &WriteTransaction,
-    figures: &[(FigureKey, Figure)],
+    figures: &[(FigureKey, DecisionCount)],
 ) -> Result<(), StoreError> {
     let mut table = write_txn.open_table(DAY_FIGURES.definition())?;
     let place = |key: &FigureKey| (key.account, key.quarter);
     for added in figures.chunk_by(|(one, _), (other, _)| place(one) == place(other)) {
         let place = place(&added[0].0);
         let stored = table.get(place)?.map(|value| unpack(value.value())).transpose()?;
-        let mut figures: BTreeMap<u16, Figure> = stored.unwrap_or_default().into_iter().collect();
+        let mut figures: BTreeMap<u16, DecisionCount> = stored.unwrap_or_default().into_iter().collect();
         for (key, figure) in added {
             figures.entry(key.code).or_default().add(*figure);
         }
         let value = rows::pack(|bytes| {
             bytes.push(FORMAT);
-            for (code, Figure { count, sum }) in &figures {
+            for (code, DecisionCount { count, sum }) in &figures {
                 bytes.extend_from_slice(&code.to_le_bytes());
                 bytes.extend_from_slice(&count.to_le_bytes());
                 bytes.extend_from_slice(&sum.to_le_bytes());
@@ -219,7 +219,7 @@ fn write_rows(
     Ok(())
 }
 
-fn unpack(value: &[u8]) -> Result<Vec<(u16, Figure)>, StoreError> {
+fn unpack(value: &[u8]) -> Result<Vec<(u16, DecisionCount)>, StoreError> {
     rows::unpack(DAY_FIGURES.name(), value, |bytes| {
         let (version, entries) = bytes.split_first().ok_or(CodecError::Cut)?;
         if *version != FORMAT {
@@ -233,12 +233,12 @@ fn unpack(value: &[u8]) -> Result<Vec<(u16, Figure)>, StoreError> {
     })
 }
 
-fn unpack_entry(entry: &[u8; ENTRY_BYTES]) -> (u16, Figure) {
+fn unpack_entry(entry: &[u8; ENTRY_BYTES]) -> (u16, DecisionCount) {
     let (mut code, mut count, mut sum) = ([0; 2], [0; 8], [0; 8]);
     code.copy_from_slice(&entry[..2]);
     count.copy_from_slice(&entry[2..10]);
     sum.copy_from_slice(&entry[10..]);
-    let figure = Figure { count: u64::from_le_bytes(count), sum: i64::from_le_bytes(sum) };
+    let figure = DecisionCount { count: u64::from_le_bytes(count), sum: i64::from_le_bytes(sum) };
     (u16::from_le_bytes(code), figure)
 }
 
@@ -248,8 +248,8 @@ pub(super) fn figures_of(
     snapshot: &Snapshot,
     account: u32,
     quarters: Range<u32>,
-) -> Result<BTreeMap<(u32, u16), Figure>, StoreError> {
-    let mut found: BTreeMap<(u32, u16), Figure> = BTreeMap::new();
+) -> Result<BTreeMap<(u32, u16), DecisionCount>, StoreError> {
+    let mut found: BTreeMap<(u32, u16), DecisionCount> = BTreeMap::new();
     if quarters.is_empty() {
         return Ok(found);
     }
@@ -268,7 +268,7 @@ pub(super) fn figures_of(
 
 /// How the figures compare with the transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Compared {
+pub(super) struct FigureComparison {
     /// How many decisions there are.
     pub(super) decisions: u64,
     /// How many are counted.
@@ -278,8 +278,8 @@ pub(super) struct Compared {
 }
 
 /// Compares the figures with the transactions. Cost: reads every transaction.
-pub(super) fn compare(snapshot: &Snapshot) -> Result<Compared, StoreError> {
-    let mut found: BTreeMap<FigureKey, Figure> =
+pub(super) fn compare(snapshot: &Snapshot) -> Result<FigureComparison, StoreError> {
+    let mut found: BTreeMap<FigureKey, DecisionCount> =
         snapshot.added_figures().all().into_iter().collect();
     for entry in snapshot.table(DAY_FIGURES.definition())?.iter()? {
         let (key, value) = entry?;
@@ -288,7 +288,7 @@ pub(super) fn compare(snapshot: &Snapshot) -> Result<Compared, StoreError> {
             found.entry(FigureKey { account, quarter, code }).or_default().add(figure);
         }
     }
-    let mut compared = Compared::default();
+    let mut compared = FigureComparison::default();
     for (key, expected) in counted(snapshot)? {
         compared.decisions += expected.count;
         let figure = found.remove(&key).unwrap_or_default();
@@ -302,8 +302,8 @@ pub(super) fn compare(snapshot: &Snapshot) -> Result<Compared, StoreError> {
 
 /// The figures as they follow from the transactions. What a partial approval was over is what its
 /// first posting took from the account's funds, since that of a part stands by itself.
-fn counted(snapshot: &Snapshot) -> Result<BTreeMap<FigureKey, Figure>, StoreError> {
-    let mut figures: BTreeMap<FigureKey, Figure> = BTreeMap::new();
+fn counted(snapshot: &Snapshot) -> Result<BTreeMap<FigureKey, DecisionCount>, StoreError> {
+    let mut figures: BTreeMap<FigureKey, DecisionCount> = BTreeMap::new();
     let mut partial = BTreeMap::new();
     snapshot.transaction_rows()?.each(0..u64::MAX, |row, view, _| {
         let Some(key) = key_of(view) else { return Ok(()) };
@@ -312,7 +312,7 @@ fn counted(snapshot: &Snapshot) -> Result<BTreeMap<FigureKey, Figure>, StoreErro
             partial.insert(row.number, key);
         }
         let sum = sum.unwrap_or(Minor::ZERO).0;
-        figures.entry(key).or_default().add(Figure { count: 1, sum });
+        figures.entry(key).or_default().add(DecisionCount { count: 1, sum });
         Ok(())
     })?;
     if partial.is_empty() {
@@ -324,7 +324,7 @@ fn counted(snapshot: &Snapshot) -> Result<BTreeMap<FigureKey, Figure>, StoreErro
         if posting.from == Book::Funds
             && let Some(key) = partial.remove(&posting.transaction.0)
         {
-            figures.entry(key).or_default().add(Figure { count: 0, sum: posting.amount.0 });
+            figures.entry(key).or_default().add(DecisionCount { count: 0, sum: posting.amount.0 });
         }
         Ok(())
     })?;

@@ -118,7 +118,7 @@ pub fn spawn_projector(
 ) -> std::io::Result<Projector> {
     let health = Arc::new(ProjectionHealth::default());
     let name = format!("projector-{}", options.partition);
-    let run = Run {
+    let run = ProjectionRun {
         store,
         watermark: Arc::clone(&watermark),
         feed: Arc::clone(&feed),
@@ -214,7 +214,7 @@ impl Unsaved {
     }
 }
 
-struct Run {
+struct ProjectionRun {
     store: Arc<Store>,
     watermark: Arc<Watermark>,
     feed: Arc<BatchFeed>,
@@ -224,7 +224,7 @@ struct Run {
     committed: Option<Stopwatch>,
 }
 
-impl Run {
+impl ProjectionRun {
     fn run(mut self, reader: &dyn JournalReader) -> Result<(), ProjectionError> {
         let mut position = self.store.checkpoint()?.position();
         loop {

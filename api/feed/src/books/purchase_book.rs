@@ -4,7 +4,7 @@
 use super::worlds::{
     ABSENT, CANCELED, Event, Outcome, State, World, carry, describe, is_certain, later_word,
 };
-use super::{Mismatch, TransactionView};
+use super::{PurchaseMismatch, TransactionView};
 
 /// The switch may let a hold expire after 7 days; a little less, for the clocks between.
 const HOLD_MAY_EXPIRE_US: u64 = (7 * 24 - 1) * 3600 * 1_000_000;
@@ -100,7 +100,7 @@ impl PurchaseBook {
     }
 
     /// Compares what the switch shows under its reference number.
-    pub(super) fn compare(&self, found: &[&TransactionView], now_us: u64) -> Option<Mismatch> {
+    pub(super) fn compare(&self, found: &[&TransactionView], now_us: u64) -> Option<PurchaseMismatch> {
         let worlds = self.worlds_at(now_us);
         let is_right = match found {
             [] => worlds.contains(&ABSENT),
@@ -108,7 +108,7 @@ impl PurchaseBook {
             _ => false,
         };
         let code = |code: Option<u16>| code.map_or(String::new(), |code| format!(" {code}"));
-        (!is_right).then(|| Mismatch {
+        (!is_right).then(|| PurchaseMismatch {
             rrn: self.rrn,
             expected: worlds.iter().map(describe).collect::<Vec<_>>().join(" or ")
                 + &code(self.response_code),

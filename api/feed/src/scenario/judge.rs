@@ -7,7 +7,7 @@ use super::asked::Answered;
 use super::file::Expected;
 use super::money::Money;
 use super::script::{OfAccount, OfCard, OfTransaction};
-use super::switch_api::{AccountView, CardView, TransactionView};
+use super::switch_api::{AccountView, CardView, ScenarioTransaction};
 
 /// What is shown where there is nothing.
 const NOTHING: &str = "none";
@@ -63,7 +63,7 @@ impl Judge {
     pub(super) fn transaction(
         &mut self,
         expected: &OfTransaction,
-        found: Option<&TransactionView>,
+        found: Option<&ScenarioTransaction>,
     ) {
         let state = found.map(|found| found.state.clone());
         self.compare("state", expected.state.clone(), state);

@@ -13,7 +13,7 @@ use super::iso_door::IsoDoor;
 use super::judge::Judge;
 use super::money::Money;
 use super::script::{Act, OfAccount, OfCard, OfTransaction, Script, Step};
-use super::switch_api::{AccountView, SwitchApi, TransactionView};
+use super::switch_api::{AccountView, SwitchApi, ScenarioTransaction};
 use super::{Door, ScenarioOptions, StepOutcome};
 use crate::FeedError;
 use crate::message::Identity;
@@ -264,7 +264,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The transaction that a step is about, as it stands.
-    fn transaction(&mut self, step: &Step) -> Result<Option<TransactionView>, FeedError> {
+    fn transaction(&mut self, step: &Step) -> Result<Option<ScenarioTransaction>, FeedError> {
         let Some(place) = step.subject().and_then(|name| self.script.opener(name)) else {
             return Ok(None);
         };

@@ -59,7 +59,7 @@ pub(super) struct CardView {
 
 /// A transaction; what is held and posted is known of card transactions alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TransactionView {
+pub(super) struct ScenarioTransaction {
     pub(super) state: String,
     pub(super) amount: Money,
     pub(super) held: Option<Money>,
@@ -250,7 +250,7 @@ impl<'a> SwitchApi<'a> {
         &mut self,
         card: &Card,
         identity: Identity,
-    ) -> Result<Option<TransactionView>, FeedError> {
+    ) -> Result<Option<ScenarioTransaction>, FeedError> {
         let path =
             format!("/network/v1/cards/{}/transactions?limit={TRANSACTIONS_MAX}", card.card_id);
         let page = self.demand(Access::Network, (Method::GET, &path), None)?;
@@ -263,16 +263,16 @@ impl<'a> SwitchApi<'a> {
         let Some(row) = row else { return Ok(None) };
         let (held, posted) = (money_of(row, "held")?, money_of(row, "posted")?);
         let view = self.transaction(&text_of(row, "transaction_id")?)?;
-        Ok(Some(TransactionView { held: Some(held), posted: Some(posted), ..view }))
+        Ok(Some(ScenarioTransaction { held: Some(held), posted: Some(posted), ..view }))
     }
 
     /// How any transaction stands.
     /// Errors: there is none with this id.
-    pub(super) fn transaction(&mut self, id: &str) -> Result<TransactionView, FeedError> {
+    pub(super) fn transaction(&mut self, id: &str) -> Result<ScenarioTransaction, FeedError> {
         let path = format!("/v1/transactions/{id}");
         let body = self.demand(Access::Admin, (Method::GET, &path), None)?;
         let (state, amount) = (text_of(&body, "state")?, money_of(&body, "amount")?);
-        Ok(TransactionView { state, amount, held: None, posted: None })
+        Ok(ScenarioTransaction { state, amount, held: None, posted: None })
     }
 
     /// Moves money from the company's bank to its account, or back where the amount is below zero.

@@ -80,7 +80,7 @@ impl Answer {
     }
 
     /// What the answer is sealed for.
-    pub(super) fn name(&self, asked: &Asked) -> AnswerName {
+    pub(super) fn name(&self, asked: &KeyedRequest) -> AnswerName {
         AnswerName { key: asked.key, request: asked.request, status: self.status() }
     }
 

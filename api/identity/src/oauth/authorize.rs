@@ -115,7 +115,7 @@ impl Refusal {
 /// Judges a request by the query of its address.
 /// Errors: the tables cannot be read.
 pub fn check(state: &AppState, query: &str) -> Result<Checked, ApiError> {
-    let asked = Asked::parse(query);
+    let asked = QueryParameters::parse(query);
     let id = asked.text("client_id").and_then(|text| parse_id(&text)).map(AppId);
     let app = match id {
         Some(id) => state.switch.read_at_once(|snapshot| snapshot.app_by_id(id))?,
@@ -125,12 +125,12 @@ pub fn check(state: &AppState, query: &str) -> Result<Checked, ApiError> {
 }
 
 /// The parameters of a request.
-struct Asked(Vec<(String, String)>);
+struct QueryParameters(Vec<(String, String)>);
 
 /// What an app is told at its address, and in what words.
 type Flawed = (&'static str, &'static str);
 
-impl Asked {
+impl QueryParameters {
     fn parse(query: &str) -> Self {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }

@@ -34,7 +34,7 @@ fn app() -> App {
 }
 
 fn checked(query: &str) -> Checked {
-    Asked::parse(query).check(Some(app()), ISSUER)
+    QueryParameters::parse(query).check(Some(app()), ISSUER)
 }
 
 fn asked(query: &str) -> AuthorizationRequest {
@@ -123,7 +123,7 @@ fn what_leads_nowhere_safe_is_a_page() {
     for (query, fault) in rows {
         assert_eq!(checked(&format!("response_type=code&{query}")), Checked::Page(fault));
     }
-    let page = |app| Asked::parse("response_type=token&scope=none").check(app, ISSUER);
+    let page = |app| QueryParameters::parse("response_type=token&scope=none").check(app, ISSUER);
     assert_eq!(page(None), Checked::Page(PageFault::UnknownApp));
     let deleted = App { is_deleted: true, ..app() };
     assert_eq!(page(Some(deleted)), Checked::Page(PageFault::UnknownApp));

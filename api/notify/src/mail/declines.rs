@@ -22,7 +22,7 @@ use super::MailDesk;
 use super::cursor::{Cursor, TransactionPlace};
 use super::letter::{DeclinedPurchase, Letter};
 use super::limits::{DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
-use super::often::{Notice, Told};
+use super::often::{Notice, NoticeHistory};
 use super::outbox::MailError;
 use super::why::why;
 
@@ -80,7 +80,7 @@ impl From<StoreError> for FollowError {
 struct Following {
     cursor: Cursor,
     done: TransactionSeq,
-    told: Told,
+    told: NoticeHistory,
 }
 
 impl Following {
@@ -93,7 +93,7 @@ impl Following {
         if known != Some(place) {
             cursor.write(place).map_err(FollowError::Cursor)?;
         }
-        Ok(Self { cursor, done, told: Told::default() })
+        Ok(Self { cursor, done, told: NoticeHistory::default() })
     }
 
     /// Tells of everything that was declined since.
@@ -147,10 +147,10 @@ fn place_of(snapshot: &Snapshot, seq: TransactionSeq) -> Result<TransactionPlace
 /// Tells of declines. Returns who was told by then, and whether anybody was told now.
 /// Errors: the first one of `tell`; then nothing counts as told.
 fn tell_all<E>(
-    before: &Told,
+    before: &NoticeHistory,
     declines: &[DeclineRow],
     mut tell: impl FnMut(&DeclineRow, Notice) -> Result<bool, E>,
-) -> Result<(Told, bool), E> {
+) -> Result<(NoticeHistory, bool), E> {
     let (mut told, mut is_told) = (before.clone(), false);
     for decline in declines {
         if let Some(notice) = told.notice(decline) {
@@ -268,7 +268,7 @@ mod tests {
             response_number: 1701,
             authorized_at: Timestamp(0),
         };
-        let mut told = Told::default();
+        let mut told = NoticeHistory::default();
         assert!(tell_all(&told, &[decline], |_, _| Err(MailError::Full)).is_err());
         for expected in [vec![Notice::Alert], vec![]] {
             let mut notices = Vec::new();

@@ -23,12 +23,12 @@ pub(super) enum Notice {
 
 /// Cardholders who were told of late.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct NoticeHistory {
     members: BoundedTable<MemberSlot, Hour>,
     cards: BoundedTable<CardSlot, CardHour>,
 }
 
-impl Default for Told {
+impl Default for NoticeHistory {
     fn default() -> Self {
         let (members, cards) = (CARDHOLDERS_MAX, CARDHOLDERS_MAX);
         Self { members: BoundedTable::new(members), cards: BoundedTable::new(cards) }
@@ -72,7 +72,7 @@ impl Entry for CardHour {
     }
 }
 
-impl Told {
+impl NoticeHistory {
     /// What to tell of a decline, if anything; it is counted as told.
     pub(super) fn notice(&mut self, decline: &DeclineRow) -> Option<Notice> {
         if is_suspicious(decline.response_number) {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn some_letters_an_hour_then_one_that_there_are_more() {
-        let mut told = Told::default();
+        let mut told = NoticeHistory::default();
         for number in 0..DECLINES_PER_HOUR_MAX {
             let at_s = i64::from(number);
             assert_eq!(told.notice(&decline(number, 7, LIMIT, at_s)), Some(Notice::Decline));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn warnings_come_once_an_hour_for_each_card() {
-        let mut told = Told::default();
+        let mut told = NoticeHistory::default();
         assert_eq!(told.notice(&decline(1, 7, RISK, 0)), Some(Notice::Alert));
         assert_eq!(told.notice(&decline(1, 7, RISK, 1)), None);
         assert_eq!(told.notice(&decline(2, 7, RISK, 2)), Some(Notice::Alert), "another card");
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn wrong_credentials_are_declines_until_there_are_many() {
-        let mut told = Told::default();
+        let mut told = NoticeHistory::default();
         let codes = [1301, 1302, 1303, 1304];
         for number in 1..WRONG_CREDENTIALS_MAX {
             let code = codes[number as usize % codes.len()];
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(told.notice(&decline(1, 7, 1303, 1)), Some(Notice::Alert));
         assert_eq!(told.notice(&decline(1, 7, 1303, 2)), Some(Notice::Decline));
         assert_eq!(told.notice(&decline(1, 7, RISK, 3)), None, "warned already");
-        let spread = |told: &mut Told, at_s| told.notice(&decline(2, 8, 1302, at_s));
+        let spread = |told: &mut NoticeHistory, at_s| told.notice(&decline(2, 8, 1302, at_s));
         for at_s in [0, 1_800, 3_600, 5_400, 7_200] {
             assert_eq!(spread(&mut told, at_s), Some(Notice::Decline), "two an hour at {at_s}");
         }
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut told = Told::default();
+        let mut told = NoticeHistory::default();
         for number in 0..3 * u32::try_from(CARDHOLDERS_MAX).unwrap() {
             told.notice(&decline(number, number, RISK, 0));
             told.notice(&decline(number, number, LIMIT, i64::from(number)));

@@ -19,7 +19,7 @@ use super::limits::{
 };
 use super::outbox::{MailError, Outbox};
 use super::queue::{Next, Parcel, Tries, age};
-use super::smtp::{Outcome, Route, SmtpServer};
+use super::smtp::{MailOutcome, Route, SmtpServer};
 
 /// Sends letters until the switch stops.
 pub(super) async fn run(
@@ -29,7 +29,7 @@ pub(super) async fn run(
 ) {
     let route = Route::new(&server);
     let retry_wait = server.address.retry_wait;
-    let mut sender = Sender { outbox, route, retry_wait, pause: None };
+    let mut sender = MailSender { outbox, route, retry_wait, pause: None };
     while let Some((id, tries)) = sender.next(&mut stopped).await {
         tokio::select! {
             () = sender.send(id, tries) => {}
@@ -58,14 +58,14 @@ struct Pause {
     wait: Duration,
 }
 
-struct Sender<'a> {
+struct MailSender<'a> {
     outbox: Arc<Outbox>,
     route: Route<'a>,
     retry_wait: Duration,
     pause: Option<Pause>,
 }
 
-impl Sender<'_> {
+impl MailSender<'_> {
     /// Waits for the next letter that is due; none once the switch stops.
     async fn next(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<(Uuid, Tries)> {
         loop {
@@ -104,7 +104,7 @@ impl Sender<'_> {
         };
         let outcome = match self.envelope(&parcel) {
             Ok(envelope) => self.route.send(&envelope, parcel.message.as_bytes()).await,
-            Err(_) => Outcome::Refused(0),
+            Err(_) => MailOutcome::Refused(0),
         };
         self.settle(id, tries, outcome).await;
     }
@@ -126,10 +126,10 @@ impl Sender<'_> {
         Envelope::new(Some(from), vec![to]).map_err(MailError::Message)
     }
 
-    async fn settle(&mut self, id: Uuid, tries: Tries, outcome: Outcome) {
+    async fn settle(&mut self, id: Uuid, tries: Tries, outcome: MailOutcome) {
         match outcome {
-            Outcome::Unreached(reason) => self.leave_server_alone(reason),
-            Outcome::Taken | Outcome::PutOff(_) | Outcome::Refused(_) => self.server_is_there(),
+            MailOutcome::Unreached(reason) => self.leave_server_alone(reason),
+            MailOutcome::Taken | MailOutcome::PutOff(_) | MailOutcome::Refused(_) => self.server_is_there(),
         }
         match after(outcome, tries, age(id), self.retry_wait) {
             Then::Finished => {
@@ -199,8 +199,8 @@ fn may_pass(error: &MailError) -> bool {
     }
 }
 
-const fn outcome_is_of_letter(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::PutOff(_) | Outcome::Refused(_))
+const fn outcome_is_of_letter(outcome: MailOutcome) -> bool {
+    matches!(outcome, MailOutcome::PutOff(_) | MailOutcome::Refused(_))
 }
 
 /// What happens to a letter next.
@@ -212,19 +212,19 @@ enum Then {
 }
 
 /// What happens to a letter of that age after it was tried so often before.
-fn after(outcome: Outcome, before: Tries, age: Duration, first_wait: Duration) -> Then {
+fn after(outcome: MailOutcome, before: Tries, age: Duration, first_wait: Duration) -> Then {
     let mut tries = before;
     let wait = match outcome {
-        Outcome::Taken => return Then::Finished,
+        MailOutcome::Taken => return Then::Finished,
         // The server is waited for; the letter is none the later for it.
-        Outcome::Unreached(_) => Duration::ZERO,
-        Outcome::PutOff(_) | Outcome::Refused(_) => {
+        MailOutcome::Unreached(_) => Duration::ZERO,
+        MailOutcome::PutOff(_) | MailOutcome::Refused(_) => {
             let doublings = 1_u32.checked_shl(before.all).unwrap_or(u32::MAX);
             tries.all = before.all.saturating_add(1);
             first_wait.saturating_mul(doublings).min(RETRY_WAIT_MAX)
         }
     };
-    if matches!(outcome, Outcome::Refused(_)) {
+    if matches!(outcome, MailOutcome::Refused(_)) {
         tries.refusals = before.refusals.saturating_add(1);
     }
     let is_over = age >= AGE_MAX || tries.refusals >= REFUSALS_MAX;
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn letters_wait_longer_each_time_and_not_for_ever() {
-        use Outcome::{PutOff, Refused, Taken, Unreached};
+        use MailOutcome::{PutOff, Refused, Taken, Unreached};
         let young = Duration::from_secs(5);
         let rows = [
             (Taken, tries(7, 2), young, Then::Finished),

@@ -71,7 +71,7 @@ impl fmt::Debug for SmtpServer {
 
 /// What became of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum MailOutcome {
     /// The server has taken it.
     Taken,
     /// The server may take it later.
@@ -101,20 +101,20 @@ impl<'a> Route<'a> {
 
     /// Sends a message, over the connection there is or a new one.
     /// Cost: bounded in time; connections of misbehaving servers are dropped.
-    pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Outcome {
+    pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> MailOutcome {
         if self.letters >= LETTERS_PER_CONNECTION {
             self.close().await;
         }
         let was_open = self.is_open();
         let outcome = self.send_once(envelope, message).await;
         // Servers close what is idle: that is found out only by the next letter.
-        if was_open && matches!(outcome, Outcome::Unreached(_)) {
+        if was_open && matches!(outcome, MailOutcome::Unreached(_)) {
             return self.send_once(envelope, message).await;
         }
         outcome
     }
 
-    async fn send_once(&mut self, envelope: &Envelope, message: &[u8]) -> Outcome {
+    async fn send_once(&mut self, envelope: &Envelope, message: &[u8]) -> MailOutcome {
         // Taken out, so that a connection on which anything went wrong, or which is abandoned on
         // the way, is never used again.
         let mut connection = match self.connection.take() {
@@ -124,17 +124,17 @@ impl<'a> Route<'a> {
                     self.letters = 0;
                     connection
                 }
-                Err(reason) => return Outcome::Unreached(reason),
+                Err(reason) => return MailOutcome::Unreached(reason),
             },
         };
         match timeout(LETTER_WAIT, connection.send(envelope, message)).await {
             Ok(Ok(_)) => {
                 self.connection = Some(connection);
                 self.letters += 1;
-                Outcome::Taken
+                MailOutcome::Taken
             }
             Ok(Err(error)) => outcome_of(&error),
-            Err(_) => Outcome::Unreached("it takes too long"),
+            Err(_) => MailOutcome::Unreached("it takes too long"),
         }
     }
 
@@ -147,14 +147,14 @@ impl<'a> Route<'a> {
     }
 }
 
-fn outcome_of(error: &SmtpError) -> Outcome {
+fn outcome_of(error: &SmtpError) -> MailOutcome {
     match error.status().map(u16::from) {
-        Some(CLOSING) => Outcome::Unreached("it is closing"),
-        Some(code) if error.is_permanent() => Outcome::Refused(code),
-        Some(code) => Outcome::PutOff(code),
+        Some(CLOSING) => MailOutcome::Unreached("it is closing"),
+        Some(code) if error.is_permanent() => MailOutcome::Refused(code),
+        Some(code) => MailOutcome::PutOff(code),
         // An address that the server has no means for.
-        None if error.is_client() => Outcome::Refused(0),
-        None => Outcome::Unreached("it broke off"),
+        None if error.is_client() => MailOutcome::Refused(0),
+        None => MailOutcome::Unreached("it broke off"),
     }
 }
 

@@ -188,7 +188,7 @@ pub struct Job {
 
 /// What came of it.
 #[derive(Debug)]
-pub struct Told {
+pub struct RequestReport {
     /// How the request ended; none where there was nothing to tell: the endpoint may be told of none
     /// of the events any more, or they are no more.
     pub result: Option<AttemptResult>,
@@ -196,7 +196,7 @@ pub struct Told {
     pub duration_ms: u32,
 }
 
-impl Told {
+impl RequestReport {
     /// What is told where nobody comes to tell anything.
     pub(super) const NOT_SENT: Self =
         Self { result: Some(AttemptResult::Unanswered(Failure::NotSent)), duration_ms: 0 };
@@ -204,12 +204,12 @@ impl Told {
 
 impl Job {
     /// Composes, signs and sends.
-    pub async fn run(self) -> Told {
+    pub async fn run(self) -> RequestReport {
         let watch = Stopwatch::start();
         let result = self.send().await;
         let is_told = result != AttemptResult::Unanswered(Failure::NothingToTell);
         let duration_ms = u32::try_from(watch.elapsed().as_millis()).unwrap_or(u32::MAX);
-        Told { result: is_told.then_some(result), duration_ms }
+        RequestReport { result: is_told.then_some(result), duration_ms }
     }
 
     async fn send(&self) -> AttemptResult {

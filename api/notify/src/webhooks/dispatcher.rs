@@ -63,7 +63,7 @@ pub(super) struct Tools {
 }
 
 /// The wait for the next event.
-type News = Pin<Box<dyn Future<Output = bool> + Send>>;
+type EventWait = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// The state of all deliveries.
 pub(super) struct Dispatcher {
@@ -145,7 +145,7 @@ impl Dispatcher {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut save_at = Instant::now() + SAVE_INTERVAL;
         // Waited for once until it comes: each wait is noted at the tables.
-        let mut news: Option<News> = None;
+        let mut news: Option<EventWait> = None;
         loop {
             let has_more = self.advance();
             if Instant::now() >= save_at {
@@ -211,7 +211,7 @@ impl Dispatcher {
     }
 
     /// Waits until there is something to read. Returns whether that can be.
-    fn news(&self) -> News {
+    fn news(&self) -> EventWait {
         let (switch, followed) = (self.tools.switch.clone(), self.followed.number);
         Box::pin(async move { matches!(switch.events_beyond(followed).await, Ok(Some(_))) })
     }

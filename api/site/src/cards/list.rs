@@ -35,14 +35,14 @@ const STATES: [(&str, &str, &[CardState]); 6] = [
 /// What is looked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ListQuery {
+pub(super) struct CardListQuery {
     state: String,
     holder: String,
     text: String,
     offset: usize,
 }
 
-impl ListQuery {
+impl CardListQuery {
     /// The states that are wanted; those of the first choice where the query says something else.
     fn states(&self) -> &'static [CardState] {
         let known = STATES.iter().find(|(value, ..)| *value == self.state);
@@ -56,19 +56,19 @@ impl ListQuery {
 
 #[derive(Template)]
 #[template(path = "cards/list.html")]
-struct ListContent<'a> {
+struct CardListContent<'a> {
     company: &'a str,
     sees_all: bool,
     may_manage: bool,
     states: Vec<Choice>,
-    query: &'a ListQuery,
+    query: &'a CardListQuery,
     is_filtered: bool,
     offered: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<CardLine>,
     pager: Pager,
 }
 
-struct Row {
+struct CardLine {
     face: Face,
     holder: String,
 }
@@ -77,7 +77,7 @@ struct Row {
 pub(super) async fn list_cards(
     State(state): State<AppState>,
     acting: Acting,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<CardListQuery>,
 ) -> Result<Response, ApiError> {
     let (part, company) = (Part { offset: query.offset }, &acting.company);
     let read = read_view(&state, &acting, |view| {
@@ -89,7 +89,7 @@ pub(super) async fn list_cards(
     });
     let (rows, count, offered) = read.await?;
     let filters = [("state", &*query.state), ("holder", &*query.holder), ("text", &*query.text)];
-    let content = ListContent {
+    let content = CardListContent {
         company: &company.name,
         sees_all: acting.may(Right::SeeCompany),
         may_manage: acting.may(Right::ManageCards),
@@ -106,7 +106,7 @@ pub(super) async fn list_cards(
 fn find_cards(
     view: &View<'_>,
     acting: &Acting,
-    query: &ListQuery,
+    query: &CardListQuery,
     page: &Page,
 ) -> Result<Listed<CardRow>, StoreError> {
     let company = view.company.slot;
@@ -127,10 +127,10 @@ fn find_cards(
     view.snapshot.list_cards(company, &filter, page)
 }
 
-fn row(card: &CardRow, view: &View<'_>) -> Result<Row, StoreError> {
+fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
     let holder = holder(card, view)?;
     let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
-    Ok(Row { face: Face::new(card, view.company, view.now), holder: holder.unwrap_or_default() })
+    Ok(CardLine { face: Face::new(card, view.company, view.now), holder: holder.unwrap_or_default() })
 }
 
 /// Who holds a card.
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn states_are_those_of_the_choices_and_open_ones_otherwise() {
-        let states = |state: &str| ListQuery { state: state.to_owned(), ..ListQuery::default() };
+        let states = |state: &str| CardListQuery { state: state.to_owned(), ..CardListQuery::default() };
         assert_eq!(states("terminated").states(), [CardState::Terminated]);
         assert_eq!(states("all").states(), []);
         for open in ["", "nonsense", "active,suspended"] {

@@ -32,7 +32,7 @@ use crate::rights::Acting;
 
 #[derive(Template)]
 #[template(path = "cards/number_ask.html")]
-struct AskContent {
+struct CardPasswordContent {
     csrf: String,
     email: String,
     face: Face,
@@ -63,7 +63,7 @@ pub(super) async fn ask(
 }
 
 fn ask_page(state: &AppState, acting: &Acting, card: &CardRow, error: &'static str) -> Response {
-    let content = AskContent {
+    let content = CardPasswordContent {
         csrf: acting.session.csrf(state),
         email: acting.session.user.email.clone(),
         face: Face::new(card, &acting.company, state.now()),

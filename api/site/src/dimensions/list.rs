@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, tree};
-use super::{KindWords, OfKind, Tab, kind_words, tabs};
+use super::{KindWords, OfKind, KindTab, kind_words, tabs};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::Faults;
 use crate::forms::SiteForm;
@@ -26,12 +26,12 @@ use crate::words::grouped;
 
 #[derive(Template)]
 #[template(path = "dimensions/list.html")]
-struct ListContent<'a> {
+struct DimensionListContent<'a> {
     csrf: String,
     company: &'a str,
     words: KindWords,
-    tabs: [Tab; 4],
-    rows: Vec<Row>,
+    tabs: [KindTab; 4],
+    rows: Vec<DimensionLine>,
     pager: Pager,
     /// How many there are where not all are listed; blank otherwise.
     unlisted: String,
@@ -40,7 +40,7 @@ struct ListContent<'a> {
     faults: &'a Faults,
 }
 
-struct Row {
+struct DimensionLine {
     id: String,
     name: String,
     code: String,
@@ -70,8 +70,8 @@ async fn list_page(
     let is_whole = tree.count <= branches.len() as u64;
     let words = kind_words(kind);
     let shown = part.page();
-    let rows: Vec<_> = branches.iter().skip(shown.offset).take(shown.limit).map(Row::of).collect();
-    let content = ListContent {
+    let rows: Vec<_> = branches.iter().skip(shown.offset).take(shown.limit).map(DimensionLine::of).collect();
+    let content = DimensionListContent {
         csrf: acting.session.csrf(state),
         company: &acting.company.name,
         words,
@@ -86,7 +86,7 @@ async fn list_page(
     Ok(frame::page(state, words.plural, Some(&acting.session), content))
 }
 
-impl Row {
+impl DimensionLine {
     fn of(branch: &Branch) -> Self {
         let dimension = &branch.dimension;
         Self {

@@ -96,11 +96,11 @@ pub(super) const fn kind_words(kind: DimensionKind) -> KindWords {
 }
 
 /// The ways from one kind to the others.
-struct Tab {
+struct KindTab {
     words: KindWords,
     is_here: bool,
 }
 
-fn tabs(here: DimensionKind) -> [Tab; 4] {
-    DimensionKind::ALL.map(|kind| Tab { words: kind_words(kind), is_here: kind == here })
+fn tabs(here: DimensionKind) -> [KindTab; 4] {
+    DimensionKind::ALL.map(|kind| KindTab { words: kind_words(kind), is_here: kind == here })
 }

@@ -55,13 +55,13 @@ struct Carried {
 }
 
 /// One of them, among those of its kind.
-struct Found {
+struct DimensionOfKind {
     tree: Tree,
     place: usize,
     carried: Carried,
 }
 
-impl Found {
+impl DimensionOfKind {
     fn branch(&self) -> &Branch {
         &self.tree.branches[self.place]
     }
@@ -97,14 +97,14 @@ async fn find(
     acting: &Acting,
     kind: DimensionKind,
     id: DimensionId,
-) -> Result<Found, ApiError> {
+) -> Result<DimensionOfKind, ApiError> {
     let found = read_view(state, acting, |view| {
         let tree = tree(view, kind, Some(id))?;
         let Some(place) = tree.branches.iter().position(|branch| branch.dimension.id == id) else {
             return Ok(None);
         };
         let carried = carried(view, &tree.branches, place)?;
-        Ok(Some(Found { tree, place, carried }))
+        Ok(Some(DimensionOfKind { tree, place, carried }))
     });
     found.await?.ok_or_else(ApiError::not_found)
 }
@@ -148,23 +148,23 @@ pub(super) async fn show_dimension(
     BehindKind(id): BehindKind,
 ) -> Result<Response, ApiError> {
     let found = find(&state, &acting, kind, id).await?;
-    Ok(dimension_page(&state, &acting, &found, &Shown::of(&found)))
+    Ok(dimension_page(&state, &acting, &found, &DimensionForm::of(&found)))
 }
 
 /// What the form shows, and what is said about it.
-struct Shown {
+struct DimensionForm {
     fields: DimensionFields,
     faults: Faults,
     delete_alert: &'static str,
 }
 
-impl Shown {
-    fn of(found: &Found) -> Self {
+impl DimensionForm {
+    fn of(found: &DimensionOfKind) -> Self {
         Self { fields: found.fields(), faults: Faults::default(), delete_alert: "" }
     }
 }
 
-fn dimension_page(state: &AppState, acting: &Acting, found: &Found, shown: &Shown) -> Response {
+fn dimension_page(state: &AppState, acting: &Acting, found: &DimensionOfKind, shown: &DimensionForm) -> Response {
     let branch = found.branch();
     let words = kind_words(branch.dimension.kind);
     // Nothing stands below itself, or below what stands below it.
@@ -197,7 +197,7 @@ pub(super) async fn change_dimension(
     let changed = found.seen().changed_since(&sent.seen);
     if !changed.is_empty() {
         let faults = Faults::alert_only(changed_meanwhile(&changed));
-        let shown = Shown { faults, ..Shown::of(&found) };
+        let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
         let page = dimension_page(&state, &acting, &found, &shown);
         return Ok(with_status(page, StatusCode::CONFLICT));
     }
@@ -210,13 +210,13 @@ pub(super) async fn change_dimension(
     };
     let status = error.status();
     let faults = Faults::of_refusal(error)?;
-    let shown = Shown { fields: sent, faults, delete_alert: "" };
+    let shown = DimensionForm { fields: sent, faults, delete_alert: "" };
     Ok(with_status(dimension_page(&state, &acting, &found, &shown), status))
 }
 
 /// What `POST /dimensions/{kind}/{id}/delete` takes.
 #[derive(Debug, Deserialize)]
-pub(super) struct DeleteForm {
+pub(super) struct DeleteDimensionForm {
     #[serde(default)]
     is_confirmed: bool,
 }
@@ -227,12 +227,12 @@ pub(super) async fn delete_dimension(
     DimensionManager(acting): DimensionManager,
     OfKind(kind): OfKind,
     BehindKind(id): BehindKind,
-    SiteForm(form): SiteForm<DeleteForm>,
+    SiteForm(form): SiteForm<DeleteDimensionForm>,
 ) -> Result<Response, ApiError> {
     let found = find(&state, &acting, kind, id).await?;
     if !form.is_confirmed {
         let delete_alert = "Nothing was deleted: tick the box below to confirm.";
-        let shown = Shown { delete_alert, ..Shown::of(&found) };
+        let shown = DimensionForm { delete_alert, ..DimensionForm::of(&found) };
         let page = dimension_page(&state, &acting, &found, &shown);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
@@ -245,7 +245,7 @@ pub(super) async fn delete_dimension(
         Ok(()) => Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_DELETED)),
         Err(error) => {
             let status = error.status();
-            let shown = Shown { faults: Faults::of_refusal(error)?, ..Shown::of(&found) };
+            let shown = DimensionForm { faults: Faults::of_refusal(error)?, ..DimensionForm::of(&found) };
             Ok(with_status(dimension_page(&state, &acting, &found, &shown), status))
         }
     }

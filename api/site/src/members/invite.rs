@@ -21,7 +21,7 @@ use crate::rights::{Acting, MemberManager};
 
 #[derive(Template)]
 #[template(path = "members/new.html")]
-struct NewContent<'a> {
+struct NewMemberContent<'a> {
     csrf: String,
     company: &'a str,
     form: &'a MemberForm,
@@ -45,7 +45,7 @@ async fn new_page(
     faults: &Faults,
 ) -> Result<Response, ApiError> {
     let dimensions = read_view(state, acting, |view| form.choices(view, None)).await?;
-    let content = NewContent {
+    let content = NewMemberContent {
         csrf: acting.session.csrf(state),
         company: &acting.company.name,
         form,

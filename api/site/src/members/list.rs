@@ -21,13 +21,13 @@ use crate::words::{Badge, person};
 /// What is looked for, as typed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ListQuery {
+pub(super) struct MemberListQuery {
     q: String,
     state: String,
     offset: usize,
 }
 
-impl ListQuery {
+impl MemberListQuery {
     /// Whether a member is looked for: by what stands in their name, address or employee id.
     fn accepts(&self, member: &Member) -> bool {
         let is_in_state = match self.state.as_str() {
@@ -45,17 +45,17 @@ impl ListQuery {
 
 #[derive(Template)]
 #[template(path = "members/list.html")]
-struct ListContent<'a> {
+struct MemberListContent<'a> {
     company: &'a str,
     may_manage: bool,
     q: &'a str,
     states: Vec<Choice>,
     is_filtered: bool,
-    rows: Vec<Row>,
+    rows: Vec<MemberLine>,
     pager: Pager,
 }
 
-struct Row {
+struct MemberLine {
     id: String,
     name: String,
     email: String,
@@ -69,13 +69,13 @@ struct Row {
 pub(super) async fn list_members(
     State(state): State<AppState>,
     MemberReader(acting): MemberReader,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<MemberListQuery>,
 ) -> Result<Response, ApiError> {
     let part = Part { offset: query.offset };
     let listed = read_view(&state, &acting, |view| find(view, &query, part)).await?;
     let filters = [("q", query.q.as_str()), ("state", query.state.as_str())];
     let states = [("", "All"), ("active", "Active"), ("inactive", "Deactivated")];
-    let content = ListContent {
+    let content = MemberListContent {
         company: &acting.company.name,
         may_manage: acting.may(Right::ManageMembers),
         q: &query.q,
@@ -87,16 +87,16 @@ pub(super) async fn list_members(
     Ok(frame::page(&state, "Members", Some(&acting.session), content))
 }
 
-fn find(view: &View<'_>, query: &ListQuery, part: Part) -> Result<Listed<Row>, StoreError> {
+fn find(view: &View<'_>, query: &MemberListQuery, part: Part) -> Result<Listed<MemberLine>, StoreError> {
     let accepts = |member: &Member| query.accepts(member);
     let listed = view.snapshot.list_members(view.company.slot, &part.page(), accepts)?;
     let rows = listed.rows.iter().map(|member| row(view, member));
     Ok(Listed { count: listed.count, rows: rows.collect::<Result<_, _>>()? })
 }
 
-fn row(view: &View<'_>, member: &Member) -> Result<Row, StoreError> {
+fn row(view: &View<'_>, member: &Member) -> Result<MemberLine, StoreError> {
     let [_, department, _, _] = view.dimension_references(&member.dimensions)?;
-    Ok(Row {
+    Ok(MemberLine {
         id: member.id.0.to_string(),
         name: person(&member.first_name, &member.last_name, &member.email),
         email: member.email.clone(),
@@ -144,7 +144,7 @@ mod tests {
             ("", "<b>", true),
         ];
         for (q, state, expected) in rows {
-            let query = ListQuery { q: q.to_owned(), state: state.to_owned(), offset: 0 };
+            let query = MemberListQuery { q: q.to_owned(), state: state.to_owned(), offset: 0 };
             assert_eq!(query.accepts(&member), expected, "{q} {state}");
         }
     }

@@ -38,7 +38,7 @@ struct MemberContent<'a> {
     csrf: String,
     id: String,
     seen: Seen,
-    facts: Facts,
+    facts: MemberFacts,
     is_self: bool,
     is_active: bool,
     is_deleted: bool,
@@ -50,7 +50,7 @@ struct MemberContent<'a> {
     cards: Option<Cards>,
 }
 
-struct Facts {
+struct MemberFacts {
     name: String,
     email: String,
     badge: Badge,
@@ -117,11 +117,11 @@ pub(super) async fn member_page(
     Ok(frame::page(state, &title, Some(&acting.session), content))
 }
 
-fn facts_of(view: &View<'_>, member: &Member) -> Result<Facts, StoreError> {
+fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError> {
     let labels = ["Category", "Department", "Label", "Location"];
     let references = view.dimension_references(&member.dimensions)?;
     let known = labels.into_iter().zip(references);
-    Ok(Facts {
+    Ok(MemberFacts {
         name: person(&member.first_name, &member.last_name, &member.email),
         email: member.email.clone(),
         badge: member_badge(member.state),

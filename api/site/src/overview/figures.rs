@@ -40,7 +40,7 @@ impl Tally {
 /// What came of the decisions of a day, by response code.
 pub(super) type Outcomes = BTreeMap<ResponseCode, Tally>;
 /// Days in which anything was decided.
-pub(super) type Days = BTreeMap<BusinessDate, Outcomes>;
+pub(super) type DailyOutcomes = BTreeMap<BusinessDate, Outcomes>;
 
 /// What is counted at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) struct Figures {
     /// The day it is.
     pub(super) today: BusinessDate,
     /// The days, today among them.
-    pub(super) days: Days,
+    pub(super) days: DailyOutcomes,
     /// The company's accounts with their balances.
     pub(super) accounts: Vec<(Account, AccountBalances)>,
     /// The newest transactions.
@@ -62,7 +62,7 @@ impl Figures {
         snapshot: &Snapshot,
         company: &Company,
         now: Timestamp,
-        past: &mut Option<(BusinessDate, Days)>,
+        past: &mut Option<(BusinessDate, DailyOutcomes)>,
     ) -> Result<Self, StoreError> {
         let (zone, today) = (company.zone, date_at(company.zone, now));
         let start = |date| start_of_date(zone, date);
@@ -124,8 +124,8 @@ impl Figures {
     }
 }
 
-fn by_day(quarters: &[QuarterFigures], zone: Tz) -> Days {
-    let mut days = Days::new();
+fn by_day(quarters: &[QuarterFigures], zone: Tz) -> DailyOutcomes {
+    let mut days = DailyOutcomes::new();
     for quarter in quarters {
         let day = days.entry(date_at(zone, quarter.from)).or_default();
         for (code, count, sum) in &quarter.outcomes {

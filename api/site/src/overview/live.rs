@@ -17,8 +17,8 @@ use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::figures::{Days, Figures};
-use super::shown::Shown;
+use super::figures::{DailyOutcomes, Figures};
+use super::shown::OverviewFigures;
 
 /// How many streams a user may have: tabs beyond are whole without.
 const STREAMS_PER_USER_MAX: usize = 6;
@@ -136,7 +136,7 @@ impl LiveOverviews {
 /// The figures of one company.
 struct Feed {
     company: Company,
-    past: Option<(BusinessDate, Days)>,
+    past: Option<(BusinessDate, DailyOutcomes)>,
 }
 
 impl Feed {
@@ -175,7 +175,7 @@ impl Feed {
         };
         let (newest, figures) = state.switch.read_at_once(read)?;
         let shown =
-            Shown::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
+            OverviewFigures::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
         let json = serde_json::to_string(&shown).map_err(|error| ApiError::internal(&error))?;
         Ok((newest, json.into()))
     }

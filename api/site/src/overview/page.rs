@@ -12,7 +12,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 
 use super::figures::Figures;
-use super::shown::Shown;
+use super::shown::OverviewFigures;
 use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::cards::face::Face;
 use crate::cards::purchases::Purchase;
@@ -34,7 +34,7 @@ struct OverviewContent<'a> {
     company: &'a str,
     zone: String,
     currency: String,
-    shown: Shown,
+    shown: OverviewFigures,
     own: Own,
 }
 
@@ -78,7 +78,7 @@ async fn company_page(state: &AppState, acting: &Acting) -> Result<Response, Api
         Ok((figures, own(acting, view)?, view.now))
     });
     let (figures, own, now) = read.await?;
-    let shown = Shown::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
+    let shown = OverviewFigures::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,
         zone: zone_words(company.zone),

@@ -17,7 +17,7 @@ use crate::words::{day_words, grouped, moment, money, outcome_words};
 
 /// What a page shows and a stream renews.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Shown {
+pub(super) struct OverviewFigures {
     /// Single figures by the names they have on the page.
     texts: Vec<(&'static str, String)>,
     /// Rows of tables by the names of their tables.
@@ -59,7 +59,7 @@ struct Newest {
     purchases: Vec<Purchase>,
 }
 
-impl Shown {
+impl OverviewFigures {
     /// The figures of a company, taken `now`.
     /// Errors: a template fails.
     pub(super) fn new(

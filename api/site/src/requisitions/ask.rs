@@ -31,7 +31,7 @@ use crate::words::person;
 
 #[derive(Template)]
 #[template(path = "requisitions/new.html")]
-struct NewContent<'a> {
+struct NewRequisitionContent<'a> {
     csrf: String,
     company: &'a str,
     currency: String,
@@ -62,7 +62,7 @@ async fn new_page(
         Ok((members_for(view, acting, &form.member)?, form.choices(view, None)?))
     })
     .await?;
-    let content = NewContent {
+    let content = NewRequisitionContent {
         csrf: acting.session.csrf(state),
         company: &acting.company.name,
         currency: render_currency(acting.company.currency),

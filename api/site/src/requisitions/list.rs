@@ -27,7 +27,7 @@ const PATH: &str = "/requisitions";
 /// What is looked for, as typed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ListQuery {
+pub(super) struct RequisitionListQuery {
     status: String,
     member: String,
     offset: usize,
@@ -35,27 +35,27 @@ pub(super) struct ListQuery {
 
 #[derive(Template)]
 #[template(path = "requisitions/list.html")]
-struct ListContent<'a> {
+struct RequisitionListContent<'a> {
     company: &'a str,
     sees_all: bool,
     /// Why none can be asked for; blank where they can.
     barrier: String,
     /// Of whom, where only one member's are shown.
     of: Option<String>,
-    tabs: Vec<Tab>,
+    tabs: Vec<StatusTab>,
     is_filtered: bool,
-    rows: Vec<Row>,
+    rows: Vec<RequisitionLine>,
     pager: Pager,
 }
 
 /// A way to those in one status.
-struct Tab {
+struct StatusTab {
     label: &'static str,
     path: String,
     is_here: bool,
 }
 
-struct Row {
+struct RequisitionLine {
     id: String,
     description: String,
     amount: String,
@@ -69,12 +69,12 @@ struct Row {
 pub(super) async fn list_requisitions(
     State(state): State<AppState>,
     acting: Acting,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<RequisitionListQuery>,
 ) -> Result<Response, ApiError> {
     let part = Part { offset: query.offset };
     let (of, listed) = read_view(&state, &acting, |view| find(view, &acting, &query)).await?;
     let filters = [("status", query.status.as_str()), ("member", query.member.as_str())];
-    let content = ListContent {
+    let content = RequisitionListContent {
         company: &acting.company.name,
         sees_all: sees_all(&acting),
         barrier: check_network(&state, &acting.company).err().map_or_else(String::new, barrier),
@@ -93,9 +93,9 @@ pub(super) fn barrier(error: ApiError) -> String {
 }
 
 /// Of whom those shown are, where that was asked for, and the part of the list.
-type Found = (Option<String>, Listed<Row>);
+type RequisitionPage = (Option<String>, Listed<RequisitionLine>);
 
-fn find(view: &View<'_>, acting: &Acting, query: &ListQuery) -> Result<Found, StoreError> {
+fn find(view: &View<'_>, acting: &Acting, query: &RequisitionListQuery) -> Result<RequisitionPage, StoreError> {
     let none = Listed::EMPTY;
     let mut filter = RequisitionFilter {
         statuses: parse_status(&query.status).into_iter().collect(),
@@ -118,13 +118,13 @@ fn find(view: &View<'_>, acting: &Acting, query: &ListQuery) -> Result<Found, St
     Ok((of, Listed { count: listed.count, rows: rows.collect::<Result<_, _>>()? }))
 }
 
-fn row(view: &View<'_>, requisition: &Requisition) -> Result<Row, StoreError> {
+fn row(view: &View<'_>, requisition: &Requisition) -> Result<RequisitionLine, StoreError> {
     let zone = view.company.zone;
     let member = view.member_reference(Some(requisition.member))?;
     let name = |known: cardswitch_wire::reference::MemberReference| {
         person(&known.first_name, &known.last_name, &known.email)
     };
-    Ok(Row {
+    Ok(RequisitionLine {
         id: requisition.id.0.to_string(),
         description: requisition.description.clone(),
         amount: money(requisition.amount, view.company.currency),
@@ -135,7 +135,7 @@ fn row(view: &View<'_>, requisition: &Requisition) -> Result<Row, StoreError> {
     })
 }
 
-fn tabs(query: &ListQuery) -> Vec<Tab> {
+fn tabs(query: &RequisitionListQuery) -> Vec<StatusTab> {
     let known = [
         ("", "All", None),
         ("pending", "", Some(RequisitionStatus::Pending)),
@@ -149,7 +149,7 @@ fn tabs(query: &ListQuery) -> Vec<Tab> {
         let filled = [("status", name), ("member", &query.member)];
         filters.extend_pairs(filled.iter().filter(|(_, value)| !value.is_empty()));
         let filters = filters.finish();
-        Tab {
+        StatusTab {
             label: status.map_or(label, |status| requisition_badge(status).word),
             path: if filters.is_empty() { PATH.to_owned() } else { format!("{PATH}?{filters}") },
             is_here: here == status,
@@ -164,12 +164,12 @@ mod tests {
 
     #[test]
     fn tabs_keep_the_member_and_tell_where_one_is() {
-        let query = |status: &str, member: &str| ListQuery {
+        let query = |status: &str, member: &str| RequisitionListQuery {
             status: status.to_owned(),
             member: member.to_owned(),
             offset: 50,
         };
-        let here = |query: &ListQuery| {
+        let here = |query: &RequisitionListQuery| {
             tabs(query).iter().position(|tab| tab.is_here).map(|place| tabs(query)[place].label)
         };
         assert_eq!(here(&query("", "")), Some("All"));

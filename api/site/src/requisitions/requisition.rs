@@ -43,7 +43,7 @@ struct RequisitionContent<'a> {
     csrf: String,
     id: String,
     seen: Seen,
-    facts: Facts,
+    facts: RequisitionFacts,
     currency: String,
     is_pending: bool,
     /// Whether it has to be bought by a day that is past.
@@ -68,7 +68,7 @@ impl RequisitionContent<'_> {
 }
 
 /// What is told of a requisition.
-struct Facts {
+struct RequisitionFacts {
     description: String,
     amount: String,
     badge: Badge,
@@ -87,7 +87,7 @@ struct Facts {
 
 /// What the page says besides the requisition itself: what was typed, and what is wrong with it.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct RequisitionForms {
     /// The form by which it is changed; as it is, where nothing was typed.
     pub(super) form: Option<RequisitionForm>,
     /// What is wrong with that.
@@ -109,7 +109,7 @@ pub(super) async fn show(
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let requisition = get_requisition(&state, &acting, RequisitionId(id)).await?;
-    requisition_page(&state, &acting, &requisition, Said::default()).await
+    requisition_page(&state, &acting, &requisition, RequisitionForms::default()).await
 }
 
 /// One that the visitor may see.
@@ -130,7 +130,7 @@ pub(super) async fn requisition_page(
     state: &AppState,
     acting: &Acting,
     requisition: &Requisition,
-    said: Said,
+    said: RequisitionForms,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
     let form = said.form.unwrap_or_else(|| RequisitionForm::of(requisition, company));
@@ -171,7 +171,7 @@ fn facts_of(
     view: &View<'_>,
     acting: &Acting,
     requisition: &Requisition,
-) -> Result<Facts, StoreError> {
+) -> Result<RequisitionFacts, StoreError> {
     let zone = view.company.zone;
     let name = |known: &MemberReference| person(&known.first_name, &known.last_name, &known.email);
     let asker = view.member_reference(Some(requisition.member))?;
@@ -183,7 +183,7 @@ fn facts_of(
     let card_path = card.as_ref().filter(|_| sees_card);
     let member_path = asker.as_ref().filter(|_| acting.may(Right::SeeMembers));
     let note = requisition.note.as_deref().unwrap_or_default();
-    Ok(Facts {
+    Ok(RequisitionFacts {
         description: requisition.description.clone(),
         amount: money(requisition.amount, view.company.currency),
         badge: requisition_badge(requisition.status),
@@ -249,7 +249,7 @@ pub(super) async fn change(
     let changed = changed_since(&known, &acting.company, &form.seen);
     if !changed.is_empty() {
         let faults = Faults::alert_only(changed_meanwhile(&changed));
-        let said = Said { faults, changed, ..Said::default() };
+        let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
     let mut body = form.body(acting.company.zone, Some(&known));
@@ -260,7 +260,7 @@ pub(super) async fn change(
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
             let status = error.status();
-            let said = Said { faults: faults_of(error)?, form: Some(form), ..Said::default() };
+            let said = RequisitionForms { faults: faults_of(error)?, form: Some(form), ..RequisitionForms::default() };
             again(&state, &acting, &known, (said, status)).await
         }
     }
@@ -280,7 +280,7 @@ pub(super) async fn again(
     state: &AppState,
     acting: &Acting,
     known: &Requisition,
-    (said, status): (Said, StatusCode),
+    (said, status): (RequisitionForms, StatusCode),
 ) -> Result<Response, ApiError> {
     let mut page = requisition_page(state, acting, known, said).await?;
     *page.status_mut() = status;
@@ -305,7 +305,7 @@ pub(super) async fn cancel(
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
-    let refused = |alert: &str| Said { faults: Faults::alert_only(alert), ..Said::default() };
+    let refused = |alert: &str| RequisitionForms { faults: Faults::alert_only(alert), ..RequisitionForms::default() };
     if !form.is_confirmed {
         let said = refused("Nothing was taken back: tick the box below to confirm.");
         return again(&state, &acting, &known, (said, StatusCode::BAD_REQUEST)).await;
@@ -314,7 +314,7 @@ pub(super) async fn cancel(
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
         Err(error) => {
             let status = error.status();
-            let said = Said { faults: Faults::of_refusal(error)?, ..Said::default() };
+            let said = RequisitionForms { faults: Faults::of_refusal(error)?, ..RequisitionForms::default() };
             // What it has become meanwhile is what is shown.
             let known = get_requisition(&state, &acting, known.id).await?;
             again(&state, &acting, &known, (said, status)).await

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::form::unix_lines;
 use super::may_review;
-use super::requisition::{Said, again, changed_since, get_requisition};
+use super::requisition::{RequisitionForms, again, changed_since, get_requisition};
 use crate::error_page::error_page;
 use crate::faults::Faults;
 use crate::forms::SiteForm;
@@ -97,11 +97,11 @@ pub(super) async fn review(
             let faults = Faults::of_refusal(error)?;
             let flaw = [faults.of("card"), faults.of("note"), faults.alert()];
             let flaw = flaw.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-            let said = Said {
+            let said = RequisitionForms {
                 review_alert: flaw.to_owned(),
                 review_note: Some(form.note),
                 review_card: form.card,
-                ..Said::default()
+                ..RequisitionForms::default()
             };
             let known = get_requisition(&state, &acting, known.id).await?;
             again(&state, &acting, &known, (said, status)).await
@@ -111,7 +111,7 @@ pub(super) async fn review(
 
 /// What is said where the visitor decided about something else than there is now. What they typed
 /// stays, and what is new is marked.
-fn undecided(known: &Requisition, changed: Vec<&'static str>, form: ReviewForm) -> Said {
+fn undecided(known: &Requisition, changed: Vec<&'static str>, form: ReviewForm) -> RequisitionForms {
     let onward = if known.status == RequisitionStatus::Pending {
         "What is new is marked: decide again on what you see now"
     } else {
@@ -120,7 +120,7 @@ fn undecided(known: &Requisition, changed: Vec<&'static str>, form: ReviewForm) 
     let review_alert =
         format!("Nothing was decided, because {}. {onward}.", who_was_quicker(&changed));
     let (review_note, review_card) = (Some(form.note), form.card);
-    Said { review_alert, review_note, review_card, changed, ..Said::default() }
+    RequisitionForms { review_alert, review_note, review_card, changed, ..RequisitionForms::default() }
 }
 
 /// Has the verdict given on what was seen.

@@ -87,9 +87,9 @@ async fn open(state: &AppState, key: &str) -> Result<Option<Opened>, ApiError> {
     Ok(Some(Opened { link, card, company, passphrase, path }))
 }
 
-type Found = (SharedLink, CardRow, Company);
+type OpenedLink = (SharedLink, CardRow, Company);
 
-fn find_card(snapshot: &Snapshot, digest: [u8; 16]) -> Result<Option<Found>, StoreError> {
+fn find_card(snapshot: &Snapshot, digest: [u8; 16]) -> Result<Option<OpenedLink>, StoreError> {
     let Some(link) = snapshot.shared_link_by_key(digest)? else { return Ok(None) };
     if link.is_deleted {
         return Ok(None);

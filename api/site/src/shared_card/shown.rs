@@ -22,7 +22,7 @@ const TITLE: &str = "Shared card";
 
 #[derive(Template)]
 #[template(path = "shared_card/ask.html")]
-struct AskContent<'a> {
+struct PassphraseContent<'a> {
     csrf: &'a str,
     error: &'a str,
     fields: Vec<AskedField<'a>>,
@@ -38,7 +38,7 @@ struct AskedField<'a> {
 
 #[derive(Template)]
 #[template(path = "shared_card/card.html")]
-struct CardContent<'a> {
+struct SharedCardContent<'a> {
     csrf: &'a str,
     error: &'a str,
     path: &'a str,
@@ -65,7 +65,7 @@ pub(super) fn ask_page(viewing: &Viewing<'_>, error: &str) -> Response {
         is_date: field.kind == PassphraseKind::Date,
         is_first: place == 0,
     });
-    let content = AskContent { csrf: &viewing.csrf, error, fields: fields.collect() };
+    let content = PassphraseContent { csrf: &viewing.csrf, error, fields: fields.collect() };
     plain_page(TITLE, content)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn card_page(
     let opened = viewing.opened;
     let (profile, usage) = (&opened.card.profile, &opened.card.record.usage);
     let is_hidden = opened.link.hide_balance;
-    let content = CardContent {
+    let content = SharedCardContent {
         csrf: &viewing.csrf,
         error,
         path: &opened.path,

@@ -60,7 +60,7 @@ struct MonthContent<'a> {
     earlier: Option<String>,
     later: Option<String>,
     sums: Option<[String; 2]>,
-    rows: Vec<Row>,
+    rows: Vec<StatementRow>,
     pager: Pager,
     ranges: Vec<Range>,
     days: Days,
@@ -74,7 +74,7 @@ struct Figure {
     more: &'static str,
 }
 
-struct Row {
+struct StatementRow {
     number: u64,
     day: String,
     exact_day: String,
@@ -85,9 +85,9 @@ struct Row {
 }
 
 /// What is read of a month.
-struct Found {
+struct StatementMonth {
     account: AccountRow,
-    rows: Vec<Row>,
+    rows: Vec<StatementRow>,
     count: u64,
     sums: Option<[Minor; 2]>,
 }
@@ -179,7 +179,7 @@ pub(super) fn account_of(view: &View<'_>) -> Result<AccountRow, StoreError> {
     })
 }
 
-fn read_month(view: &View<'_>, month: Month, part: Part) -> Result<Found, StoreError> {
+fn read_month(view: &View<'_>, month: Month, part: Part) -> Result<StatementMonth, StoreError> {
     let account = account_of(view)?;
     let filter =
         LineFilter { from: Some(month.first), to: Some(month.last()), ..LineFilter::default() };
@@ -187,8 +187,8 @@ fn read_month(view: &View<'_>, month: Month, part: Part) -> Result<Found, StoreE
     let listed = view.snapshot.list_statement_lines(slot, &filter, &part.page())?;
     let sums =
         if listed.count <= SUMMED_LINES_MAX { Some(sums(view, &account, &filter)?) } else { None };
-    let rows = listed.rows.iter().map(|line| Row::of(line, view));
-    Ok(Found { rows: rows.collect::<Result<_, _>>()?, count: listed.count, sums, account })
+    let rows = listed.rows.iter().map(|line| StatementRow::of(line, view));
+    Ok(StatementMonth { rows: rows.collect::<Result<_, _>>()?, count: listed.count, sums, account })
 }
 
 /// What came in and what went out.
@@ -210,7 +210,7 @@ fn sums(
     }
 }
 
-impl Row {
+impl StatementRow {
     fn of(line: &StatementLine, view: &View<'_>) -> Result<Self, StoreError> {
         let origin = view.snapshot.transaction(line.transaction)?.ok_or_else(|| {
             let what = format!("statement line {} comes from no transaction", line.seq.0);

@@ -24,7 +24,7 @@ use crate::words::{
 
 #[derive(Template)]
 #[template(path = "transactions/list.html")]
-struct ListContent<'a> {
+struct TransactionListContent<'a> {
     company: &'a str,
     zone: String,
     is_whole: bool,
@@ -32,12 +32,12 @@ struct ListContent<'a> {
     is_filtered: bool,
     offered: Offered,
     faults: &'a Faults,
-    rows: Vec<Row>,
+    rows: Vec<TransactionLine>,
     pager: Pager,
 }
 
 /// A transaction in the list.
-struct Row {
+struct TransactionLine {
     id: String,
     at: Moment,
     title: String,
@@ -79,7 +79,7 @@ pub(super) async fn list_transactions(
     });
     let (offered, listed) = found.await?;
     let pairs = asked.pairs();
-    let content = ListContent {
+    let content = TransactionListContent {
         company: &acting.company.name,
         zone: zone_words(acting.company.zone),
         is_whole: own.is_none(),
@@ -102,17 +102,17 @@ fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
     (own, part): (Option<MemberSlot>, Part),
-) -> Result<Option<Listed<Row>>, StoreError> {
+) -> Result<Option<Listed<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // Whatever was asked for, who does not see the company sees what is theirs.
     filter.member = own.or(filter.member);
     let page = part.page();
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
-    let rows = found.rows.iter().map(|row| Row::of(row, view)).collect::<Result<_, _>>()?;
+    let rows = found.rows.iter().map(|row| TransactionLine::of(row, view)).collect::<Result<_, _>>()?;
     Ok(Some(Listed { count: found.count, rows }))
 }
 
-impl Row {
+impl TransactionLine {
     fn of(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let record = &row.record;
         let card = record.card.map(|slot| view.snapshot.card(slot)).transpose()?.flatten();

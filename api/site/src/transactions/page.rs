@@ -37,7 +37,7 @@ use crate::words::{
 
 /// What the page says about forms that were sent, and what was typed into them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct TransactionForms {
     /// What was typed of tags; as they stand where nothing was.
     pub(super) fields: Option<TagFields>,
     /// What is wrong with it.
@@ -116,7 +116,7 @@ pub(super) async fn show_transaction(
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let row = find(&state, &acting, id).await?;
-    transaction_page(&state, &acting, &row, Said::default()).await
+    transaction_page(&state, &acting, &row, TransactionForms::default()).await
 }
 
 /// The page again, after something that could not be taken.
@@ -124,7 +124,7 @@ pub(super) async fn refused_page(
     state: &AppState,
     acting: &Acting,
     row: &TransactionRow,
-    (status, said): (StatusCode, Said),
+    (status, said): (StatusCode, TransactionForms),
 ) -> Result<Response, ApiError> {
     let mut page = transaction_page(state, acting, row, said).await?;
     *page.status_mut() = status;
@@ -135,11 +135,11 @@ async fn transaction_page(
     state: &AppState,
     acting: &Acting,
     row: &TransactionRow,
-    said: Said,
+    said: TransactionForms,
 ) -> Result<Response, ApiError> {
     let csrf = acting.session.csrf(state);
     let content = read_view(state, acting, |view| {
-        TransactionContent::read(&Shown { view, acting, row }, (csrf, said))
+        TransactionContent::read(&TransactionFacts { view, acting, row }, (csrf, said))
     });
     let content = content.await?;
     let title = content.title.clone();
@@ -147,15 +147,15 @@ async fn transaction_page(
 }
 
 /// What a page is made of.
-struct Shown<'a> {
+struct TransactionFacts<'a> {
     view: &'a View<'a>,
     acting: &'a Acting,
     row: &'a TransactionRow,
 }
 
 impl TransactionContent {
-    fn read(shown: &Shown<'_>, (csrf, said): (String, Said)) -> Result<Self, StoreError> {
-        let Shown { view, acting, row } = shown;
+    fn read(shown: &TransactionFacts<'_>, (csrf, said): (String, TransactionForms)) -> Result<Self, StoreError> {
+        let TransactionFacts { view, acting, row } = shown;
         let (record, company) = (&row.record, view.company);
         let teller = Teller::of(acting, company);
         let increments: Vec<IncrementDecision> =
@@ -198,7 +198,7 @@ impl TransactionContent {
     }
 }
 
-impl Shown<'_> {
+impl TransactionFacts<'_> {
     fn card(&self) -> Result<Option<Linked>, StoreError> {
         let Some(slot) = self.row.record.card else { return Ok(None) };
         let card = self.view.snapshot.card(slot)?;
@@ -254,8 +254,8 @@ impl MerchantWords {
 }
 
 impl Tags {
-    fn read(shown: &Shown<'_>, said: Said) -> Result<Self, StoreError> {
-        let Shown { view, acting, row } = shown;
+    fn read(shown: &TransactionFacts<'_>, said: TransactionForms) -> Result<Self, StoreError> {
+        let TransactionFacts { view, acting, row } = shown;
         let may_sort = acting.may(Right::TagTransactions);
         let known = chosen_of(view, &row.dimensions())?;
         let seen = seen(row, &known);
@@ -290,7 +290,7 @@ pub(super) fn receipt_seen(row: &TransactionRow) -> String {
 }
 
 impl ReceiptWords {
-    fn new(receipt: &Receipt, shown: &Shown<'_>) -> Self {
+    fn new(receipt: &Receipt, shown: &TransactionFacts<'_>) -> Self {
         Self {
             filename: receipt.filename.to_string(),
             size: size_words(receipt.size),

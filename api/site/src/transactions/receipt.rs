@@ -15,7 +15,7 @@ use cardswitch_v1::routes::view::Reader;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::page::{Said, receipt_seen, refused_page};
+use super::page::{TransactionForms, receipt_seen, refused_page};
 use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
 use crate::forms::SiteForm;
@@ -81,7 +81,7 @@ async fn refused(
     row: &TransactionRow,
     (status, text): (StatusCode, &str),
 ) -> Result<Response, ApiError> {
-    let said = Said { receipt_alert: text.to_owned(), ..Said::default() };
+    let said = TransactionForms { receipt_alert: text.to_owned(), ..TransactionForms::default() };
     refused_page(state, acting, row, (status, said)).await
 }
 

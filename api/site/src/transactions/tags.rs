@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::find_own;
-use super::page::{Said, refused_page, seen};
+use super::page::{TransactionForms, refused_page, seen};
 use crate::dimension_choices::{Sent, chosen_of, find_meant, put_dimensions};
 use crate::faults::Faults;
 use crate::forms::SiteForm;
@@ -74,7 +74,7 @@ pub(super) async fn tag_transaction(
     let changed = changed_since(&state, &acting, (&row, &sent)).await?;
     if !changed.is_empty() {
         let faults = Faults::alert_only(changed_meanwhile(&changed));
-        let said = Said { faults, ..Said::default() };
+        let said = TransactionForms { faults, ..TransactionForms::default() };
         return refused_page(&state, &acting, &row, (StatusCode::CONFLICT, said)).await;
     }
     let may_sort = acting.may(Right::TagTransactions);
@@ -88,7 +88,7 @@ pub(super) async fn tag_transaction(
     };
     let status = error.status();
     let faults = Faults::of_refusal(error)?;
-    let said = Said { fields: Some(sent), faults, ..Said::default() };
+    let said = TransactionForms { fields: Some(sent), faults, ..TransactionForms::default() };
     refused_page(&state, &acting, &row, (status, said)).await
 }
 

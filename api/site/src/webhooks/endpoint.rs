@@ -84,7 +84,7 @@ struct AttemptRow {
 
 /// What a page says besides what is known.
 #[derive(Default)]
-struct Said<'a> {
+struct EndpointNotes<'a> {
     typed: Option<&'a EndpointForm>,
     faults: Faults,
     since: Option<&'a str>,
@@ -99,14 +99,14 @@ pub(super) async fn show(
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    endpoint_page(&state, &acting, &endpoint, Said::default()).await
+    endpoint_page(&state, &acting, &endpoint, EndpointNotes::default()).await
 }
 
 async fn endpoint_page(
     state: &AppState,
     acting: &Acting,
     endpoint: &WebhookEndpoint,
-    said: Said<'_>,
+    said: EndpointNotes<'_>,
 ) -> Result<Response, ApiError> {
     let zone = acting.company.zone;
     let shown = |at: Timestamp| moment(at, zone);
@@ -189,7 +189,7 @@ pub(super) async fn save(
     let changed = EndpointForm::seen_of(&endpoint).changed_since(&form.seen);
     if !changed.is_empty() {
         let faults = Faults::alert_only(changed_meanwhile(&changed));
-        let said = Said { faults, ..Said::default() };
+        let said = EndpointNotes { faults, ..EndpointNotes::default() };
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::CONFLICT));
     }
@@ -205,7 +205,7 @@ pub(super) async fn save(
         Err(error) => {
             let status = error.status();
             let faults = Faults::of_refusal(error)?;
-            let said = Said { typed: Some(&form), faults, ..Said::default() };
+            let said = EndpointNotes { typed: Some(&form), faults, ..EndpointNotes::default() };
             Ok(with_status(endpoint_page(&state, &acting, &endpoint, said).await?, status))
         }
     }
@@ -267,7 +267,7 @@ pub(super) async fn recover(
     let since = parse_field_time(&form.since, acting.company.zone);
     let Some(since) = since.as_deref().and_then(parse_time) else {
         let since_error = "Give a day and a time.";
-        let said = Said { since: Some(&form.since), since_error, ..Said::default() };
+        let said = EndpointNotes { since: Some(&form.since), since_error, ..EndpointNotes::default() };
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     };
@@ -276,7 +276,7 @@ pub(super) async fn recover(
         Err(error) => {
             let status = error.status();
             let faults = Faults::of_refusal(error)?;
-            let said = Said { faults, ..Said::default() };
+            let said = EndpointNotes { faults, ..EndpointNotes::default() };
             Ok(with_status(endpoint_page(&state, &acting, &endpoint, said).await?, status))
         }
     }
@@ -284,7 +284,7 @@ pub(super) async fn recover(
 
 /// What `POST /webhooks/{id}/delete` takes.
 #[derive(Debug, Deserialize)]
-pub(super) struct DeleteForm {
+pub(super) struct DeleteEndpointForm {
     #[serde(default)]
     is_confirmed: bool,
 }
@@ -294,12 +294,12 @@ pub(super) async fn delete(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<DeleteForm>,
+    SiteForm(form): SiteForm<DeleteEndpointForm>,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     if !form.is_confirmed {
         let delete_error = "Nothing was deleted: tick the box to confirm.";
-        let said = Said { delete_error, ..Said::default() };
+        let said = EndpointNotes { delete_error, ..EndpointNotes::default() };
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }

@@ -16,7 +16,7 @@ use crate::words::{Badge, Moment, moment};
 
 #[derive(Template)]
 #[template(path = "webhooks/list.html")]
-struct ListContent<'a> {
+struct EndpointListContent<'a> {
     company: &'a str,
     endpoints: Vec<EndpointRow>,
     pager: Pager,
@@ -64,7 +64,7 @@ pub(super) async fn show(
     };
     let endpoints: Vec<_> = named.into_iter().map(row).collect();
     let pager = Pager::new(part, endpoints.len(), count, "/webhooks", &[]);
-    let content = ListContent { company: &company.name, endpoints, pager };
+    let content = EndpointListContent { company: &company.name, endpoints, pager };
     Ok(frame::page(&state, "Webhooks", Some(&acting.session), content))
 }
 

@@ -161,7 +161,7 @@ struct FactsBody {
     /// The last day on which the card is valid.
     valid_through: String,
     allowance: TermsBody,
-    usage: UsageBody,
+    usage: RuleUsageBody,
     available_credit: Amount,
     held: Amount,
     /// Credentials that the message carried; of an advice none, since none is compared.
@@ -185,7 +185,7 @@ struct TermsBody {
 /// What was used before.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DecisionUsage)]
-struct UsageBody {
+struct RuleUsageBody {
     spent: Amount,
     period_started_on: String,
     spent_today: Amount,
@@ -344,7 +344,7 @@ impl FactsBody {
             suspension_reason: render_suspension(usage.suspension),
             valid_through: render_date(facts.expires_on),
             allowance: TermsBody::new(&facts.terms, currency),
-            usage: UsageBody {
+            usage: RuleUsageBody {
                 spent: amount(usage.spent),
                 period_started_on: render_date(usage.period_started_on),
                 spent_today: amount(usage.day_spent),

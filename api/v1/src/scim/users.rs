@@ -34,7 +34,7 @@ use super::filter::Filter;
 use super::input::{ScimBody, ScimId, ScimQuery};
 use super::patch;
 use super::user::User;
-use super::wanted::{Shown, Wanted};
+use super::wanted::{Shown, UserSelection};
 use super::{ScimJson, list_response};
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
@@ -48,7 +48,7 @@ pub(super) async fn list_users(
     Extension(caller): Extension<Caller>,
     ScimQuery(query): ScimQuery,
 ) -> Result<ScimJson, ScimError> {
-    list(&state, &caller, Wanted::of_query(&query)?).await
+    list(&state, &caller, UserSelection::of_query(&query)?).await
 }
 
 /// Lists users by what stands in a body instead of the address.
@@ -57,10 +57,10 @@ pub(super) async fn search_users(
     Extension(caller): Extension<Caller>,
     body: ScimBody,
 ) -> Result<ScimJson, ScimError> {
-    list(&state, &caller, Wanted::of_body(&body.object()?)?).await
+    list(&state, &caller, UserSelection::of_body(&body.object()?)?).await
 }
 
-async fn list(state: &AppState, caller: &Caller, wanted: Wanted) -> Result<ScimJson, ScimError> {
+async fn list(state: &AppState, caller: &Caller, wanted: UserSelection) -> Result<ScimJson, ScimError> {
     let page = Page {
         offset: wanted.start_index - 1,
         order: Order::OldestFirst,

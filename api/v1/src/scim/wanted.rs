@@ -19,7 +19,7 @@ const NAMES_MAX: usize = 100;
 
 /// Which users are wanted, and what of them.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct UserSelection {
     /// Which; all where there is none.
     pub(super) filter: Option<Filter>,
     /// The place of the first one, from 1 on.
@@ -30,7 +30,7 @@ pub(super) struct Wanted {
     pub(super) shown: Shown,
 }
 
-impl Wanted {
+impl UserSelection {
     /// Reads the query of a list.
     /// Errors: a filter or a number that cannot be read.
     pub(super) fn of_query(query: &Query) -> Result<Self, ApiError> {
@@ -195,7 +195,7 @@ mod tests {
             (vec![("attributes", "id"), ("excludedAttributes", "name")], None),
         ];
         for (pairs, expected) in rows {
-            let wanted = Wanted::of_query(&query(&pairs)).ok();
+            let wanted = UserSelection::of_query(&query(&pairs)).ok();
             let page = wanted.map(|wanted| (wanted.start_index, wanted.count));
             assert_eq!(page, expected, "{pairs:?}");
         }
@@ -207,12 +207,12 @@ mod tests {
             "schemas": [], "startIndex": 3, "count": 2, "filter": "active pr",
             "attributes": ["userName", "name.givenName"],
         });
-        let wanted = Wanted::of_body(body.as_object().unwrap()).unwrap();
+        let wanted = UserSelection::of_body(body.as_object().unwrap()).unwrap();
         assert_eq!((wanted.start_index, wanted.count), (3, 2));
         assert!(wanted.filter.is_some());
         assert_eq!(wanted.shown, Shown::Only(vec!["username".into(), "name.givenname".into()]));
         let body = json!({"count": "two"});
-        assert!(Wanted::of_body(body.as_object().unwrap()).is_err());
+        assert!(UserSelection::of_body(body.as_object().unwrap()).is_err());
     }
 
     #[test]

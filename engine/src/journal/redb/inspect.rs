@@ -31,7 +31,7 @@ const REDB_MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// A journal that was proven.
 #[derive(Debug)]
-pub(super) struct Inspection {
+pub(super) struct JournalInspection {
     pub(super) identity: JournalIdentity,
     pub(super) first: BatchNumber,
     pub(super) tip: ChainPosition,
@@ -67,7 +67,7 @@ pub(super) fn inspect(
     identity: Option<&JournalIdentity>,
     checkpoint: Option<ChainPosition>,
     proof: Proof,
-) -> Result<Option<Inspection>, JournalError> {
+) -> Result<Option<JournalInspection>, JournalError> {
     let found =
         guard(|| prove(base, identity, checkpoint, proof)).map_err(|error| match error {
             JournalError::CorruptFile { what, damage: None } => {
@@ -105,7 +105,7 @@ fn prove(
     identity: Option<&JournalIdentity>,
     checkpoint: Option<ChainPosition>,
     proof: Proof,
-) -> Result<Option<Inspection>, JournalError> {
+) -> Result<Option<JournalInspection>, JournalError> {
     let Some(opened) = open_overlay(base, proof.locks())? else { return Ok(None) };
     let OpenedOverlay { db, overlay, repaired } = opened;
     let db = Arc::new(db);
@@ -118,7 +118,7 @@ fn prove(
     if proof == Proof::Whole && !repaired {
         check_pages(base)?;
     }
-    Ok(Some(Inspection { identity: found, first, tip, db, overlay }))
+    Ok(Some(JournalInspection { identity: found, first, tip, db, overlay }))
 }
 
 struct OpenedOverlay {

@@ -31,7 +31,7 @@ use ::redb::backends::FileBackend;
 use ::redb::{Database, ReadableTable, StorageBackend, TableDefinition};
 
 pub use self::copy::JournalCopy;
-use self::inspect::{Inspection, Proof, inspect};
+use self::inspect::{JournalInspection, Proof, inspect};
 use self::kept::KeptBatches;
 pub use self::reader::RedbReader;
 use super::ack_mark::AckMark;
@@ -103,7 +103,7 @@ impl RedbJournal {
         // Pages that no proof has looked at can still be damaged, which redb may meet with a panic.
         inspect::guard(|| {
             let (db, first, recovered) = match found {
-                Some(Inspection { db, overlay, first, tip, .. }) => {
+                Some(JournalInspection { db, overlay, first, tip, .. }) => {
                     overlay.let_through().map_err(JournalError::io("cannot repair the journal"))?;
                     (db, first, tip)
                 }
@@ -293,7 +293,7 @@ pub fn open_read_only_on(
     let mark = AckMark::new(mark, directory_id);
     let found = inspect(journal, &mark, identity, checkpoint, Proof::Whole)?
         .ok_or_else(|| JournalError::NotAJournal { what: "it is empty".to_owned() })?;
-    let Inspection { identity, first, tip, db, .. } = found;
+    let JournalInspection { identity, first, tip, db, .. } = found;
     Ok(ReadOnlyJournal { reader: RedbReader::new(db), identity, first, tip })
 }
 

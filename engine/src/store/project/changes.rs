@@ -35,7 +35,7 @@ pub(super) fn write_changes(
     if changes.is_empty() {
         return Ok(());
     }
-    let mut tables = Tables {
+    let mut tables = ChangedTables {
         blocks: write_txn.open_table(TRANSACTION_BLOCKS)?,
         changes: write_txn.open_table(TRANSACTION_CHANGES.definition())?,
     };
@@ -72,12 +72,12 @@ struct Made {
     state: TransactionState,
 }
 
-struct Tables<'txn> {
+struct ChangedTables<'txn> {
     blocks: Table<'txn, u64, &'static [u8]>,
     changes: Table<'txn, u64, &'static [u8]>,
 }
 
-impl Tables<'_> {
+impl ChangedTables<'_> {
     /// The block that holds a transaction, with all that changes in it from there on.
     fn block_of(&self, seq: u64, changes: &EarlierChanges<'_>) -> Result<ChangedBlock, StoreError> {
         let found = self.blocks.range(..=seq)?.next_back().transpose()?;

@@ -132,11 +132,11 @@ impl Projection {
         write_txn: &WriteTransaction,
         sets: &mut SetChanges,
         figures: &mut NewFigures,
-    ) -> Result<Entries, StoreError> {
+    ) -> Result<RunEntries, StoreError> {
         if self.transactions.rows.is_empty() {
-            return Ok(Entries::default());
+            return Ok(RunEntries::default());
         }
-        let mut entries = Entries::for_transactions(self.transactions.rows.len());
+        let mut entries = RunEntries::for_transactions(self.transactions.rows.len());
         let mut blocks = BlockWriter::open(write_txn, TRANSACTION_BLOCKS)?;
         let mut changed = Vec::new();
         let mut changes = self.progress.range(self.first_made()..).peekable();
@@ -200,9 +200,9 @@ impl Projection {
 
 /// What a run adds to the runs, by kind.
 #[derive(Default)]
-struct Entries([Vec<Entry>; RunKind::ALL.len()]);
+struct RunEntries([Vec<Entry>; RunKind::ALL.len()]);
 
-impl Entries {
+impl RunEntries {
     /// Room for so many purchases: those have no dimension, mostly.
     fn for_transactions(count: usize) -> Self {
         use RunKind::{

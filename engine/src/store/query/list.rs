@@ -76,15 +76,15 @@ impl<T> Listed<T> {
 }
 
 /// A key of an index and what it leads to.
-pub(super) type Entry<'a, K, V> = (AccessGuard<'a, K>, AccessGuard<'a, V>);
-type Entries<'a, K, V> = Result<Entry<'a, K, V>, StorageError>;
+pub(super) type IndexHit<'a, K, V> = (AccessGuard<'a, K>, AccessGuard<'a, V>);
+type IndexHits<'a, K, V> = Result<IndexHit<'a, K, V>, StorageError>;
 
 /// Takes a page from a list whose length is known. Cost: O(offset + limit) keys.
 pub(super) fn take_page<'a, K, V>(
-    mut keys: impl DoubleEndedIterator<Item = Entries<'a, K, V>>,
+    mut keys: impl DoubleEndedIterator<Item = IndexHits<'a, K, V>>,
     page: &Page,
     count: u64,
-) -> Result<Listed<Entry<'a, K, V>>, StoreError>
+) -> Result<Listed<IndexHit<'a, K, V>>, StoreError>
 where
     K: Key + 'static,
     V: Value + 'static,
@@ -102,7 +102,7 @@ where
 
 /// Takes a page of what `accepts`, and counts all of it. Cost: O(keys).
 pub(super) fn filter_page<'a, K, V, T>(
-    mut keys: impl DoubleEndedIterator<Item = Entries<'a, K, V>>,
+    mut keys: impl DoubleEndedIterator<Item = IndexHits<'a, K, V>>,
     page: &Page,
     mut accepts: impl FnMut(K::SelfType<'_>) -> Result<Option<T>, StoreError>,
 ) -> Result<Listed<T>, StoreError>

@@ -82,7 +82,7 @@ impl Snapshot {
             sets: SetReader::open(&self.read_txn)?,
             moves: self.table(TAG_MOVES)?,
         };
-        let Some(wanted) = Wanted::new(self, company, filter)? else { return Ok(Listed::EMPTY) };
+        let Some(wanted) = TransactionCriteria::new(self, company, filter)? else { return Ok(Listed::EMPTY) };
         lists.list(&mut rows, &wanted, seqs, page)?.load(|seq| rows.get(seq))
     }
 
@@ -115,7 +115,7 @@ fn authorized_within(rows: &mut TransactionRows, page: &Page) -> Result<Range<u6
 }
 
 /// What is wanted of a transaction, besides its time.
-struct Wanted {
+struct TransactionCriteria {
     company: CompanySlot,
     filters: Vec<Filter>,
 }
@@ -137,7 +137,7 @@ enum Home {
     Unknown,
 }
 
-impl Wanted {
+impl TransactionCriteria {
     /// None where nothing can fit: a dimension is another company's, of another kind, or gone.
     fn new(
         snapshot: &Snapshot,
@@ -184,7 +184,7 @@ impl Lists {
     fn list(
         &self,
         rows: &mut TransactionRows,
-        wanted: &Wanted,
+        wanted: &TransactionCriteria,
         seqs: Range<u64>,
         page: &Page,
     ) -> Result<Listed<u64>, StoreError> {

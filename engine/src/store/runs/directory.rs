@@ -53,7 +53,7 @@ pub(super) enum Group {
 
 /// All runs of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Directory {
+pub(super) struct RunDirectory {
     /// The number of the next run.
     next_run: u64,
     /// Entries with a minor below this are gone.
@@ -66,7 +66,7 @@ pub(super) struct Directory {
     pub(super) dropped: Vec<u64>,
 }
 
-impl Directory {
+impl RunDirectory {
     /// The directory of a kind; empty if it has none yet.
     /// Errors: `Row` if it is damaged.
     pub(super) fn read(

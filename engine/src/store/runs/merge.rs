@@ -13,8 +13,8 @@ use std::ops::Range;
 use redb::ReadableTable;
 
 use super::chunk::{ChunkBuilder, ChunkCopy};
-use super::directory::{Directory, Group, Merge, Run};
-use super::seek::{ChunkReader, Cursor, Segment};
+use super::directory::{RunDirectory, Group, Merge, Run};
+use super::seek::{ChunkReader, ChunkCursor, Segment};
 use super::{ChunkKey, Entry, RunKind, RunWriter};
 use crate::store::error::StoreError;
 
@@ -51,7 +51,7 @@ impl RunWriter<'_> {
         let mut kinds = Vec::with_capacity(RunKind::ALL.len());
         let mut due = Vec::new();
         for kind in RunKind::ALL {
-            let mut directory = Directory::read(&self.lists, kind)?;
+            let mut directory = RunDirectory::read(&self.lists, kind)?;
             let is_changed =
                 directory.start_merges() | self.remove_dropped(kind, &mut directory)?;
             due.extend(directory.merges_due().map(|(at, entries)| (entries, kinds.len(), at)));
@@ -159,7 +159,7 @@ impl RunWriter<'_> {
     fn remove_dropped(
         &mut self,
         kind: RunKind,
-        directory: &mut Directory,
+        directory: &mut RunDirectory,
     ) -> Result<bool, StoreError> {
         let Some(run) = directory.dropped.last().copied() else { return Ok(false) };
         for _ in 0..DROPPED_CHUNKS_MAX {
@@ -175,7 +175,7 @@ impl RunWriter<'_> {
     }
 }
 
-impl Directory {
+impl RunDirectory {
     /// Begins a merge wherever there are enough neighbours of one level.
     fn start_merges(&mut self) -> bool {
         let mut is_changed = false;
@@ -257,7 +257,7 @@ struct Inputs {
 }
 
 struct Input {
-    cursor: Option<Cursor>,
+    cursor: Option<ChunkCursor>,
     low: Entry,
     /// The chunk at hand, and which of its entries come next.
     chunk: Option<ChunkCopy>,
@@ -297,7 +297,7 @@ impl Inputs {
 
 impl Input {
     fn open(segment: Segment) -> Self {
-        let cursor = Some(Cursor::new(segment));
+        let cursor = Some(ChunkCursor::new(segment));
         Self { cursor, low: segment.low, chunk: None, places: 0..0, read: Vec::new() }
     }
 

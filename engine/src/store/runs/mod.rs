@@ -29,7 +29,7 @@ use redb::{Table, TableDefinition, WriteTransaction};
 
 use super::error::StoreError;
 use chunk::ChunkBuilder;
-use directory::{Directory, Run};
+use directory::{RunDirectory, Run};
 
 pub(in crate::store) use read::{RunReader, RunTables};
 
@@ -186,7 +186,7 @@ impl<'txn> RunWriter<'txn> {
     ) -> Result<(), StoreError> {
         sort::sort(entries);
         entries.dedup();
-        let mut directory = Directory::read(&self.lists, kind)?;
+        let mut directory = RunDirectory::read(&self.lists, kind)?;
         self.leave_out_known(kind, &directory, entries)?;
         if entries.is_empty() {
             return Ok(());
@@ -204,7 +204,7 @@ impl<'txn> RunWriter<'txn> {
         kind: RunKind,
         minor: u64,
     ) -> Result<(), StoreError> {
-        let mut directory = Directory::read(&self.lists, kind)?;
+        let mut directory = RunDirectory::read(&self.lists, kind)?;
         if minor <= directory.floor {
             return Ok(());
         }
@@ -218,13 +218,13 @@ impl<'txn> RunWriter<'txn> {
         &self,
         kind: RunKind,
     ) -> Result<RunReader<'_, Table<'txn, ChunkKey, &'static [u8]>>, StoreError> {
-        Ok(RunReader::new(&self.chunks, kind, &Directory::read(&self.lists, kind)?))
+        Ok(RunReader::new(&self.chunks, kind, &RunDirectory::read(&self.lists, kind)?))
     }
 
     fn leave_out_known(
         &self,
         kind: RunKind,
-        directory: &Directory,
+        directory: &RunDirectory,
         entries: &mut Vec<Entry>,
     ) -> Result<(), StoreError> {
         let Some(newest) = directory.newest else { return Ok(()) };

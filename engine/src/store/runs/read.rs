@@ -8,8 +8,8 @@ use std::ops::Range;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
 use super::chunk::ChunkView;
-use super::directory::{Directory, Group};
-use super::seek::{ChunkReader, Cursor, Segment};
+use super::directory::{RunDirectory, Group};
+use super::seek::{ChunkReader, ChunkCursor, Segment};
 use super::{ChunkKey, Entry, RUN_CHUNKS, RUN_LISTS, RunKind, damaged_chunk};
 use crate::store::error::StoreError;
 use crate::store::query::Order;
@@ -32,7 +32,7 @@ impl RunTables {
         &self,
         kind: RunKind,
     ) -> Result<RunReader<'_, ReadOnlyTable<ChunkKey, &'static [u8]>>, StoreError> {
-        Ok(RunReader::new(&self.chunks, kind, &Directory::read(&self.lists, kind)?))
+        Ok(RunReader::new(&self.chunks, kind, &RunDirectory::read(&self.lists, kind)?))
     }
 }
 
@@ -52,7 +52,7 @@ pub(in crate::store) struct RunReader<'t, T> {
 }
 
 impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
-    pub(super) fn new(chunks: &'t T, kind: RunKind, directory: &Directory) -> Self {
+    pub(super) fn new(chunks: &'t T, kind: RunKind, directory: &RunDirectory) -> Self {
         let segments = directory.groups.iter().flat_map(segments_of).collect();
         let chunks = ChunkReader::new(chunks, kind);
         Self { chunks, kind, floor: directory.floor, segments }
@@ -116,7 +116,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
     ) -> Result<(), StoreError> {
         let first_minor = first_minor.max(self.floor);
         for segment in self.segments.iter().filter(|part| part.run.last_minor >= first_minor) {
-            let mut cursor = Cursor::new(*segment);
+            let mut cursor = ChunkCursor::new(*segment);
             while let Some(chunk) = self.chunks.next_chunk(&mut cursor)? {
                 let view = chunk.view()?;
                 view.between(segment.low, segment.high)
@@ -136,7 +136,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
 
     fn check_segment(&self, segment: &Segment) -> Result<(), StoreError> {
         let whole = Segment { low: Entry::FIRST, high: Entry::LAST, ..*segment };
-        let mut cursor = Cursor::new(whole);
+        let mut cursor = ChunkCursor::new(whole);
         let mut before: Option<(Entry, u64)> = None;
         while let Some(chunk) = self.chunks.next_chunk(&mut cursor)? {
             let view = chunk.view()?;
@@ -214,7 +214,7 @@ pub(in crate::store) struct Scan<'r, 't, T> {
     reader: &'r RunReader<'t, T>,
     order: Order,
     waiting: Vec<Segment>,
-    current: Option<Cursor>,
+    current: Option<ChunkCursor>,
     minors: std::vec::IntoIter<u64>,
 }
 
@@ -254,7 +254,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
     fn load_more(&mut self) -> Result<bool, StoreError> {
         loop {
             if self.current.is_none() {
-                self.current = self.waiting.pop().map(Cursor::new);
+                self.current = self.waiting.pop().map(ChunkCursor::new);
             }
             let Some(mut cursor) = self.current else { return Ok(false) };
             let chunk = match self.order {
@@ -274,7 +274,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
     }
 
     /// Takes what the segment has in this chunk, and moves on; false if there is nothing.
-    fn take_minors(&mut self, mut cursor: Cursor, view: &ChunkView<'_>) -> bool {
+    fn take_minors(&mut self, mut cursor: ChunkCursor, view: &ChunkView<'_>) -> bool {
         let Segment { low, high, .. } = cursor.segment;
         let minors = view.between(low, high).map(|place| view.entry(place).minor());
         let mut minors: Vec<u64> = minors.collect();

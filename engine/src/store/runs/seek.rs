@@ -85,7 +85,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
     /// The next chunk of a segment, in order, that may hold some of its entries.
     pub(super) fn next_chunk(
         &self,
-        cursor: &mut Cursor,
+        cursor: &mut ChunkCursor,
     ) -> Result<Option<LoadedChunk<'t>>, StoreError> {
         let Segment { run, low, high } = cursor.segment;
         let chunk = match cursor.begun_at {
@@ -100,12 +100,12 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
 
 /// A place among the chunks of a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor {
+pub(super) struct ChunkCursor {
     pub(super) segment: Segment,
     begun_at: Option<Entry>,
 }
 
-impl Cursor {
+impl ChunkCursor {
     /// Before all chunks of the segment.
     pub(super) const fn new(segment: Segment) -> Self {
         Self { segment, begun_at: None }
@@ -119,10 +119,10 @@ pub(super) struct LoadedChunk<'t> {
     bytes: AccessGuard<'t, &'static [u8]>,
 }
 
-type Found<'t> = Result<(AccessGuard<'t, ChunkKey>, AccessGuard<'t, &'static [u8]>), StorageError>;
+type ChunkRead<'t> = Result<(AccessGuard<'t, ChunkKey>, AccessGuard<'t, &'static [u8]>), StorageError>;
 
 impl<'t> LoadedChunk<'t> {
-    fn take(found: Option<Found<'t>>) -> Result<Option<Self>, StoreError> {
+    fn take(found: Option<ChunkRead<'t>>) -> Result<Option<Self>, StoreError> {
         let Some((key, bytes)) = found.transpose()? else { return Ok(None) };
         Ok(Some(Self { key: key.value(), bytes }))
     }

@@ -13,7 +13,7 @@ use crate::store::query::Snapshot;
 
 /// How the sets compare with the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct Compared {
+pub(in crate::store) struct SetComparison {
     /// How many transactions and cards there are.
     pub(in crate::store) rows: u64,
     /// How many of them are in the set of their class.
@@ -25,9 +25,9 @@ pub(in crate::store) struct Compared {
 /// Compares the sets with the rows.
 /// Errors: `Damaged` if a page or a sum is not as it was written.
 /// Cost: reads every transaction and every card.
-pub(in crate::store) fn compare(rows: &Snapshot) -> Result<Compared, StoreError> {
+pub(in crate::store) fn compare(rows: &Snapshot) -> Result<SetComparison, StoreError> {
     let pages = rows.table(STATE_PAGES)?;
-    let mut compared = Compared::default();
+    let mut compared = SetComparison::default();
     let mut expected_rows = 0;
     let mut found_rows = 0;
     let sums = each_page(rows, |page, expected| {

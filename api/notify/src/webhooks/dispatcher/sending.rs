@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::super::Order;
 use super::super::composing::message_id;
 use super::super::deliveries::{Attempt, AttemptKind, AttemptResult, Failure};
-use super::super::desk::{Content, Desk, Job, Told};
+use super::super::desk::{Content, Desk, Job, RequestReport};
 use super::super::due::Line;
 use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
@@ -38,7 +38,7 @@ const GONE_REPORT_WAIT: Duration = Duration::from_secs(1);
 pub(super) struct Done {
     id: WebhookEndpointId,
     attempt: Attempt,
-    told: Told,
+    told: RequestReport,
     /// The endpoint as it was then.
     tried: Arc<WebhookEndpoint>,
     /// Who asked for it; none where it was the lane's.
@@ -130,7 +130,7 @@ impl Dispatcher {
             now,
         };
         let tried = Arc::clone(&desk.endpoint);
-        let done = Done { id, attempt, told: Told::NOT_SENT, tried, asked, was_failing };
+        let done = Done { id, attempt, told: RequestReport::NOT_SENT, tried, asked, was_failing };
         let mut ending = Ending { ended: self.ended.clone(), done: Some(done) };
         tokio::spawn(async move {
             let told = job.run().await;
@@ -354,7 +354,7 @@ mod tests {
         let endpoint = Arc::new(crate::webhooks::desk::tests::endpoint());
         let attempt = crate::webhooks::deliveries::tests::attempt(1);
         let id = endpoint.id;
-        let told = Told::NOT_SENT;
+        let told = RequestReport::NOT_SENT;
         let done = Done { id, attempt, told, tried: endpoint, asked: None, was_failing: false };
         let ending = Ending { ended, done: Some(done) };
         let task = tokio::spawn(async move {
