@@ -112,9 +112,9 @@ fn order(client: &HttpClient, key: &str) -> Option<HttpResponse> {
         if answer.status == 201 {
             return Some(answer);
         }
-        let may_pass = [409, 503].contains(&answer.status);
+        let may_pass = [409, 429, 503].contains(&answer.status);
         assert!(may_pass, "{key} was answered with {}: {}", answer.status, answer.text());
-        // Under way, or the switch is stopping.
+        // Under way, more repeats than a token may ask for in a second, or the switch is stopping.
         thread::sleep(PAUSE);
     }
 }
