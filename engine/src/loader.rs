@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::inbox::Doorbell;
-use crate::shard::{AnswerPlace, Loaded, LoadedTransaction, PurchaseKey, Wanted};
+use crate::shard::{AnswerPlace, Loaded, LoadedTransaction, PurchaseKey, RecallRequest};
 
 /// Why the tables cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub trait RecallSource: Send + Sync {
 #[derive(Clone, Debug)]
 pub enum LoaderQuestion {
     /// What a command needs.
-    Command(Wanted),
+    Command(RecallRequest),
     /// Transactions that timers need.
     Transactions(Vec<TransactionSeq>),
     /// The holds that end after the first instant and by the second.
@@ -135,14 +135,17 @@ pub fn answer(source: &dyn RecallSource, question: &LoaderQuestion) -> Result<An
     match question {
         LoaderQuestion::Command(wanted) => load(&*snapshot, wanted).map(Answer::Loaded),
         LoaderQuestion::Transactions(sequences) => {
-            let wanted = Wanted { transactions: sequences.clone(), ..Wanted::default() };
+            let wanted =
+                RecallRequest { transactions: sequences.clone(), ..RecallRequest::default() };
             load(&*snapshot, &wanted).map(Answer::Loaded)
         }
-        LoaderQuestion::Holds(after, until) => snapshot.holds_due(*after, *until).map(Answer::Holds),
+        LoaderQuestion::Holds(after, until) => {
+            snapshot.holds_due(*after, *until).map(Answer::Holds)
+        }
     }
 }
 
-fn load(tables: &dyn Recall, wanted: &Wanted) -> Result<Loaded, RecallError> {
+fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<Loaded, RecallError> {
     let mut loaded = Loaded::default();
     for seq in &wanted.transactions {
         loaded.transactions.extend(tables.transaction(*seq)?);

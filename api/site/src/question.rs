@@ -94,7 +94,9 @@ pub(super) async fn change(
     }
     if !is_password_of(&state, &session.user, &client, &form.password).await? {
         return refused(match form.action {
-            QuestionAction::Set => QuestionContent { password_error: WRONG_PASSWORD, ..Default::default() },
+            QuestionAction::Set => {
+                QuestionContent { password_error: WRONG_PASSWORD, ..Default::default() }
+            }
             QuestionAction::Remove => {
                 QuestionContent { removal_error: WRONG_PASSWORD, ..Default::default() }
             }

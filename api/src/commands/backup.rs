@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::{
-    CopyError, CopyStage, Wanted, copy_at_rest, restore as restore_engine,
+    CopyError, CopyStage, RestoreRequest, copy_at_rest, restore as restore_engine,
 };
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
@@ -165,7 +165,7 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let directory = manifest.wrapped.directory;
     let wrapped = WrappedKey::wrap(&data_key, &master, directory).map_err(Failure::new)?;
     let is_copied = matches!(source, MasterKeySource::File(_)) && !args.no_key_copy;
-    let wanted = Wanted { further_journal: proven.journal.as_deref(), until: args.until };
+    let wanted = RestoreRequest { further_journal: proven.journal.as_deref(), until: args.until };
     let mut damaged = DamagedReceipts::new();
     let mut beside = |copy: &Path, stage: CopyStage| {
         if stage == CopyStage::Underway {

@@ -169,7 +169,8 @@ impl Questions {
     pub(super) fn keep_timers_ahead(&mut self, state: &mut ShardState, reached: Timestamp) {
         self.take_in_holds(state);
         if reached >= self.ask_by(state) {
-            let question = LoaderQuestion::Holds(state.timers_known_until(), reached.plus(TIMERS_AHEAD));
+            let question =
+                LoaderQuestion::Holds(state.timers_known_until(), reached.plus(TIMERS_AHEAD));
             self.ask(Purpose::TimersAhead, question);
         }
     }

@@ -388,21 +388,22 @@ impl Transactions {
         is_refund: bool,
     ) {
         let (first, ring, value) = (self.first, &self.ring, low_bits(seq.0));
-        let enter = |index: &mut HashIndex, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
-            let keys = RingKeys { first, ring, key_of };
-            let has_key = |known: u32| {
-                let open = keys.position(known).and_then(|at| ring[at].as_ref());
-                open.is_some_and(|open| key_of(open) == Some(key) && !open.is_declined())
+        let enter =
+            |index: &mut HashIndex, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
+                let keys = RingKeys { first, ring, key_of };
+                let has_key = |known: u32| {
+                    let open = keys.position(known).and_then(|at| ring[at].as_ref());
+                    open.is_some_and(|open| key_of(open) == Some(key) && !open.is_declined())
+                };
+                let is_known = if is_refund {
+                    index.find(spread(key), has_key).is_some()
+                } else {
+                    index.replace(spread(key), value, has_key)
+                };
+                if !is_known {
+                    index.insert(spread(key), value, &keys);
+                }
             };
-            let is_known = if is_refund {
-                index.find(spread(key), has_key).is_some()
-            } else {
-                index.replace(spread(key), value, has_key)
-            };
-            if !is_known {
-                index.insert(spread(key), value, &keys);
-            }
-        };
         if let Some(OriginalKey(key)) = original {
             enter(&mut self.by_original, key, original_of);
         }

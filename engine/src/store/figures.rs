@@ -152,7 +152,11 @@ impl AddedFigures {
     }
 
     /// What was added to an account's figures of some quarters.
-    fn of(&self, account: u32, quarters: &Range<u32>) -> impl Iterator<Item = (FigureKey, DecisionCount)> {
+    fn of(
+        &self,
+        account: u32,
+        quarters: &Range<u32>,
+    ) -> impl Iterator<Item = (FigureKey, DecisionCount)> {
         let key = |quarter| FigureKey { account, quarter, code: 0 };
         let (from, to) = (key(quarters.start), key(quarters.end));
         self.0.iter().flat_map(move |layer| {
@@ -202,7 +206,8 @@ fn write_rows(
     for added in figures.chunk_by(|(one, _), (other, _)| place(one) == place(other)) {
         let place = place(&added[0].0);
         let stored = table.get(place)?.map(|value| unpack(value.value())).transpose()?;
-        let mut figures: BTreeMap<u16, DecisionCount> = stored.unwrap_or_default().into_iter().collect();
+        let mut figures: BTreeMap<u16, DecisionCount> =
+            stored.unwrap_or_default().into_iter().collect();
         for (key, figure) in added {
             figures.entry(key.code).or_default().add(*figure);
         }

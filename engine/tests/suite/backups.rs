@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cardswitch_engine::backup::{CopyError, CopyStage, Wanted, copy_at_rest, restore};
+use cardswitch_engine::backup::{CopyError, CopyStage, RestoreRequest, copy_at_rest, restore};
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::{Verification, verify};
@@ -136,7 +136,7 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     ];
     for (number, (journal, until, records)) in rows.into_iter().enumerate() {
         let to = parent.path().join(format!("restored-{number}"));
-        let wanted = Wanted { further_journal: journal.map(|path| path.as_path()), until };
+        let wanted = RestoreRequest { further_journal: journal.map(|path| path.as_path()), until };
         let restored = restore(&backup, &to, &wanted, &mut nothing).unwrap();
         assert_eq!((restored.last_seq.0, proven(&to).records), (records, records), "{wanted:?}");
         let desk = Desk::open(&to);
@@ -149,10 +149,10 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     let to = parent.path().join("restored-1");
     assert_eq!(proven(&data).state_hash, whole.state_hash, "the source is only read");
     assert!(matches!(
-        restore(&backup, &to, &Wanted::default(), &mut nothing),
+        restore(&backup, &to, &RestoreRequest::default(), &mut nothing),
         Err(CopyError::Exists(_))
     ));
-    let early = Wanted { until: Some(at(1)), ..Wanted::default() };
+    let early = RestoreRequest { until: Some(at(1)), ..RestoreRequest::default() };
     let to = parent.path().join("early");
     assert!(matches!(restore(&backup, &to, &early, &mut nothing), Err(CopyError::TooLate { .. })));
     assert!(!to.exists());
@@ -179,7 +179,7 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
         cardswitch_engine::data_directory::DataDirectory::create(&other, [9; 16]).unwrap();
     let options = crate::desk::options(foreign, crate::desk::manual());
     drop(cardswitch_engine::engine::Engine::open(options).unwrap());
-    let wanted = Wanted { further_journal: Some(&other), until: None };
+    let wanted = RestoreRequest { further_journal: Some(&other), until: None };
     assert!(matches!(restore(&data, &to, &wanted, &mut nothing), Err(CopyError::Journal(_))));
     let journal = data.join("journal.redb");
     let mut bytes = fs::read(&journal).unwrap();
@@ -207,13 +207,13 @@ fn a_journal_that_adds_nothing_or_tells_another_history_is_refused() {
     drop(desk);
     // A copy that went on by itself, and further than the original.
     let fork = path("fork");
-    restore(&early, &fork, &Wanted::default(), &mut nothing).unwrap();
+    restore(&early, &fork, &RestoreRequest::default(), &mut nothing).unwrap();
     let desk = Desk::open(&fork);
     spend(&desk, 100..160);
     desk.engine.shut_down();
     drop(desk);
     let with = |journal: &Path| {
-        let wanted = Wanted { further_journal: Some(journal), until: None };
+        let wanted = RestoreRequest { further_journal: Some(journal), until: None };
         restore(&later, &path("restored"), &wanted, &mut nothing)
     };
     for journal in [&early, &later] {

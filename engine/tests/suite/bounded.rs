@@ -12,7 +12,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::network_key::Fingerprint;
 use cardswitch_engine::loader::{
-    Answer, HoldsDue, Question, Recall, RecallError, RecallSource, answer,
+    Answer, HoldEnds, LoaderQuestion, Recall, RecallError, RecallSource, answer,
 };
 use cardswitch_engine::shard::{
     AnswerPlace, CacheLimits, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState,
@@ -145,7 +145,7 @@ impl Recall for &Tables {
         Ok(under.map(|answer| self.place(*answer.0)).collect())
     }
 
-    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldsDue, RecallError> {
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
         let mut holds: Vec<_> = self
             .rows
             .iter()
@@ -163,7 +163,7 @@ impl Recall for &Tables {
 /// A command that waits for the tables.
 struct Aside {
     command: Command,
-    question: Question,
+    question: LoaderQuestion,
     as_of: RecordSeq,
     /// What the tables said, where they have answered.
     answer: Option<Answer>,
@@ -187,7 +187,7 @@ impl ForgetfulDriver {
         Self { state, tables, pending, aside, effects: Vec::new(), questions: 0 }
     }
 
-    fn ask(&mut self, question: &Question) -> Answer {
+    fn ask(&mut self, question: &LoaderQuestion) -> Answer {
         self.questions += 1;
         answer(&self.tables, question).unwrap()
     }
@@ -199,7 +199,7 @@ impl ForgetfulDriver {
             while let Some((timer, due)) = self.state.due_timer(reach) {
                 let wanted = self.state.wanted_by_timer(timer, at);
                 if !wanted.is_empty() {
-                    let answer = self.ask(&Question::Transactions(wanted));
+                    let answer = self.ask(&LoaderQuestion::Transactions(wanted));
                     self.admit(answer);
                     self.state.dismiss();
                 }
@@ -210,7 +210,7 @@ impl ForgetfulDriver {
                 return;
             }
             let until = at.plus(Timestamp::HOUR);
-            let question = Question::Holds(self.state.timers_known_until(), until);
+            let question = LoaderQuestion::Holds(self.state.timers_known_until(), until);
             match self.ask(&question) {
                 Answer::Holds((holds, until)) => {
                     self.state.learn_timers(until, &holds, self.tables.applied);
@@ -304,7 +304,8 @@ impl Race {
                 self.compare(at, &command, &reply);
             }
             Some(wanted) => {
-                let (question, as_of) = (Question::Command(wanted), self.forgetful.tables.applied);
+                let (question, as_of) =
+                    (LoaderQuestion::Command(wanted), self.forgetful.tables.applied);
                 // The tables may answer at once, or only when they know more.
                 let answer = self.rng.chance(50).then(|| self.forgetful.ask(&question));
                 self.forgetful.aside.push_back(Aside { command, question, as_of, answer });

@@ -7,8 +7,8 @@ use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::card::{CardCommand, NewCard};
 use cardswitch_engine::directory::member::{MemberChanges, MemberRole};
 use cardswitch_engine::directory::requisition::{
-    NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
-    Verdict,
+    NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus,
+    RequisitionVerdict, Review,
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
@@ -40,7 +40,7 @@ fn card_id(number: u64) -> CardId {
     CardId(Uuid::from_u64_pair(4, number))
 }
 
-fn decided(verdict: Verdict, reviewed_by: Option<u64>) -> RequisitionChanges {
+fn decided(verdict: RequisitionVerdict, reviewed_by: Option<u64>) -> RequisitionChanges {
     let reviewed_by = reviewed_by.map(member_id);
     let review = Some(Review { verdict, reviewed_by });
     RequisitionChanges { review, ..RequisitionChanges::default() }
@@ -55,8 +55,8 @@ fn drawn(number: u64) -> NewCard {
     }
 }
 
-fn with_new_card(number: u64) -> Verdict {
-    Verdict::ApproveWithNewCard(Box::new(drawn(number)))
+fn with_new_card(number: u64) -> RequisitionVerdict {
+    RequisitionVerdict::ApproveWithNewCard(Box::new(drawn(number)))
 }
 
 fn update(office: &mut Office, number: u128, changes: RequisitionChanges) -> Result<(), Rejection> {
@@ -119,18 +119,18 @@ fn decisions_are_for_reviewers_and_last() {
     office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(2))));
     office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
     let taken = NewCard { pan_hash: new_card(1, 0, drawn(1).terms).pan_hash, ..drawn(9) };
-    let with = |card| Verdict::ApproveWithCard(card_id(card));
+    let with = |card| RequisitionVerdict::ApproveWithCard(card_id(card));
     let rows = [
-        (decided(Verdict::Deny, Some(BOB)), Err(Rejection::ReviewerNotFound)),
-        (decided(Verdict::Deny, Some(99)), Err(Rejection::ReviewerNotFound)),
+        (decided(RequisitionVerdict::Deny, Some(BOB)), Err(Rejection::ReviewerNotFound)),
+        (decided(RequisitionVerdict::Deny, Some(99)), Err(Rejection::ReviewerNotFound)),
         (decided(with(7), None), Err(Rejection::CardNotFound)),
         (decided(with(2), None), Err(Rejection::CardTerminated)),
         (
-            decided(Verdict::ApproveWithNewCard(Box::new(taken)), None),
+            decided(RequisitionVerdict::ApproveWithNewCard(Box::new(taken)), None),
             Err(Rejection::CardNumberTaken),
         ),
         (decided(with(1), Some(ADA)), Ok(())),
-        (decided(Verdict::Deny, Some(ADA)), Err(Rejection::RequisitionDecided)),
+        (decided(RequisitionVerdict::Deny, Some(ADA)), Err(Rejection::RequisitionDecided)),
         (
             RequisitionChanges { amount: Some(Minor(5)), ..RequisitionChanges::default() },
             Err(Rejection::RequisitionDecided),
@@ -171,11 +171,11 @@ fn a_reviewer_decides_until_the_role_goes() {
     assert_eq!(office.update(BOB, role(MemberRole::Reviewer)), Ok(()));
     office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
     office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(2))));
-    assert_eq!(update(&mut office, 1, decided(Verdict::Deny, Some(BOB))), Ok(()));
+    assert_eq!(update(&mut office, 1, decided(RequisitionVerdict::Deny, Some(BOB))), Ok(()));
     let (asked, _) = last_requisition(&office);
     assert_eq!((asked.status, asked.approved_at), (RequisitionStatus::Denied, None));
     assert_eq!(office.update(BOB, role(MemberRole::Member)), Ok(()));
-    let late = update(&mut office, 2, decided(Verdict::Deny, Some(BOB)));
+    let late = update(&mut office, 2, decided(RequisitionVerdict::Deny, Some(BOB)));
     assert_eq!(late, Err(Rejection::ReviewerNotFound));
 }
 

@@ -100,7 +100,11 @@ impl PurchaseBook {
     }
 
     /// Compares what the switch shows under its reference number.
-    pub(super) fn compare(&self, found: &[&TransactionView], now_us: u64) -> Option<PurchaseMismatch> {
+    pub(super) fn compare(
+        &self,
+        found: &[&TransactionView],
+        now_us: u64,
+    ) -> Option<PurchaseMismatch> {
         let worlds = self.worlds_at(now_us);
         let is_right = match found {
             [] => worlds.contains(&ABSENT),

@@ -13,7 +13,7 @@ use super::iso_door::IsoDoor;
 use super::judge::Judge;
 use super::money::Money;
 use super::script::{Act, OfAccount, OfCard, OfTransaction, Script, Step};
-use super::switch_api::{AccountView, SwitchApi, ScenarioTransaction};
+use super::switch_api::{AccountView, ScenarioTransaction, SwitchApi};
 use super::{Door, ScenarioOptions, StepOutcome};
 use crate::FeedError;
 use crate::message::Identity;

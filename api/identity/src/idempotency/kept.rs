@@ -18,7 +18,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::idempotency_keys::AnswerName;
 use serde_json::value::RawValue;
 
-use super::Asked;
+use super::KeyedRequest;
 
 /// Tells a repeat's answer from the first.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");

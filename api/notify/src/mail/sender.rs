@@ -129,7 +129,9 @@ impl MailSender<'_> {
     async fn settle(&mut self, id: Uuid, tries: Tries, outcome: MailOutcome) {
         match outcome {
             MailOutcome::Unreached(reason) => self.leave_server_alone(reason),
-            MailOutcome::Taken | MailOutcome::PutOff(_) | MailOutcome::Refused(_) => self.server_is_there(),
+            MailOutcome::Taken | MailOutcome::PutOff(_) | MailOutcome::Refused(_) => {
+                self.server_is_there()
+            }
         }
         match after(outcome, tries, age(id), self.retry_wait) {
             Then::Finished => {

@@ -130,7 +130,10 @@ fn find_cards(
 fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
     let holder = holder(card, view)?;
     let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
-    Ok(CardLine { face: Face::new(card, view.company, view.now), holder: holder.unwrap_or_default() })
+    Ok(CardLine {
+        face: Face::new(card, view.company, view.now),
+        holder: holder.unwrap_or_default(),
+    })
 }
 
 /// Who holds a card.
@@ -154,7 +157,8 @@ mod tests {
 
     #[test]
     fn states_are_those_of_the_choices_and_open_ones_otherwise() {
-        let states = |state: &str| CardListQuery { state: state.to_owned(), ..CardListQuery::default() };
+        let states =
+            |state: &str| CardListQuery { state: state.to_owned(), ..CardListQuery::default() };
         assert_eq!(states("terminated").states(), [CardState::Terminated]);
         assert_eq!(states("all").states(), []);
         for open in ["", "nonsense", "active,suspended"] {

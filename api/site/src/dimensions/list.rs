@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, tree};
-use super::{KindWords, OfKind, KindTab, kind_words, tabs};
+use super::{KindTab, KindWords, OfKind, kind_words, tabs};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::Faults;
 use crate::forms::SiteForm;
@@ -70,7 +70,8 @@ async fn list_page(
     let is_whole = tree.count <= branches.len() as u64;
     let words = kind_words(kind);
     let shown = part.page();
-    let rows: Vec<_> = branches.iter().skip(shown.offset).take(shown.limit).map(DimensionLine::of).collect();
+    let rows: Vec<_> =
+        branches.iter().skip(shown.offset).take(shown.limit).map(DimensionLine::of).collect();
     let content = DimensionListContent {
         csrf: acting.session.csrf(state),
         company: &acting.company.name,

@@ -164,7 +164,12 @@ impl DimensionForm {
     }
 }
 
-fn dimension_page(state: &AppState, acting: &Acting, found: &DimensionOfKind, shown: &DimensionForm) -> Response {
+fn dimension_page(
+    state: &AppState,
+    acting: &Acting,
+    found: &DimensionOfKind,
+    shown: &DimensionForm,
+) -> Response {
     let branch = found.branch();
     let words = kind_words(branch.dimension.kind);
     // Nothing stands below itself, or below what stands below it.
@@ -245,7 +250,8 @@ pub(super) async fn delete_dimension(
         Ok(()) => Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_DELETED)),
         Err(error) => {
             let status = error.status();
-            let shown = DimensionForm { faults: Faults::of_refusal(error)?, ..DimensionForm::of(&found) };
+            let shown =
+                DimensionForm { faults: Faults::of_refusal(error)?, ..DimensionForm::of(&found) };
             Ok(with_status(dimension_page(&state, &acting, &found, &shown), status))
         }
     }

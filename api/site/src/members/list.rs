@@ -87,7 +87,11 @@ pub(super) async fn list_members(
     Ok(frame::page(&state, "Members", Some(&acting.session), content))
 }
 
-fn find(view: &View<'_>, query: &MemberListQuery, part: Part) -> Result<Listed<MemberLine>, StoreError> {
+fn find(
+    view: &View<'_>,
+    query: &MemberListQuery,
+    part: Part,
+) -> Result<Listed<MemberLine>, StoreError> {
     let accepts = |member: &Member| query.accepts(member);
     let listed = view.snapshot.list_members(view.company.slot, &part.page(), accepts)?;
     let rows = listed.rows.iter().map(|member| row(view, member));

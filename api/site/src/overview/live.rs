@@ -174,8 +174,8 @@ impl Feed {
             Ok((snapshot.last_event()?, Figures::read(snapshot, company, now, past)?))
         };
         let (newest, figures) = state.switch.read_at_once(read)?;
-        let shown =
-            OverviewFigures::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
+        let shown = OverviewFigures::new(&figures, company, now)
+            .map_err(|error| ApiError::internal(&error))?;
         let json = serde_json::to_string(&shown).map_err(|error| ApiError::internal(&error))?;
         Ok((newest, json.into()))
     }

@@ -78,7 +78,8 @@ async fn company_page(state: &AppState, acting: &Acting) -> Result<Response, Api
         Ok((figures, own(acting, view)?, view.now))
     });
     let (figures, own, now) = read.await?;
-    let shown = OverviewFigures::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
+    let shown =
+        OverviewFigures::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,
         zone: zone_words(company.zone),

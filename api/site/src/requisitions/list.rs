@@ -95,7 +95,11 @@ pub(super) fn barrier(error: ApiError) -> String {
 /// Of whom those shown are, where that was asked for, and the part of the list.
 type RequisitionPage = (Option<String>, Listed<RequisitionLine>);
 
-fn find(view: &View<'_>, acting: &Acting, query: &RequisitionListQuery) -> Result<RequisitionPage, StoreError> {
+fn find(
+    view: &View<'_>,
+    acting: &Acting,
+    query: &RequisitionListQuery,
+) -> Result<RequisitionPage, StoreError> {
     let none = Listed::EMPTY;
     let mut filter = RequisitionFilter {
         statuses: parse_status(&query.status).into_iter().collect(),

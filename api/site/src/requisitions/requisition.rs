@@ -260,7 +260,11 @@ pub(super) async fn change(
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
             let status = error.status();
-            let said = RequisitionForms { faults: faults_of(error)?, form: Some(form), ..RequisitionForms::default() };
+            let said = RequisitionForms {
+                faults: faults_of(error)?,
+                form: Some(form),
+                ..RequisitionForms::default()
+            };
             again(&state, &acting, &known, (said, status)).await
         }
     }
@@ -305,7 +309,10 @@ pub(super) async fn cancel(
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
-    let refused = |alert: &str| RequisitionForms { faults: Faults::alert_only(alert), ..RequisitionForms::default() };
+    let refused = |alert: &str| RequisitionForms {
+        faults: Faults::alert_only(alert),
+        ..RequisitionForms::default()
+    };
     if !form.is_confirmed {
         let said = refused("Nothing was taken back: tick the box below to confirm.");
         return again(&state, &acting, &known, (said, StatusCode::BAD_REQUEST)).await;
@@ -314,7 +321,10 @@ pub(super) async fn cancel(
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
         Err(error) => {
             let status = error.status();
-            let said = RequisitionForms { faults: Faults::of_refusal(error)?, ..RequisitionForms::default() };
+            let said = RequisitionForms {
+                faults: Faults::of_refusal(error)?,
+                ..RequisitionForms::default()
+            };
             // What it has become meanwhile is what is shown.
             let known = get_requisition(&state, &acting, known.id).await?;
             again(&state, &acting, &known, (said, status)).await

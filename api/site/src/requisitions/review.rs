@@ -29,7 +29,7 @@ use crate::seen::who_was_quicker;
 /// What is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+enum RequisitionVerdict {
     Approve,
     Deny,
 }
@@ -37,7 +37,7 @@ enum Verdict {
 /// What was sent.
 #[derive(Debug, Deserialize)]
 pub(super) struct ReviewForm {
-    verdict: Verdict,
+    verdict: RequisitionVerdict,
     /// The card that fulfils it; blank for a new one.
     #[serde(default)]
     card: String,
@@ -55,8 +55,8 @@ impl ReviewForm {
         let note = if note.trim().is_empty() { Value::Null } else { json!(note.trim()) };
         body.insert("note".to_owned(), note);
         let (status, card) = match self.verdict {
-            Verdict::Approve => ("approved", self.card.trim()),
-            Verdict::Deny => ("denied", ""),
+            RequisitionVerdict::Approve => ("approved", self.card.trim()),
+            RequisitionVerdict::Deny => ("denied", ""),
         };
         body.insert("status".to_owned(), json!(status));
         if !card.is_empty() {
@@ -87,8 +87,8 @@ pub(super) async fn review(
     match decide(&state, &acting, &known, &form).await {
         Ok(()) => {
             let notice = match form.verdict {
-                Verdict::Approve => Notice::REQUISITION_APPROVED,
-                Verdict::Deny => Notice::REQUISITION_DENIED,
+                RequisitionVerdict::Approve => Notice::REQUISITION_APPROVED,
+                RequisitionVerdict::Deny => Notice::REQUISITION_DENIED,
             };
             Ok(go_on(&state, &format!("/requisitions/{id}"), notice))
         }
@@ -111,7 +111,11 @@ pub(super) async fn review(
 
 /// What is said where the visitor decided about something else than there is now. What they typed
 /// stays, and what is new is marked.
-fn undecided(known: &Requisition, changed: Vec<&'static str>, form: ReviewForm) -> RequisitionForms {
+fn undecided(
+    known: &Requisition,
+    changed: Vec<&'static str>,
+    form: ReviewForm,
+) -> RequisitionForms {
     let onward = if known.status == RequisitionStatus::Pending {
         "What is new is marked: decide again on what you see now"
     } else {
@@ -120,7 +124,13 @@ fn undecided(known: &Requisition, changed: Vec<&'static str>, form: ReviewForm) 
     let review_alert =
         format!("Nothing was decided, because {}. {onward}.", who_was_quicker(&changed));
     let (review_note, review_card) = (Some(form.note), form.card);
-    RequisitionForms { review_alert, review_note, review_card, changed, ..RequisitionForms::default() }
+    RequisitionForms {
+        review_alert,
+        review_note,
+        review_card,
+        changed,
+        ..RequisitionForms::default()
+    }
 }
 
 /// Has the verdict given on what was seen.
@@ -172,13 +182,16 @@ mod tests {
             seen: String::new(),
         };
         let rows = [
-            (form(Verdict::Approve, "", ""), json!({"status": "approved", "note": null})),
             (
-                form(Verdict::Approve, "x", " fine\r\nby me "),
+                form(RequisitionVerdict::Approve, "", ""),
+                json!({"status": "approved", "note": null}),
+            ),
+            (
+                form(RequisitionVerdict::Approve, "x", " fine\r\nby me "),
                 json!({"status": "approved", "note": "fine\nby me", "card": {"id": "x"}}),
             ),
             // A card is what approving gives.
-            (form(Verdict::Deny, "x", "no"), json!({"status": "denied", "note": "no"})),
+            (form(RequisitionVerdict::Deny, "x", "no"), json!({"status": "denied", "note": "no"})),
         ];
         for (form, expected) in rows {
             assert_eq!(Value::Object(form.body()), expected);

@@ -108,7 +108,8 @@ fn read_rows(
     filter.member = own.or(filter.member);
     let page = part.page();
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
-    let rows = found.rows.iter().map(|row| TransactionLine::of(row, view)).collect::<Result<_, _>>()?;
+    let rows =
+        found.rows.iter().map(|row| TransactionLine::of(row, view)).collect::<Result<_, _>>()?;
     Ok(Some(Listed { count: found.count, rows }))
 }
 

@@ -154,7 +154,10 @@ struct TransactionFacts<'a> {
 }
 
 impl TransactionContent {
-    fn read(shown: &TransactionFacts<'_>, (csrf, said): (String, TransactionForms)) -> Result<Self, StoreError> {
+    fn read(
+        shown: &TransactionFacts<'_>,
+        (csrf, said): (String, TransactionForms),
+    ) -> Result<Self, StoreError> {
         let TransactionFacts { view, acting, row } = shown;
         let (record, company) = (&row.record, view.company);
         let teller = Teller::of(acting, company);

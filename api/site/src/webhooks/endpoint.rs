@@ -267,7 +267,8 @@ pub(super) async fn recover(
     let since = parse_field_time(&form.since, acting.company.zone);
     let Some(since) = since.as_deref().and_then(parse_time) else {
         let since_error = "Give a day and a time.";
-        let said = EndpointNotes { since: Some(&form.since), since_error, ..EndpointNotes::default() };
+        let said =
+            EndpointNotes { since: Some(&form.since), since_error, ..EndpointNotes::default() };
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     };

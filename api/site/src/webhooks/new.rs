@@ -63,7 +63,8 @@ async fn new_page(
     let apps = std::iter::once(own).chain(of_apps).collect();
     let csrf = acting.session.csrf(state);
     let address_hint = state.webhooks.reach().hint();
-    let content = NewEndpointContent { csrf, company: &company.name, form, faults, address_hint, apps };
+    let content =
+        NewEndpointContent { csrf, company: &company.name, form, faults, address_hint, apps };
     Ok(frame::page(state, "Add a webhook endpoint", Some(&acting.session), content))
 }
 

@@ -10,8 +10,8 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::requisition::{
-    NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
-    Verdict,
+    NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus,
+    RequisitionVerdict, Review,
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::Dimensions;
@@ -496,8 +496,8 @@ async fn carry_out(
     let company = owner.id;
     let UpdateRequisitionRequest { changes, status, card, reviewed_by } = request;
     let verdict = match (status, card) {
-        (Some(VerdictGiven::Denied), _) => Verdict::Deny,
-        (Some(VerdictGiven::Approved), Some(card)) => Verdict::ApproveWithCard(card),
+        (Some(VerdictGiven::Denied), _) => RequisitionVerdict::Deny,
+        (Some(VerdictGiven::Approved), Some(card)) => RequisitionVerdict::ApproveWithCard(card),
         (Some(VerdictGiven::Approved), None) => {
             let order = order_for(known, &changes, owner);
             return approve_with_new_card(
@@ -533,7 +533,7 @@ async fn approve_with_new_card(
     for _ in 0..DRAWS_MAX {
         let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
         let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
-        let verdict = Verdict::ApproveWithNewCard(Box::new(card));
+        let verdict = RequisitionVerdict::ApproveWithNewCard(Box::new(card));
         let review = Some(Review { verdict, reviewed_by });
         let changes = RequisitionChanges { review, ..changes.clone() };
         match state

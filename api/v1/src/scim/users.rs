@@ -60,7 +60,11 @@ pub(super) async fn search_users(
     list(&state, &caller, UserSelection::of_body(&body.object()?)?).await
 }
 
-async fn list(state: &AppState, caller: &Caller, wanted: UserSelection) -> Result<ScimJson, ScimError> {
+async fn list(
+    state: &AppState,
+    caller: &Caller,
+    wanted: UserSelection,
+) -> Result<ScimJson, ScimError> {
     let page = Page {
         offset: wanted.start_index - 1,
         order: Order::OldestFirst,

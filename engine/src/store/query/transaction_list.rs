@@ -82,7 +82,9 @@ impl Snapshot {
             sets: SetReader::open(&self.read_txn)?,
             moves: self.table(TAG_MOVES)?,
         };
-        let Some(wanted) = TransactionCriteria::new(self, company, filter)? else { return Ok(Listed::EMPTY) };
+        let Some(wanted) = TransactionCriteria::new(self, company, filter)? else {
+            return Ok(Listed::EMPTY);
+        };
         lists.list(&mut rows, &wanted, seqs, page)?.load(|seq| rows.get(seq))
     }
 

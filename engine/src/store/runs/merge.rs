@@ -13,8 +13,8 @@ use std::ops::Range;
 use redb::ReadableTable;
 
 use super::chunk::{ChunkBuilder, ChunkCopy};
-use super::directory::{RunDirectory, Group, Merge, Run};
-use super::seek::{ChunkReader, ChunkCursor, Segment};
+use super::directory::{Group, Merge, Run, RunDirectory};
+use super::seek::{ChunkCursor, ChunkReader, Segment};
 use super::{ChunkKey, Entry, RunKind, RunWriter};
 use crate::store::error::StoreError;
 

@@ -29,7 +29,7 @@ use redb::{Table, TableDefinition, WriteTransaction};
 
 use super::error::StoreError;
 use chunk::ChunkBuilder;
-use directory::{RunDirectory, Run};
+use directory::{Run, RunDirectory};
 
 pub(in crate::store) use read::{RunReader, RunTables};
 

@@ -8,8 +8,8 @@ use std::ops::Range;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
 use super::chunk::ChunkView;
-use super::directory::{RunDirectory, Group};
-use super::seek::{ChunkReader, ChunkCursor, Segment};
+use super::directory::{Group, RunDirectory};
+use super::seek::{ChunkCursor, ChunkReader, Segment};
 use super::{ChunkKey, Entry, RUN_CHUNKS, RUN_LISTS, RunKind, damaged_chunk};
 use crate::store::error::StoreError;
 use crate::store::query::Order;

@@ -119,7 +119,8 @@ pub(super) struct LoadedChunk<'t> {
     bytes: AccessGuard<'t, &'static [u8]>,
 }
 
-type ChunkRead<'t> = Result<(AccessGuard<'t, ChunkKey>, AccessGuard<'t, &'static [u8]>), StorageError>;
+type ChunkRead<'t> =
+    Result<(AccessGuard<'t, ChunkKey>, AccessGuard<'t, &'static [u8]>), StorageError>;
 
 impl<'t> LoadedChunk<'t> {
     fn take(found: Option<ChunkRead<'t>>) -> Result<Option<Self>, StoreError> {

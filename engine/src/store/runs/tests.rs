@@ -217,7 +217,7 @@ fn check_no_chunk_is_lost(database: &Database) {
     let chunks = read_txn.open_table(RUN_CHUNKS).unwrap();
     let mut listed = BTreeSet::new();
     for kind in RunKind::ALL {
-        let directory = Directory::read(&lists, kind).unwrap();
+        let directory = RunDirectory::read(&lists, kind).unwrap();
         for group in &directory.groups {
             match group {
                 Group::Run(run) => drop(listed.insert((kind.number(), run.run))),

@@ -4,7 +4,7 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::card::NewCard;
 use cardswitch_engine::directory::member::{MemberChanges, MemberRole, MemberState, NewMember};
 use cardswitch_engine::directory::requisition::{
-    NewRequisition, RequisitionChanges, RequisitionStatus, Review, Verdict,
+    NewRequisition, RequisitionChanges, RequisitionStatus, RequisitionVerdict, Review,
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
@@ -300,15 +300,15 @@ impl Model {
         }
         let has_ended = at > terms.ends_at.0;
         let status = match &review.verdict {
-            Verdict::Deny => RequisitionStatus::Denied,
-            Verdict::ApproveWithCard(id) => {
+            RequisitionVerdict::Deny => RequisitionStatus::Denied,
+            RequisitionVerdict::ApproveWithCard(id) => {
                 let card = self.card_of(company, *id)?;
                 if self.cards[card].state == CardState::Terminated {
                     return Err(Rejection::CardTerminated);
                 }
                 RequisitionStatus::Approved
             }
-            Verdict::ApproveWithNewCard(drawn) => {
+            RequisitionVerdict::ApproveWithNewCard(drawn) => {
                 let holder = self.members[self.requisitions[asked].member].id;
                 let card = NewCard {
                     company,

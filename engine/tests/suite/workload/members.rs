@@ -3,7 +3,7 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::requisition::{
-    NewRequisition, RequisitionChanges, RequisitionCommand, Review, Verdict,
+    NewRequisition, RequisitionChanges, RequisitionCommand, RequisitionVerdict, Review,
 };
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId, RequisitionId, Timestamp};
 use cardswitch_engine::domain::money::Minor;
@@ -114,9 +114,9 @@ impl Workload {
         };
         if changes.is_empty() || self.rng.chance(60) {
             let verdict = match self.rng.below(10) {
-                0..3 => Verdict::Deny,
-                3..6 => Verdict::ApproveWithCard(card),
-                _ => Verdict::ApproveWithNewCard(Box::new(self.draw_card(number))),
+                0..3 => RequisitionVerdict::Deny,
+                3..6 => RequisitionVerdict::ApproveWithCard(card),
+                _ => RequisitionVerdict::ApproveWithNewCard(Box::new(self.draw_card(number))),
             };
             let reviewed_by = self.rng.chance(50).then(|| self.pick_member(number));
             changes.review = Some(Review { verdict, reviewed_by });
