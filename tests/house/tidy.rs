@@ -1,0 +1,112 @@
+//! What repeats between rooms is held by a test, not by memory: which crate may know which, one name
+//! for each type of a crate, no drawers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crates of `api/`, lowest first: each may know the engine and those before it.
+const ROOMS: [&str; 10] = [
+    "iso8583",
+    "wire",
+    "secrets",
+    "edge",
+    "network",
+    "statements",
+    "notify",
+    "identity",
+    "v1",
+    "site",
+];
+/// Names that say nothing of what is in a file.
+const DRAWERS: [&str; 7] = ["common", "helpers", "manager", "misc", "service", "types", "util"];
+
+fn repository() -> &'static Path {
+    // INVARIANT: this crate stands in a folder of the repository.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent")
+}
+
+/// The crates of this project that a crate depends on.
+fn known_by(manifest: &Path) -> Vec<String> {
+    let text = fs::read_to_string(manifest).expect("a manifest");
+    let names = text.lines().filter_map(|line| line.strip_prefix("cardswitch-"));
+    names.filter_map(|rest| Some(rest.split_once(".workspace")?.0.to_owned())).collect()
+}
+
+/// The sources of a folder, files of tests apart.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        // A world is what tests ask.
+        if ["tests", "world"].contains(&name) || name.ends_with("_tests") {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The types that a file declares outside of functions and of its module of tests.
+fn types_of(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("a source");
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let declared = product.lines().filter_map(|line| {
+        let line = match line.strip_prefix("pub") {
+            Some(rest) => rest.split_once(' ')?.1,
+            None => line,
+        };
+        let kind = ["struct ", "enum ", "trait ", "type ", "union "];
+        let rest = kind.into_iter().find_map(|kind| line.strip_prefix(kind))?;
+        Some(rest.split(|char: char| !char.is_alphanumeric()).next()?.to_owned())
+    });
+    declared.collect()
+}
+
+fn crates() -> Vec<PathBuf> {
+    let rooms = ROOMS.iter().chain(&["feed"]).map(|room| repository().join("api").join(room));
+    rooms.chain([repository().join("engine"), repository().join("api")]).collect()
+}
+
+#[test]
+fn crates_know_only_those_below_them() {
+    let api = repository().join("api");
+    for (place, room) in ROOMS.iter().enumerate() {
+        for known in known_by(&api.join(room).join("Cargo.toml")) {
+            let is_below = known == "engine" || ROOMS[..place].contains(&known.as_str());
+            assert!(is_below, "`{room}` knows `{known}`, which does not stand below it");
+        }
+    }
+    assert_eq!(known_by(&api.join("feed/Cargo.toml")), ["iso8583"], "it is a counterpart");
+    assert!(known_by(&repository().join("engine/Cargo.toml")).is_empty(), "it knows no edge");
+}
+
+#[test]
+fn a_type_name_stands_once_in_a_crate() {
+    for folder in crates() {
+        let mut files_of: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        for path in sources(&folder.join("src")) {
+            for name in types_of(&path) {
+                files_of.entry(name).or_default().push(path.clone());
+            }
+        }
+        assert!(!files_of.is_empty(), "{}", folder.display());
+        let shared: Vec<_> = files_of.iter().filter(|(_, files)| files.len() > 1).collect();
+        assert!(shared.is_empty(), "names of several types: {shared:#?}");
+    }
+}
+
+#[test]
+fn no_file_is_a_drawer() {
+    for folder in crates() {
+        for path in sources(&folder.join("src")) {
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            assert!(!DRAWERS.contains(&name), "{} has no noun", path.display());
+        }
+    }
+}
