@@ -86,7 +86,8 @@ siteTest('a shared card works by keyboard, without JavaScript and in the dark', 
   const { link } = await share(api, { passphrase_fields: PASSPHRASE.slice(0, 1) });
   const page = await stage.newPage({ javaScriptEnabled: false, colorScheme: 'dark' });
   await page.goto(link.link);
-  // The first answer has the focus.
+  // The first answer has the focus, from the first frame on.
+  await page.locator('input:focus').waitFor();
   await page.keyboard.type('REX');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Team lunch' }).waitFor();
