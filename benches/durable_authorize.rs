@@ -93,16 +93,16 @@ impl Load<'_> {
 }
 
 fn print(name: &str, measured: &Measured, yardstick: &DiskYardstick) {
-    let (Some(each), Some(commit)) = (measured.meter.median_ns(), yardstick.commit.median_ns())
+    let (Some(each), Some(block)) = (measured.meter.median_ns(), yardstick.block.median_ns())
     else {
         return;
     };
     let p50_ns = measured.latencies.percentile_us(50.0) * 1e3;
     println!(
-        "RATIO {name}: {:.0} authorizations/s, {:.2} in the time of a redb commit; {} ({:.2} commits)",
+        "RATIO {name}: {:.0} authorizations/s, {:.2} in the time of a durable block; {} ({:.2} blocks)",
         1e9 / each,
-        commit / each,
+        block / each,
         measured.latencies,
-        p50_ns / commit
+        p50_ns / block
     );
 }

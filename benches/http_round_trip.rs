@@ -4,7 +4,7 @@
 //! alone, which parses the same JSON and answers a fixed text (the yardstick), and the whole switch
 //! on a disk. A connection has one request under way, beyond so many connections some more. Then
 //! an open loop: 20,000 requests a second whatever comes back, each timed from when it was due to
-//! go, beside single redb commits just before.
+//! go, beside single durable blocks just before.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

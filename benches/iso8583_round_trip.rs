@@ -6,7 +6,7 @@
 //! that approves at once (adds the codec and the mapping), and the whole switch on a disk (adds
 //! the shard and the journal). Latency is from the write to the read that brings the answer.
 //! Then an open loop: 20,000 requests a second whatever comes back, each timed from when it was
-//! due to go, beside single redb commits just before; and again while the API is asked 50 times a
+//! due to go, beside single durable blocks just before; and again while the API is asked 50 times a
 //! second.
 
 use std::net::SocketAddr;

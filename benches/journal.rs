@@ -2,8 +2,8 @@
 //!
 //! Records go to the committer as the shard hands them over, one request at a time, and the next
 //! goes when the answer has come: hand-over, seal, chain hash, checksum, commit, wake-up. Beside
-//! it, in turn with it, the same bytes as one value of a bare redb commit, and appended to a file
-//! with fdatasync.
+//! it, in turn with it, the same bytes in whole blocks of a preallocated file, and appended to one
+//! that grows, both with fdatasync.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,21 +13,19 @@ use std::thread::JoinHandle;
 use cardswitch_benches::Must;
 use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
-use cardswitch_benches::yardstick::{BareAppend, BareDatabase};
+use cardswitch_benches::yardstick::{BareAppend, PreallocatedFile};
 use cardswitch_engine::inbox::{InboxSender, inbox};
-use cardswitch_engine::journal::redb::Expectation;
+use cardswitch_engine::journal::log::Expectation;
 use cardswitch_engine::journal::{
     BatchFeed, BatchNumber, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId,
-    DurablePosition, JournalHealth, JournalIdentity, RedbJournal, Release, TrimControl,
-    spawn_committer,
+    DurablePosition, JournalHealth, JournalIdentity, LogJournal, LogRetention, Release,
+    TrimControl, spawn_committer,
 };
-use redb::Durability;
+use cardswitch_engine::limits::JOURNAL_BYTES_DEFAULT;
 
 const RECORD_BYTES: [usize; 2] = [100, 300];
 const RECORD_COUNTS: [usize; 5] = [1, 16, 127, 1_000, 8_100];
 const PARTITION: u16 = 0;
-/// Batches kept, so that the file stays small, as it does where only recovery needs them.
-const BATCHES_KEPT: u64 = 256;
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("journal", Pace::LONG.seconds(1), |bench| {
@@ -48,13 +46,13 @@ fn compare(bench: &mut Bench, count: usize, record_bytes: usize) {
     let mut file = BareAppend::create(directory.path());
     let append =
         bench.measure(&format!("yardstick_append/{size}"), records, || file.append(&payload));
-    let mut database = BareDatabase::create(directory.path());
-    let commit = bench.measure(&format!("yardstick_redb/{size}"), records, || {
-        database.commit(&[payload.as_slice()], Durability::Immediate);
+    let mut blocks = PreallocatedFile::create(directory.path());
+    let preallocated = bench.measure(&format!("yardstick_preallocated/{size}"), records, || {
+        blocks.write_durably(&payload);
     });
     let measured = measure_committer(bench, &size, &payload, directory.path());
     let what = format!("a record of {record_bytes} bytes, {count} to a commit");
-    let yardsticks = [("a bare redb commit", &commit), ("append + fdatasync", &append)];
+    let yardsticks = [("a preallocated file", &preallocated), ("append + fdatasync", &append)];
     print_ratio(&what, &measured, &yardsticks);
 }
 
@@ -87,7 +85,8 @@ impl CommitterLine {
     fn start(directory: &Path) -> Self {
         let identity = JournalIdentity { directory_id: DirectoryId([5; 16]), partition: PARTITION };
         let expected = Expectation { identity, checkpoint: None };
-        let journal = RedbJournal::open(&directory.join("journal.redb"), &expected);
+        let retention = LogRetention::of_bytes(JOURNAL_BYTES_DEFAULT);
+        let journal = LogJournal::open(&directory.join("journal"), &expected, retention);
         let journal = journal.must("open a journal");
         let (requests, inbox) = inbox(16);
         let (spent_payloads, spent) = crossbeam_channel::bounded(16);
@@ -122,7 +121,8 @@ impl CommitterLine {
         self.requests.send(request).must("reach the committer");
         assert_eq!(self.told.recv(), Ok(CommitOutcome::Durable));
         self.commits += 1;
-        self.trim.trim_before(BatchNumber(self.commits.saturating_sub(BATCHES_KEPT)));
+        // The tables are always up to date: what is kept is what retention keeps.
+        self.trim.trim_before(BatchNumber(self.commits));
     }
 
     fn finish(self) {

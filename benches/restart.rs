@@ -9,7 +9,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -111,11 +111,14 @@ fn measure(bench: &mut Bench, name: &str, data: &Path) {
 fn read_files(data: &Path, bytes: u64) -> Duration {
     let mut buffer = vec![0; READ_BYTES];
     let mut left = bytes;
+    let journal = fs::read_dir(data.join("journal")).must("list the journal");
+    let segments = journal.map(|entry| entry.must("list the journal").path());
+    let paths: Vec<PathBuf> = [data.join(TABLES)].into_iter().chain(segments).collect();
     let start = Instant::now();
     while left > 0 {
         let before = left;
-        for file in [TABLES, "journal.redb"] {
-            let mut file = File::open(data.join(file)).must("open a file");
+        for path in &paths {
+            let mut file = File::open(path).must("open a file");
             while left > 0 {
                 let read = file.read(&mut buffer).must("read a file") as u64;
                 if read == 0 {

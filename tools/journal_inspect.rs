@@ -1,7 +1,7 @@
 //! Prints a journal, batch by batch: what was written when, in which epoch, of which kinds.
 //!
-//! Reads only, also after the writer was killed: the file is looked at through an overlay, proven
-//! as an open for writing would prove it, and not changed by a byte. A journal in use is refused.
+//! Reads only, also after the writer was killed: the journal is proven as an open for writing would
+//! prove it, and not changed by a byte. A journal in use is refused.
 //!
 //! What must not leave here: hashes of credentials and tokens, sealed card numbers, names and
 //! addresses of people. Effects are shown by slot, public id, amount and state.
@@ -22,7 +22,7 @@ use cardswitch_engine::domain::allowance::CardUsage;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::transaction::TransactionProgress;
 use cardswitch_engine::engine::PARTITION;
-use cardswitch_engine::journal::redb::{ReadOnlyJournal, open_read_only};
+use cardswitch_engine::journal::log::{ReadOnlyJournal, open_read_only};
 use cardswitch_engine::journal::{
     BatchKind, DirectoryId, JournalFollower, JournalIdentity, ProvenBatch,
 };
@@ -38,7 +38,7 @@ const HASH_PREFIX_BYTES: usize = 8;
 #[derive(Debug, Parser)]
 #[command(name = "journal-inspect", version)]
 struct Arguments {
-    /// A data directory, or a journal file by itself.
+    /// A data directory, or a journal directory by itself.
     path: PathBuf,
     /// Prints each record's effects, too.
     #[arg(long)]
@@ -86,9 +86,9 @@ fn inspect(arguments: &Arguments, out: &mut impl Write) -> Result<(), Box<dyn Er
     }
 }
 
-/// Opens a journal file, or the one of a data directory, which then stays locked.
+/// Opens a journal, or the one of a data directory, which then stays locked.
 fn open(path: &Path) -> Result<(ReadOnlyJournal, Option<DataDirectory>), Box<dyn Error>> {
-    if !path.is_dir() {
+    if path.join("head").exists() || !path.is_dir() {
         return Ok((open_read_only(path, None, None)?, None));
     }
     let directory = DataDirectory::open_read_only(path)?;
@@ -337,8 +337,8 @@ mod tests {
     use cardswitch_engine::domain::credential::PinVerifier;
     use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
     use cardswitch_engine::journal::chain::BatchBuilder;
-    use cardswitch_engine::journal::redb::{Expectation, RedbJournal};
-    use cardswitch_engine::journal::{BatchNumber, ChainPosition, Journal};
+    use cardswitch_engine::journal::log::Expectation;
+    use cardswitch_engine::journal::{ChainPosition, Journal, LogJournal, LogRetention};
 
     use super::*;
 
@@ -349,7 +349,9 @@ mod tests {
         let directory = DataDirectory::create(path, ID).unwrap();
         let identity = JournalIdentity { directory_id: DirectoryId(ID), partition: PARTITION };
         let expected = Expectation { identity, checkpoint: Some(ChainPosition::GENESIS) };
-        let mut journal = RedbJournal::open(&directory.journal_path(), &expected).unwrap();
+        let retention = LogRetention::of_bytes(1 << 20);
+        let mut journal =
+            LogJournal::open(&directory.journal_path(), &expected, retention).unwrap();
         let usage = CardUsage { state: CardState::Active, ..CardUsage::default() };
         let pin = Effect::CardPin(CardSlot(4), PinVerifier(0xdead_beef));
         let mut payload = Vec::new();
@@ -361,7 +363,7 @@ mod tests {
         let mut builder = BatchBuilder::start(Vec::new());
         builder.push(2, &payload);
         let batch = builder.seal(PARTITION, &journal.tip());
-        journal.append(&[batch], BatchNumber(0)).unwrap();
+        journal.append(&[batch]).unwrap();
     }
 
     fn printed(path: &Path) -> String {
@@ -372,12 +374,13 @@ mod tests {
     }
 
     #[test]
-    fn prints_batches_and_effects_from_directory_or_file_and_changes_nothing() {
+    fn prints_batches_and_effects_from_either_directory_and_changes_nothing() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("data");
         directory_with_two_records(&path);
-        let file = path.join("journal.redb");
-        let before = std::fs::read(&file).unwrap();
+        let journal = path.join("journal");
+        let segment = journal.join("0000000000000001.segment");
+        let before = std::fs::read(&segment).unwrap();
         let text = printed(&path);
         for expected in [
             "directory abababababababababababababababab, partition 0: batches 1 to 2, epoch 1",
@@ -391,14 +394,14 @@ mod tests {
             assert!(text.contains(expected), "`{expected}` is not in\n{text}");
         }
         assert!(!text.contains("3735928559") && !text.contains("deadbeef"), "{text}");
-        assert_eq!(printed(&file), text);
-        assert_eq!(std::fs::read(&file).unwrap(), before);
+        assert_eq!(printed(&journal), text);
+        assert_eq!(std::fs::read(&segment).unwrap(), before);
     }
 
     #[test]
     fn refuses_what_is_no_journal() {
         let parent = tempfile::tempdir().unwrap();
-        let file = parent.path().join("journal.redb");
+        let file = parent.path().join("journal");
         std::fs::write(&file, "something else").unwrap();
         let arguments = Arguments { path: file, records: false, from: 1 };
         let error = inspect(&arguments, &mut Vec::new()).unwrap_err();

@@ -315,9 +315,10 @@ mod tests {
     fn backup() -> tempfile::TempDir {
         let backup = tempfile::tempdir().unwrap();
         fs::create_dir(backup.path().join("receipts")).unwrap();
+        fs::create_dir(backup.path().join("journal")).unwrap();
         let receipt = format!("receipts/{}", to_hex(&Sha256::digest(b"a receipt")));
         for (name, content) in
-            [("store.redb", "tables"), ("journal.redb", ""), (&receipt, "a receipt")]
+            [("store.redb", "tables"), ("journal/head", ""), (&receipt, "a receipt")]
         {
             fs::write(backup.path().join(name), content).unwrap();
         }
@@ -349,7 +350,7 @@ mod tests {
         type Change = (&'static str, fn(&Path));
         let rows: [Change; 10] = [
             ("`manifest` is missing", |at| fs::remove_file(at.join("manifest")).unwrap()),
-            ("journal.redb` is missing", |at| fs::remove_file(at.join("journal.redb")).unwrap()),
+            ("journal/head` is missing", |at| fs::remove_file(at.join("journal/head")).unwrap()),
             ("store.redb` is not what", |at| fs::write(at.join("store.redb"), "tablez").unwrap()),
             ("store.redb` is not what", |at| fs::write(at.join("store.redb"), "tables.").unwrap()),
             ("cardswitch.toml` is not of this", |at| {

@@ -362,7 +362,9 @@ async fn recover(
     tokio::pin!(opening);
     loop {
         match tokio::time::timeout(PROGRESS_INTERVAL, &mut opening).await {
-            Ok(Ok(opened)) => return opened.map_err(StartError::Opening),
+            Ok(Ok(opened)) => {
+                return opened.inspect(tell_of_journal).map_err(StartError::Opening);
+            }
             Ok(Err(panicked)) => return Err(StartError::Tables(panicked.to_string())),
             Err(_) => {
                 let now = telemetry.recovery.now();
@@ -371,6 +373,13 @@ async fn recover(
                 tracing::info!(stage, replayed, to_replay, took_s, "recovering");
             }
         }
+    }
+}
+
+/// Logs what whoever runs the switch should know of the journal.
+fn tell_of_journal((engine, _): &(Engine, Secrets)) {
+    for note in engine.journal_notes() {
+        tracing::warn!("journal: {note}");
     }
 }
 

@@ -1,7 +1,9 @@
-//! What anything durable costs at least: a commit of redb, and bytes appended with fdatasync.
+//! What anything durable costs at least: blocks written into a file that was made ready for them,
+//! and bytes appended to one that grows, both with fdatasync; what tables cost: a commit of redb.
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -55,6 +57,47 @@ impl BareDatabase {
     }
 }
 
+/// A file whose blocks were written before, and that is written over again from its start.
+#[derive(Debug)]
+pub struct PreallocatedFile {
+    file: File,
+    offset: u64,
+    block: Vec<u8>,
+}
+
+/// What a disk writes at once at least. Units: bytes.
+const BLOCK_BYTES: usize = 4096;
+/// Units: bytes.
+const PREALLOCATED_BYTES: u64 = 64 << 20;
+
+impl PreallocatedFile {
+    /// A new file in `directory`, zeroed and durable.
+    #[must_use]
+    pub fn create(directory: &Path) -> Self {
+        let mut file = tempfile::tempfile_in(directory).must("make a file");
+        let zeroes = vec![0; 1 << 20];
+        for _ in 0..PREALLOCATED_BYTES >> 20 {
+            file.write_all(&zeroes).must("write to the disk");
+        }
+        file.sync_all().must("sync the disk");
+        Self { file, offset: 0, block: Vec::new() }
+    }
+
+    /// Writes `bytes` in whole blocks; they are durable when it returns.
+    pub fn write_durably(&mut self, bytes: &[u8]) {
+        self.block.clear();
+        self.block.extend_from_slice(bytes);
+        self.block.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+        let len = self.block.len() as u64;
+        if self.offset + len > PREALLOCATED_BYTES {
+            self.offset = 0;
+        }
+        self.file.write_all_at(&self.block, self.offset).must("write to the disk");
+        self.file.sync_data().must("sync the disk");
+        self.offset += len;
+    }
+}
+
 /// A file, and nothing around it.
 #[derive(Debug)]
 pub struct BareAppend(File);
@@ -87,10 +130,10 @@ impl BareAppend {
 /// never twice the same.
 #[derive(Debug, Default)]
 pub struct DiskYardstick {
-    /// One redb commit of 100 bytes.
-    pub commit: Meter,
-    /// Single commits, one after the other.
-    pub commits: Latencies,
+    /// One block written into a preallocated file with fdatasync.
+    pub block: Meter,
+    /// Single blocks, one after the other.
+    pub blocks: Latencies,
     /// 100 bytes appended with fdatasync.
     pub append: Meter,
 }
@@ -107,23 +150,22 @@ impl DiskYardstick {
             return Self::default();
         }
         let directory = temporary_directory();
-        let mut database = BareDatabase::create(directory.path());
         let value = [7; VALUE_BYTES];
-        let commit_one = || database.commit(&[value.as_slice()], Durability::Immediate);
-        let (commit, commits) = repeat(commit_one);
+        let mut preallocated = PreallocatedFile::create(directory.path());
+        let (block, blocks) = repeat(|| preallocated.write_durably(&value));
         let mut file = BareAppend::create(directory.path());
         let (append, appends) = repeat(|| file.append(&value));
-        println!("YARDSTICK before {name}: redb commit {commits}; append + fdatasync {appends}");
-        Self { commit, commits, append }
+        println!("YARDSTICK before {name}: a block {blocks}; append + fdatasync {appends}");
+        Self { block, blocks, append }
     }
 }
 
 impl DiskYardstick {
-    /// Prints latencies at a fixed rate of arrival as multiples of single commits.
+    /// Prints latencies at a fixed rate of arrival as multiples of single blocks made durable.
     pub fn print_open_loop(&self, name: &str, waited: &Latencies) {
-        let times = |percent| waited.percentile_us(percent) / self.commits.percentile_us(percent);
+        let times = |percent| waited.percentile_us(percent) / self.blocks.percentile_us(percent);
         println!(
-            "RATIO {name}: {waited} from when each was due; p50 {:.2}, p99 {:.2} times a redb commit's",
+            "RATIO {name}: {waited} from when each was due; p50 {:.2}, p99 {:.2} times a block's",
             times(50.0),
             times(99.0)
         );

@@ -18,7 +18,7 @@ use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::engine::{PARTITION, chain_position, journal_identity};
 use crate::journal::chain::BatchBuilder;
-use crate::journal::redb::{JournalCopy, open_read_only};
+use crate::journal::log::{LogCopy, open_read_only};
 use crate::journal::{
     BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, ProvenBatch,
 };
@@ -73,7 +73,7 @@ pub(crate) fn copy_running(
     let checkpoint = tables.copy_to(&copy.directory.store_path())?;
     // The view is let go of first: while it lives, the file of the tables grows.
     drop(tables);
-    let mut tail = Tail::begin(&copy, journal, &checkpoint)?;
+    let mut tail = Tail::begin(&copy, &checkpoint)?;
     // What comes later than this has no end.
     let last = journal.last()?;
     tail.copy(journal, &Until { batch: Some(last), time: None })?;
@@ -119,7 +119,7 @@ pub fn restore(
     let copy = NewDirectory::make(to, source.id(), needed)?;
     tables.read()?.copy_to(&copy.directory.store_path())?;
     let until = Until { batch: None, time: wanted.until };
-    let mut tail = Tail::begin(&copy, &own.reader, &checkpoint)?;
+    let mut tail = Tail::begin(&copy, &checkpoint)?;
     tail.copy(&own.reader, &until)?;
     if let Some(further) = wanted.further_journal {
         go_on_with(further, &copy, &mut tail, &until)?;
@@ -174,7 +174,7 @@ fn tables_bytes(directory: &DataDirectory) -> Result<u64, CopyError> {
     Ok(file_bytes(directory.store_path())? + SPARE_BYTES)
 }
 
-/// What the batches after `known` take, about: their share of the file. Units: bytes.
+/// What the batches after `known` take, about: their share of the files. Units: bytes.
 fn journal_bytes(
     directory: &DataDirectory,
     journal: &dyn JournalReader,
@@ -183,8 +183,15 @@ fn journal_bytes(
     let (first, last) = (journal.first()?.0, journal.last()?.0);
     let kept = u128::from((last + 1).saturating_sub(first)).max(1);
     let wanted = u128::from(last.saturating_sub(known.0)).min(kept);
-    let share = u128::from(file_bytes(directory.journal_path())?) * wanted / kept;
+    let share = u128::from(journal_files_bytes(directory)?) * wanted / kept;
     Ok(u64::try_from(share).unwrap_or(u64::MAX))
+}
+
+fn journal_files_bytes(directory: &DataDirectory) -> Result<u64, CopyError> {
+    let path = directory.journal_path();
+    let files = fs::read_dir(&path).map_err(|error| CopyError::Io(path.clone(), error))?;
+    let bytes = |entry: io::Result<fs::DirEntry>| entry?.metadata().map(|found| found.len());
+    files.map(bytes).sum::<io::Result<u64>>().map_err(|error| CopyError::Io(path, error))
 }
 
 fn file_bytes(path: PathBuf) -> Result<u64, CopyError> {
@@ -241,8 +248,8 @@ impl NewDirectory {
         let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
         tail.journal.finish()?;
         self.add(beside, CopyStage::Whole)?;
-        let (store, journal) = (self.directory.store_path(), self.directory.journal_path());
-        let bytes = file_bytes(store)? + file_bytes(journal)?;
+        let bytes =
+            file_bytes(self.directory.store_path())? + journal_files_bytes(&self.directory)?;
         let placed = fs::rename(&self.unfinished, &self.place).and_then(|()| {
             let above = self.place.parent().filter(|above| !above.as_os_str().is_empty());
             File::open(above.unwrap_or_else(|| Path::new(".")))?.sync_all()
@@ -291,27 +298,18 @@ struct Until {
 
 /// The journal of a copy on its way.
 struct Tail {
-    journal: JournalCopy,
+    journal: LogCopy,
     position: ChainPosition,
     last_at: Timestamp,
     is_cut: bool,
 }
 
 impl Tail {
-    /// Begins with the batch at the end of the tables, by which the chain is recognized.
-    fn begin(
-        copy: &NewDirectory,
-        reader: &dyn JournalReader,
-        checkpoint: &Checkpoint,
-    ) -> Result<Self, CopyError> {
+    /// Begins behind the end of the tables, by which the chain is recognized.
+    fn begin(copy: &NewDirectory, checkpoint: &Checkpoint) -> Result<Self, CopyError> {
         let identity = journal_identity(&copy.directory);
-        let mut journal = JournalCopy::create(&copy.directory.journal_path(), identity)?;
         let position = chain_position(checkpoint);
-        if position != ChainPosition::GENESIS {
-            let stored = reader.read_from(position.number, 1)?;
-            let first = stored.first().filter(|first| first.number == position.number);
-            journal.append(first.map(|first| (first.number, first.bytes.as_slice())))?;
-        }
+        let journal = LogCopy::create(&copy.directory.journal_path(), identity, position)?;
         Ok(Self { journal, position, last_at: checkpoint.applied_at, is_cut: false })
     }
 
@@ -356,15 +354,14 @@ impl Tail {
             whole += 1;
             self.position = batch.position();
         }
-        let whole = &batches[..whole];
-        self.journal.append(whole.iter().map(|batch| (batch.header.number, batch.bytes())))?;
+        batches[..whole].iter().try_for_each(|batch| self.journal.append(batch.bytes()))?;
         if let Some((batch, kept)) = cut {
             // Part of a batch is another batch: its own sum, its own hash.
             let mut part = BatchBuilder::start(Vec::new());
             part.push(kept.records, &batch.payload()[..kept.bytes]);
             let part = part.seal(PARTITION, &self.position);
             self.position = part.position();
-            self.journal.append([(part.header.number, part.bytes.as_slice())])?;
+            self.journal.append(&part.bytes)?;
         }
         Ok(())
     }

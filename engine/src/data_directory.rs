@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `directory` | text: a title line, `layouts` and 16 hex digits, `id` and 32 hex digits; also the lock |
-//! | `journal.redb`, `journal.ack` | the journal, see `journal` |
+//! | `journal/` | the journal, see `journal::log` |
 //! | `store.redb` | the query tables, see `store` |
 //! | `receipts/` | files of receipts, which the edge keeps |
 //!
@@ -150,10 +150,10 @@ impl DataDirectory {
         &self.path
     }
 
-    /// The journal's file.
+    /// The journal's directory.
     #[must_use]
     pub fn journal_path(&self) -> PathBuf {
-        self.path.join("journal.redb")
+        self.path.join("journal")
     }
 
     /// The query tables' file.

@@ -22,15 +22,16 @@ use crate::backup::{Copied, CopyBeside, CopyError, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::data_directory::DataDirectory;
+use crate::disk::Disk;
 use crate::domain::ids::RecordSeq;
 use crate::domain::public_id::IdMint;
 use crate::inbox::{InboxSender, inbox};
-use crate::journal::overlay::SharedBackend;
-use crate::journal::redb::Expectation;
+use crate::journal::log::Expectation;
 use crate::journal::{
     BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitDesk, CommitterWiring, DirectoryId,
-    DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity, JournalReader,
-    MeteredJournal, RedbJournal, RedbReader, TrimControl, spawn_committer,
+    DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity, JournalNote,
+    JournalReader, LogJournal, LogReader, LogRetention, MeteredJournal, TrimControl,
+    spawn_committer,
 };
 use crate::limits;
 use crate::loader::{RecallSource, spawn_loader};
@@ -39,6 +40,7 @@ use crate::recovery::recover;
 use crate::recovery_progress::RecoveryProgress;
 use crate::shard::run::{RecallWiring, ShardWiring, spawn_shard};
 use crate::shard::{CacheLimits, ShardState};
+use crate::store::overlay::SharedBackend;
 use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
 use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::submission::{Envelope, Submission, SubmitError};
@@ -64,15 +66,12 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// How large the journal's batches may be together before the oldest go.
-    const fn keep_bytes(self) -> u64 {
-        match self {
+    fn of_log(self) -> LogRetention {
+        LogRetention::of_bytes(match self {
             Self::Forever => u64::MAX,
             Self::Recovery => 0,
-            // A file that is too small doubles. What is let go of is free only some commits later,
-            // and what comes meanwhile needs room, too.
-            Self::Bytes(bytes) => bytes / 8 * 3,
-        }
+            Self::Bytes(bytes) => bytes,
+        })
     }
 }
 
@@ -111,10 +110,8 @@ impl std::fmt::Debug for EngineOptions {
 pub struct EngineStorage {
     /// For `store.redb`.
     pub store: SharedBackend,
-    /// For `journal.redb`.
-    pub journal: SharedBackend,
-    /// For `journal.ack`.
-    pub mark: SharedBackend,
+    /// For the directory `journal`.
+    pub journal: Arc<dyn Disk>,
 }
 
 /// Why an engine cannot be opened.
@@ -191,8 +188,9 @@ pub struct Engine {
     watermark: Arc<Watermark>,
     feed: Arc<BatchFeed>,
     meters: Arc<Meters>,
-    /// None once it is shut down: a reader keeps the file open.
-    journal: Mutex<Option<RedbReader>>,
+    journal_notes: Vec<JournalNote>,
+    /// None once it is shut down: a reader keeps the files open.
+    journal: Mutex<Option<LogReader>>,
     trim: Arc<TrimControl>,
     store: Arc<Store>,
     clock: Arc<Clock>,
@@ -223,37 +221,38 @@ impl Engine {
     ) -> Result<Self, OpenError> {
         let store = open_store(&options.directory)?;
         let journal_path = options.directory.journal_path();
-        let open = |expected: &Expectation| RedbJournal::open(&journal_path, expected);
+        let retention = options.retention.of_log();
+        let open = |expected: &Expectation| LogJournal::open(&journal_path, expected, retention);
         Self::start(options, store, open, progress)
     }
 
     /// Opens the engine on other storage than the directory's files, which tests make fail.
     /// Errors: as `open`.
     pub fn open_on(options: EngineOptions, storage: EngineStorage) -> Result<Self, OpenError> {
-        let EngineStorage { store, journal, mark } = storage;
+        let EngineStorage { store, journal } = storage;
+        let retention = options.retention.of_log();
         let store = Store::open_with_backend(store, options.directory.id())?;
-        let open = |expected: &Expectation| RedbJournal::open_on(journal, mark, expected);
+        let open = |expected: &Expectation| LogJournal::open_on(journal, expected, retention);
         Self::start(options, store, open, &RecoveryProgress::default())
     }
 
     fn start(
         options: EngineOptions,
         store: Store,
-        open_journal: impl FnOnce(&Expectation) -> Result<RedbJournal, JournalError>,
+        open_journal: impl FnOnce(&Expectation) -> Result<LogJournal, JournalError>,
         progress: &RecoveryProgress,
     ) -> Result<Self, OpenError> {
-        let EngineOptions { directory, id_key, clock, retention, pacing, caches } = options;
+        let EngineOptions { directory, id_key, clock, pacing, caches, .. } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
         let position = chain_position(&checkpoint);
         let expected =
             Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
-        let (mut journal, state) =
+        let (journal, state) =
             recover(&store, caches, position, || open_journal(&expected), progress)?;
-        journal.keep_bytes(retention.keep_bytes());
         clock.advance_to(state.last_at());
 
-        let from_file = journal.reader();
+        let (from_file, journal_notes) = (journal.reader(), journal.notes().to_vec());
         let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
         let (ids, clock) = (IdMint::new(id_key, 0), Arc::new(clock));
         let durable = Arc::new(DurablePosition::new(state.last_seq().0));
@@ -313,6 +312,7 @@ impl Engine {
             watermark,
             feed,
             meters,
+            journal_notes,
             journal: Mutex::new(Some(from_file)),
             trim,
             store,
@@ -409,6 +409,12 @@ impl Engine {
     #[must_use]
     pub const fn ids(&self) -> &IdMint {
         &self.ids
+    }
+
+    /// What whoever runs the switch should know of how the journal was opened.
+    #[must_use]
+    pub fn journal_notes(&self) -> &[JournalNote] {
+        &self.journal_notes
     }
 
     /// The data directory.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::data_directory::DataDirectory;
 use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
-use crate::journal::redb::open_read_only;
+use crate::journal::log::open_read_only;
 use crate::store::{Snapshot, Store, StoreError, catch_up};
 use crate::verify::{VerifyError, open_store_overlaid};
 

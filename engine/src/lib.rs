@@ -10,6 +10,7 @@ pub mod command;
 pub mod data_directory;
 pub mod decision;
 pub mod directory;
+pub mod disk;
 pub mod domain;
 pub mod engine;
 pub mod inbox;

@@ -15,7 +15,7 @@ use crate::command::record::record_views;
 use crate::domain::ids::Timestamp;
 use crate::engine::OpenError;
 use crate::journal::{
-    BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, RedbJournal,
+    BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, LogJournal,
 };
 use crate::limits;
 use crate::recovery_progress::RecoveryProgress;
@@ -31,9 +31,9 @@ pub(crate) fn recover(
     store: &Store,
     caches: CacheLimits,
     position: ChainPosition,
-    open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
+    open_journal: impl FnOnce() -> Result<LogJournal, JournalError>,
     progress: &RecoveryProgress,
-) -> Result<(RedbJournal, ShardState), OpenError> {
+) -> Result<(LogJournal, ShardState), OpenError> {
     // The tables are read while the journal is proven; neither looks at the other. Who is done makes
     // memory ready for the tail.
     let room: OnceLock<TransactionRoom> = OnceLock::new();
@@ -72,7 +72,7 @@ pub(crate) fn recover(
 /// Memory for what the batches after `position` bring, which a tail as long as checkpoints allow
 /// fills. None where they fit what there is room for anyway.
 fn room_for_tail(
-    journal: &RedbJournal,
+    journal: &LogJournal,
     position: ChainPosition,
     caches: CacheLimits,
 ) -> Option<TransactionRoom> {
@@ -91,7 +91,7 @@ fn restored_transactions(caches: CacheLimits) -> usize {
 /// another one applies the records.
 fn replay_tail(
     state: &mut ShardState,
-    journal: &RedbJournal,
+    journal: &LogJournal,
     position: ChainPosition,
     progress: &RecoveryProgress,
 ) -> Result<(), OpenError> {

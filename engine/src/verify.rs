@@ -1,6 +1,6 @@
 //! Proves a data directory offline: the chain is whole, the replay equals the tables, the money adds up.
 //!
-//! Reads only, also after kill -9: both files are read through an overlay that keeps every change
+//! Reads only, also after kill -9: the tables are read through an overlay that keeps every change
 //! in memory. Each figure that was compared is reported, right or wrong.
 
 use std::fs::File;
@@ -11,11 +11,11 @@ use redb::backends::FileBackend;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::pan_key::PanGenerations;
 use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
-use crate::journal::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
-use crate::journal::redb::{ReadOnlyJournal, open_read_only};
+use crate::journal::log::{ReadOnlyJournal, open_read_only};
 use crate::journal::{BatchNumber, ChainPosition, JournalFollower};
 use crate::recovery::{replay, restore_whole};
 use crate::shard::{PartHash, ShardState, StateHash};
+use crate::store::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::store::{AuditFigure, ProjectionError, Store, StoreError, catch_up};
 
 /// One comparison.

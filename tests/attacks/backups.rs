@@ -11,6 +11,9 @@ use cardswitch_harness::{
     CommandOutput, Installation, Purchase, cardswitch_after, last_json_line, run_cardswitch,
 };
 
+/// The journal of a directory that has not left its first segment.
+const JOURNAL: &str = "journal/0000000000000001.segment";
+
 fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
@@ -85,7 +88,7 @@ fn nothing_that_was_planted_in_a_backup_is_restored() {
         expect_refused(&installation, &backup, &format!("{name}` is not of this backup"));
         fs::remove_file(&planted).expect("it is there");
     }
-    for name in ["directory", "journal.redb", "store.redb", "manifest"] {
+    for name in ["directory", JOURNAL, "store.redb", "manifest"] {
         let (place, moved) = (backup.join(name), installation.home().join("moved"));
         fs::rename(&place, &moved).expect("it is there");
         symlink(&moved, &place).expect("a link");
@@ -101,7 +104,7 @@ fn nothing_that_was_planted_in_a_backup_is_restored() {
 fn files_of_two_backups_are_not_put_together() {
     let installation = Installation::init(60, 8_901);
     let [early, late] = two_backups(&installation);
-    for name in ["journal.redb", "store.redb", "journal.ack"] {
+    for name in [JOURNAL, "store.redb", "journal/ack"] {
         let mixed = installation.home().join("mixed");
         copy(&early, &mixed);
         fs::copy(late.join(name), mixed.join(name)).expect("a file");
@@ -110,7 +113,7 @@ fn files_of_two_backups_are_not_put_together() {
     }
     let both = installation.home().join("both");
     copy(&early, &both);
-    for name in ["journal.redb", "store.redb", "journal.ack"] {
+    for name in [JOURNAL, "store.redb", "journal/ack"] {
         fs::copy(late.join(name), both.join(name)).expect("a file");
     }
     expect_refused(&installation, &both, "is not what the manifest says");
@@ -163,7 +166,7 @@ fn what_is_exchanged_after_it_was_proven_is_not_restored() {
     let trace = home.join("trace");
     let mut child = stopping_before_use(&arguments, &trace).spawn().expect("sh is there");
     let stopped = wait_until_stopped(&trace);
-    for name in ["journal.redb", "store.redb", "journal.ack", "manifest"] {
+    for name in [JOURNAL, "store.redb", "journal/ack", "manifest"] {
         fs::copy(late.join(name), backup.join(name)).expect("a file");
     }
     fs::write(home.join("planted"), "log = \"text\"\n").expect("a file");

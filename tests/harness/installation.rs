@@ -209,10 +209,16 @@ impl Installation {
         self.directory.path().join("cards.jsonl")
     }
 
-    /// The journal's database file.
+    /// The journal's directory.
     #[must_use]
-    pub fn journal_file(&self) -> PathBuf {
-        self.data().join("journal.redb")
+    pub fn journal(&self) -> PathBuf {
+        self.data().join("journal")
+    }
+
+    /// The journal's first segment, which a new installation does not leave.
+    #[must_use]
+    pub fn journal_segment(&self) -> PathBuf {
+        self.journal().join("0000000000000001.segment")
     }
 }
 

@@ -147,7 +147,7 @@ fn the_command_tells_the_same_of_a_killed_directory_and_changes_nothing() {
     let told = without_addresses(&decision(&switch, &declined));
     switch.kill9();
 
-    let files = ["journal.redb", "store.redb"].map(|file| installation.data().join(file));
+    let files = [installation.journal_segment(), installation.data().join("store.redb")];
     let bytes = || files.each_ref().map(|file| std::fs::read(file).expect("a file"));
     let before = bytes();
     let data = installation.data();

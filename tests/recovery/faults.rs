@@ -60,11 +60,12 @@ fn missing_directory_is_refused() {
 fn foreign_file_in_place_of_the_journal_is_refused() {
     let installation = Installation::init(60, 914);
     for foreign in [&b"this is no database"[..], &[0; 65_536], b""] {
-        fs::write(installation.journal_file(), foreign).expect("the file can be written");
+        let file = installation.journal().join("head");
+        fs::write(&file, foreign).expect("the file can be written");
         let error = installation.serve_refused().expect_one_line_error();
         assert!(error.contains("journal"), "which file? `{error}`");
         assert_verify_refuses(&installation);
-        let kept = fs::read(installation.journal_file()).expect("the file is still there");
+        let kept = fs::read(&file).expect("the file is still there");
         assert_eq!(kept, foreign, "a file that is not ours is never written to");
     }
 }
@@ -76,7 +77,7 @@ fn missing_journal_is_never_replaced_by_an_empty_one() {
     let request = Purchase::of(installation.cards.ordinary(), 1).request();
     switch.acquirer().ask(&request).expect_approved();
     switch.stop();
-    fs::remove_file(installation.journal_file()).expect("the journal is there");
+    fs::remove_dir_all(installation.journal()).expect("the journal is there");
     installation.serve_refused().expect_one_line_error();
     assert_verify_refuses(&installation);
 }
@@ -84,7 +85,8 @@ fn missing_journal_is_never_replaced_by_an_empty_one() {
 #[test]
 fn journal_of_another_directory_is_refused() {
     let (one, other) = (Installation::init(60, 916), Installation::init(60, 917));
-    fs::copy(other.journal_file(), one.journal_file()).expect("a file can be copied");
+    fs::remove_dir_all(one.journal()).expect("the journal is there");
+    fs::rename(other.journal(), one.journal()).expect("a directory can be moved");
     one.serve_refused().expect_one_line_error();
     assert_verify_refuses(&one);
 }
@@ -108,7 +110,7 @@ fn flipped_byte_in_the_journal_is_found() {
     }
     switch.kill9();
 
-    let flipped = flip_every(MARK.as_bytes(), &installation.journal_file());
+    let flipped = flip_every(MARK.as_bytes(), &installation.journal_segment());
     assert!(flipped > 0, "the journal holds the merchant's name");
     assert_verify_refuses(&installation);
     let error = installation.serve_refused().expect_one_line_error();

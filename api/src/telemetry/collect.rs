@@ -4,8 +4,9 @@
 //! Every family is there from the first answer on, also while nothing has been counted in it, so
 //! that an alert can tell "none" from "not known".
 
-use std::fs;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::{fs, io};
 
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::meters::{HistogramNow, Meters};
@@ -133,12 +134,19 @@ fn files(text: &mut Exposition, engine: &Engine) {
     let directory = engine.directory();
     let name = "cardswitch_file_bytes";
     text.family(name, Kind::Gauge, "Length of the files of the data directory.");
-    let files = [("journal", directory.journal_path()), ("store", directory.store_path())];
-    for (file, path) in files {
-        if let Ok(found) = fs::metadata(path) {
-            text.figure(name, &[("file", file)], found.len());
+    let store = fs::metadata(directory.store_path()).map(|found| found.len());
+    let journal = bytes_in(&directory.journal_path());
+    for (file, bytes) in [("journal", journal), ("store", store)] {
+        if let Ok(bytes) = bytes {
+            text.figure(name, &[("file", file)], bytes);
         }
     }
+}
+
+/// The length of all files in a directory. A segment may go while they are counted.
+fn bytes_in(directory: &Path) -> io::Result<u64> {
+    let bytes = |entry: io::Result<fs::DirEntry>| entry?.metadata().map(|found| found.len());
+    Ok(fs::read_dir(directory)?.filter_map(|entry| bytes(entry).ok()).sum())
 }
 
 fn iso8583(text: &mut Exposition, door: &Counters) {

@@ -12,8 +12,8 @@
 //! | 32..36 | record count | 0 in a barrier, never 0 in a batch |
 //! | 36..40 | payload length | bytes |
 //! | 40..72 | previous | SHA-256 of the whole batch before, zero before the first |
-//! | 72..76 | CRC32C | over bytes 0..72 and the payload |
-//! | 76..80 | zero | |
+//! | 72..76 | place in its group | batches before it that were written together with it |
+//! | 76..80 | CRC32C | over bytes 0..76 and the payload |
 //! | 80.. | payload | opaque records |
 //!
 //! All numbers little endian. A change here is another fingerprint, see `layouts`.
@@ -42,8 +42,8 @@ const FIRST_SEQ_OFFSET: usize = 24;
 const RECORD_COUNT_OFFSET: usize = 32;
 const PAYLOAD_LEN_OFFSET: usize = 36;
 const PREVIOUS_OFFSET: usize = 40;
-const CRC_OFFSET: usize = 72;
-const ZERO_OFFSET: usize = 76;
+const GROUP_PLACE_OFFSET: usize = 72;
+const CRC_OFFSET: usize = 76;
 
 /// A batch's place in its partition; the first is 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -85,9 +85,16 @@ pub struct BatchHeader {
     pub payload_len: u32,
     /// The hash of the batch before it.
     pub previous: ChainHash,
+    /// How many batches before it were written together with it, as one group.
+    pub group_place: u32,
 }
 
 impl BatchHeader {
+    /// Returns the first batch of its group: all before it were durable when it was written.
+    pub fn group_start(&self) -> BatchNumber {
+        BatchNumber(self.number.0.saturating_sub(u64::from(self.group_place)))
+    }
+
     /// Returns the newest record up to and including this batch.
     pub fn last_seq(&self) -> u64 {
         self.first_seq.saturating_add(u64::from(self.record_count)).saturating_sub(1)
@@ -191,19 +198,24 @@ impl BatchBuilder {
         self.record_count == 0
     }
 
-    /// Closes the batch as the one that continues `tip`, in the epoch of `tip`.
+    /// Closes the batch as the one that continues `tip`, in the epoch of `tip`, written by itself.
     pub fn seal(self, partition: u16, tip: &ChainPosition) -> SealedBatch {
-        assert!(self.record_count > 0, "a batch carries records");
-        self.close(BatchKind::Batch, partition, tip.epoch, tip)
+        self.seal_in_group(partition, tip, 0)
     }
 
-    fn close(
+    /// As `seal`, to be written together with the `group_place` batches before it.
+    pub fn seal_in_group(
         self,
-        kind: BatchKind,
         partition: u16,
-        epoch: Epoch,
         tip: &ChainPosition,
+        group_place: u32,
     ) -> SealedBatch {
+        assert!(self.record_count > 0, "a batch carries records");
+        self.close(BatchKind::Batch, Link { partition, epoch: tip.epoch, group_place }, tip)
+    }
+
+    fn close(self, kind: BatchKind, link: Link, tip: &ChainPosition) -> SealedBatch {
+        let Link { partition, epoch, group_place } = link;
         let payload_len = u32::try_from(self.bytes.len() - BATCH_HEADER_BYTES)
             .expect("BATCH_BYTES_MAX is below u32::MAX");
         let header = BatchHeader {
@@ -215,6 +227,7 @@ impl BatchBuilder {
             record_count: self.record_count,
             payload_len,
             previous: tip.hash,
+            group_place,
         };
         let mut bytes = self.bytes;
         write_header(&header, &mut bytes);
@@ -223,10 +236,17 @@ impl BatchBuilder {
     }
 }
 
+/// What a link of the chain says of itself beyond the link before it.
+struct Link {
+    partition: u16,
+    epoch: Epoch,
+    group_place: u32,
+}
+
 /// Makes the barrier that opens the epoch after `tip`.
 pub fn seal_barrier(partition: u16, tip: &ChainPosition) -> SealedBatch {
-    let epoch = Epoch(tip.epoch.0 + 1);
-    BatchBuilder::start(Vec::new()).close(BatchKind::Barrier, partition, epoch, tip)
+    let link = Link { partition, epoch: Epoch(tip.epoch.0 + 1), group_place: 0 };
+    BatchBuilder::start(Vec::new()).close(BatchKind::Barrier, link, tip)
 }
 
 /// A batch whose bytes are proven, borrowed from where they were read.
@@ -314,9 +334,6 @@ pub fn decode_header(bytes: &[u8]) -> Result<BatchHeader, ChainFault> {
     if crc_of(bytes) != u32_at(bytes, CRC_OFFSET) {
         return Err(fault(CRC_OFFSET, ChainFaultKind::Checksum));
     }
-    if bytes[ZERO_OFFSET..BATCH_HEADER_BYTES] != [0; BATCH_HEADER_BYTES - ZERO_OFFSET] {
-        return Err(fault(ZERO_OFFSET, ChainFaultKind::Checksum));
-    }
     let has_records = header.record_count > 0;
     if has_records != (header.kind == BatchKind::Batch) {
         return Err(fault(RECORD_COUNT_OFFSET, ChainFaultKind::RecordCount));
@@ -364,6 +381,7 @@ pub(super) fn peek_header_prefix(bytes: &[u8]) -> Result<BatchHeader, ChainFault
         record_count: u32_at(bytes, RECORD_COUNT_OFFSET),
         payload_len: u32_at(bytes, PAYLOAD_LEN_OFFSET),
         previous: ChainHash(array_at(bytes, PREVIOUS_OFFSET)),
+        group_place: u32_at(bytes, GROUP_PLACE_OFFSET),
     })
 }
 
@@ -412,7 +430,7 @@ fn write_header(header: &BatchHeader, bytes: &mut [u8]) {
     put(bytes, RECORD_COUNT_OFFSET, &header.record_count.to_le_bytes());
     put(bytes, PAYLOAD_LEN_OFFSET, &header.payload_len.to_le_bytes());
     put(bytes, PREVIOUS_OFFSET, &header.previous.0);
-    put(bytes, ZERO_OFFSET, &[0; BATCH_HEADER_BYTES - ZERO_OFFSET]);
+    put(bytes, GROUP_PLACE_OFFSET, &header.group_place.to_le_bytes());
     let crc = crc_of(bytes);
     put(bytes, CRC_OFFSET, &crc.to_le_bytes());
 }

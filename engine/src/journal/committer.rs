@@ -115,8 +115,13 @@ pub fn spawn_committer<R: Release + 'static>(
     let thread = thread.spawn(move || {
         loop {
             match inbox.try_take() {
-                Ok(request) => committer.lock().take(request, Some(&inbox)),
-                Err(_) if committer.lock().trim_when_idle() => {}
+                Ok(request) => {
+                    let mut committer = committer.lock();
+                    committer.take(request, Some(&inbox));
+                    // Every time: under load there is no idle moment.
+                    committer.keep_up();
+                }
+                Err(_) if committer.lock().keep_up() => {}
                 Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => inbox.wait(None),
             }
@@ -173,11 +178,12 @@ impl<R: Release> CommitDesk<R> {
         if request.payload.len() <= IN_PLACE_BYTES_MAX
             && let Some(in_place) = &self.in_place
             && in_place.released.load(Ordering::Acquire) == self.handed_over
-            // Its thread may be trimming.
+            // Its thread may be at the journal's upkeep.
             && let Some(mut committer) = in_place.committer.try_lock()
         {
             self.handed_over += 1;
             committer.take(request, None);
+            committer.ring_for_upkeep();
             return true;
         }
         self.pass_on(request)
@@ -242,9 +248,8 @@ impl<R: Release> Committer<R> {
         if self.batches.is_empty() {
             return Ok(());
         }
-        let trim_before = self.trim.requested();
         let (journal, batches) = (&mut self.journal, &self.batches);
-        guard(|| journal.append(batches, trim_before))?;
+        guard(|| journal.append(batches))?;
         assert_eq!(self.journal.tip(), self.tip, "all that was sealed is written");
         self.position.publish(self.tip.last_seq);
         Ok(())
@@ -279,7 +284,8 @@ impl<R: Release> Committer<R> {
     }
 
     fn seal(&mut self, builder: BatchBuilder) {
-        let batch = builder.seal(self.partition, &self.tip);
+        let group_place = u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
+        let batch = builder.seal_in_group(self.partition, &self.tip, group_place);
         self.tip = batch.position();
         self.batches.push(batch);
     }
@@ -296,14 +302,21 @@ impl<R: Release> Committer<R> {
         R::release_all(releases, outcome);
     }
 
-    /// Lets go of some old batches; returns whether there were any.
-    fn trim_when_idle(&mut self) -> bool {
+    /// Does one step of the journal's upkeep; returns whether there was one.
+    fn keep_up(&mut self) -> bool {
         let (journal, before) = (&mut self.journal, self.trim.requested());
-        let is_due = !self.health.is_failed() && journal.can_trim(before);
-        if is_due && let Err(error) = guard(|| journal.trim(before)) {
+        let is_due = !self.health.is_failed() && journal.needs_upkeep(before);
+        if is_due && let Err(error) = guard(|| journal.keep_up(before)) {
             self.fail(&error);
         }
         is_due
+    }
+
+    /// Leaves the journal's upkeep to the committer's thread.
+    fn ring_for_upkeep(&self) {
+        if self.journal.needs_upkeep(self.trim.requested()) {
+            self.trim.ring();
+        }
     }
 
     /// Tells everybody that nothing is written any more.

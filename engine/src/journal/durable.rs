@@ -131,6 +131,11 @@ impl TrimControl {
     /// Only what is durable in the tables may be let go of; the caller answers for that.
     pub fn trim_before(&self, number: BatchNumber) {
         self.before.fetch_max(number.0, Ordering::AcqRel);
+        self.ring();
+    }
+
+    /// Wakes the committer: there is something to do for it beside requests.
+    pub(super) fn ring(&self) {
         self.committer.ring();
     }
 

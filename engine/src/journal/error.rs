@@ -139,24 +139,26 @@ pub enum JournalError {
         acknowledged: BatchNumber,
         /// The last batch found, if any.
         last: Option<BatchNumber>,
-        /// Where a damaged batch was seen in the file, if anywhere.
+        /// Where the next batch had to be, if the journal has any.
         damage: Option<Damage>,
     },
     /// A batch that is not a valid continuation of the chain.
     Corrupt {
-        /// The key it is stored under.
-        key: u64,
-        /// Where in the value the fault shows.
+        /// The number that it had to have.
+        number: u64,
+        /// Where in the batch the fault shows. Units: bytes.
         offset: u64,
         /// What is wrong.
         what: String,
     },
-    /// The file around the batches is damaged.
-    CorruptFile {
-        /// What redb says.
+    /// A file of the journal is damaged or missing.
+    Damaged {
+        /// Its name.
+        file: String,
+        /// Where in it the fault shows. Units: bytes.
+        offset: u64,
+        /// What is wrong.
         what: String,
-        /// Where a damaged batch was seen in the file, if anywhere.
-        damage: Option<Damage>,
     },
     /// The batch asked for is not kept any more.
     Trimmed {
@@ -175,8 +177,8 @@ pub enum JournalError {
         /// The record that came.
         found: u64,
     },
-    /// redb reports an error.
-    Storage(Box<::redb::Error>),
+    /// An earlier write failed: nothing is written any more.
+    Failed,
     /// The operating system reports an error.
     Io {
         /// What was being done.
@@ -191,19 +193,24 @@ pub enum JournalError {
     },
 }
 
-/// A batch that fails its checksum, found by searching the file itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The place at which a batch had to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// The number in its header.
-    pub number: BatchNumber,
-    /// Where in the file it starts.
+    /// The file's name.
+    pub file: String,
+    /// Where in the file it had to begin. Units: bytes.
     pub file_offset: u64,
 }
 
 impl JournalError {
-    /// Names the key under which a faulty batch is stored.
-    pub(super) fn corrupt(key: u64, fault: &ChainFault) -> Self {
-        Self::Corrupt { key, offset: fault.offset as u64, what: fault.to_string() }
+    /// Says what is wrong with the bytes that had to be batch `number`.
+    pub(super) fn corrupt(number: u64, fault: &ChainFault) -> Self {
+        Self::Corrupt { number, offset: fault.offset as u64, what: fault.to_string() }
+    }
+
+    /// Whether the disk was full.
+    pub(super) fn is_no_room(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull)
     }
 
     /// Adds what was being done to an error of the operating system.
@@ -216,7 +223,7 @@ impl fmt::Display for JournalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InUse => write!(f, "the journal is in use by another process"),
-            Self::NotAJournal { what } => write!(f, "the file is not a journal: {what}"),
+            Self::NotAJournal { what } => write!(f, "this is not a journal: {what}"),
             Self::NewerFormat { found, supported } => write!(
                 f,
                 "the journal is of format {found}, this build reads formats up to {supported}"
@@ -230,11 +237,11 @@ impl fmt::Display for JournalError {
             Self::ForeignPartition { found, expected } => {
                 write!(f, "the journal holds partition {found}, not {expected}")
             }
-            Self::Corrupt { key, offset, what } => {
-                write!(f, "the journal is damaged at key {key}, offset {offset}: {what}")
+            Self::Corrupt { number, offset, what } => {
+                write!(f, "the journal is damaged in batch {number}, offset {offset}: {what}")
             }
-            Self::CorruptFile { what, damage } => {
-                write!(f, "the journal file is damaged: {what}{}", DamageNote(damage))
+            Self::Damaged { file, offset, what } => {
+                write!(f, "the journal is damaged in `{file}` at offset {offset}: {what}")
             }
             Self::Trimmed { first } => {
                 write!(f, "the batch is not kept any more, the oldest is {}", first.0)
@@ -245,7 +252,7 @@ impl fmt::Display for JournalError {
             Self::OutOfOrder { expected, found } => {
                 write!(f, "record {found} was handed over where {expected} had to follow")
             }
-            Self::Storage(source) => write!(f, "the journal's storage failed: {source}"),
+            Self::Failed => write!(f, "an earlier write to the journal failed"),
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Panicked { what } => write!(f, "the journal's storage gave up: {what}"),
             _ => self.fmt_position(f),
@@ -288,46 +295,11 @@ impl JournalError {
 impl std::error::Error for JournalError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Storage(source) => Some(source.as_ref()),
             Self::Io { source, .. } => Some(source),
             _ => None,
         }
     }
 }
-
-/// Sorts what redb reports into what the caller can act on.
-impl From<::redb::Error> for JournalError {
-    fn from(error: ::redb::Error) -> Self {
-        match error {
-            ::redb::Error::DatabaseAlreadyOpen => Self::InUse,
-            ::redb::Error::Corrupted(what) => Self::CorruptFile { what, damage: None },
-            ::redb::Error::UpgradeRequired(found) => {
-                Self::NotAJournal { what: format!("its storage is of version {found}") }
-            }
-            other => Self::Storage(Box::new(other)),
-        }
-    }
-}
-
-/// Lets `?` lift each of redb's phase errors.
-macro_rules! lift_redb_errors {
-    ($($phase:ident),+) => {
-        $(impl From<::redb::$phase> for JournalError {
-            fn from(error: ::redb::$phase) -> Self {
-                ::redb::Error::from(error).into()
-            }
-        })+
-    };
-}
-
-lift_redb_errors!(
-    CommitError,
-    DatabaseError,
-    SetDurabilityError,
-    StorageError,
-    TableError,
-    TransactionError
-);
 
 /// Reads the message of a panic.
 pub(super) fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
@@ -364,8 +336,8 @@ impl fmt::Display for DamageNote<'_> {
         match self.0 {
             Some(damage) => write!(
                 f,
-                "; batch {} at file offset {} fails its checksum",
-                damage.number.0, damage.file_offset
+                "; the next one had to be in `{}` at offset {}",
+                damage.file, damage.file_offset
             ),
             None => Ok(()),
         }

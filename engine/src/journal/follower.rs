@@ -98,5 +98,5 @@ pub(super) fn check_key(key: u64, number: BatchNumber) -> Result<(), JournalErro
         return Ok(());
     }
     let what = format!("batch {} is stored under the key of another", number.0);
-    Err(JournalError::Corrupt { key, offset: NUMBER_OFFSET as u64, what })
+    Err(JournalError::Corrupt { number: key, offset: NUMBER_OFFSET as u64, what })
 }

@@ -5,12 +5,11 @@
 use std::time::Duration;
 
 /// Bytes of one merged batch, header included, at which the committer starts the next one.
-/// A little under 256 KiB: redb rounds the page run of a value up to a power of two.
-pub const BATCH_BYTES_TARGET: usize = 256 * 1024 - 512;
+pub const BATCH_BYTES_TARGET: usize = 256 * 1024;
 
 /// Bytes of one batch that may be stored at all: a single request larger than the target
 /// becomes a batch of its own, up to here; beyond it the commit fails.
-pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024 - 512;
+pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Payload bytes gathered into one durable commit, after which the rest waits for the next one.
 pub const COMMIT_BYTES_TARGET: usize = 8 * 1024 * 1024;
@@ -22,14 +21,19 @@ pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
 /// Requests gathered into one durable commit, so that empty ones cannot hold up the first.
 pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 
-/// Batches let go of in one commit at least, while there are any to trim.
-pub const TRIM_STEP_MIN: u64 = 16;
+/// Bytes of a segment file at least, however little is kept.
+pub const SEGMENT_BYTES_MIN: u64 = 256 * 1024;
 
-/// Batches let go of for each batch appended, so that trimming always outruns appending.
-pub const TRIM_STEP_PER_APPENDED: u64 = 4;
+/// Bytes of a segment file at most, but for one that holds a single larger batch: what is kept is let
+/// go of in such steps, and a start proves at most one of them that it would not have to.
+pub const SEGMENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// Batches let go of in one commit at most, however small they are: about a millisecond's work.
-pub const TRIM_STEP_MAX: u64 = 1024;
+/// Bytes behind the newest batch that are kept written: writing to blocks that never were costs the
+/// file system a commit of its own.
+pub const ZERO_AHEAD_BYTES: u64 = 2 * 1024 * 1024;
+
+/// Bytes written ahead in one step, which takes little longer than a commit.
+pub const ZERO_STEP_BYTES: usize = 256 * 1024;
 
 /// Bytes of durable batches kept in memory for who follows closely; older ones are in the file.
 pub const FEED_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -40,15 +44,11 @@ pub const FEED_TIME_STEP: Duration = Duration::from_millis(1);
 /// How many times of durability are noted: a lag of some seconds is told to the millisecond.
 pub const FEED_TIMES_MAX: usize = 8 * 1024;
 
-/// Bytes of redb's page cache for the journal: readers follow closely behind the writer.
-pub const PAGE_CACHE_BYTES: usize = 64 * 1024 * 1024;
-
-/// Bytes copied in one read transaction while the whole chain is checked.
+/// Bytes read at a time while the chain is proven.
 pub const CHECK_READ_BYTES: usize = 4 * 1024 * 1024;
 
 const _: () = assert!(BATCH_BYTES_TARGET < BATCH_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_TARGET < COMMIT_BYTES_TARGET);
 const _: () = assert!(BATCH_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(BATCH_BYTES_MAX < FEED_BYTES_MAX && COMMIT_BYTES_TARGET < FEED_BYTES_MAX);
-const _: () = assert!(TRIM_STEP_PER_APPENDED > 1);
-const _: () = assert!(TRIM_STEP_MIN <= TRIM_STEP_MAX);
+const _: () = assert!(ZERO_STEP_BYTES as u64 <= ZERO_AHEAD_BYTES);

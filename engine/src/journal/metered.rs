@@ -29,22 +29,18 @@ impl<J: Journal> Journal for MeteredJournal<J> {
         self.journal.first()
     }
 
-    fn append(
-        &mut self,
-        batches: &[SealedBatch],
-        trim_before: BatchNumber,
-    ) -> Result<(), JournalError> {
+    fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
         let since = Stopwatch::start();
-        let appended = self.journal.append(batches, trim_before);
+        let appended = self.journal.append(batches);
         self.meters.commit.record(since.elapsed());
         appended
     }
 
-    fn can_trim(&self, before: BatchNumber) -> bool {
-        self.journal.can_trim(before)
+    fn needs_upkeep(&self, trim_before: BatchNumber) -> bool {
+        self.journal.needs_upkeep(trim_before)
     }
 
-    fn trim(&mut self, before: BatchNumber) -> Result<(), JournalError> {
-        self.journal.trim(before)
+    fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError> {
+        self.journal.keep_up(trim_before)
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! This room knows bytes only. A batch is a chained header with opaque records behind it
 //! (`chain`); one committer thread per partition gathers what the shard hands over, makes it
-//! durable with one commit and releases the replies in order (`committer`); the traits here
-//! are the seam under which the embedded implementation on redb lives (`redb`), and later
-//! others.
+//! durable with one write and releases the replies in order (`committer`); the traits here
+//! are the seam under which the log of segment files lives (`log`), and later others.
 //!
 //! INVARIANT: a batch is never changed once written, and a reply leaves only when its own
 //! commit and all earlier ones are certain.
@@ -18,9 +17,8 @@ mod error;
 mod feed;
 mod follower;
 pub mod limits;
+pub mod log;
 mod metered;
-pub mod overlay;
-pub mod redb;
 #[doc(hidden)]
 pub mod testing;
 
@@ -35,8 +33,8 @@ pub use durable::{DurablePosition, JournalHealth, TrimControl, TrimHold};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
 pub use feed::{BatchFeed, Fed};
 pub use follower::{JournalFollower, ProvenBatch};
+pub use log::{LogJournal, LogReader, LogRetention};
 pub(crate) use metered::MeteredJournal;
-pub use redb::{RedbJournal, RedbReader};
 
 /// Identifies the data directory that a journal belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,26 +57,23 @@ pub trait Journal: Send {
     /// Returns the oldest batch still kept.
     fn first(&self) -> BatchNumber;
 
-    /// Writes `batches` in one durable commit, and lets go of some batches before `trim_before`.
+    /// Writes `batches` as one group, durable when it returns.
     /// Errors: after any error nothing may be appended to this value any more; whether the
     /// batches became durable is unknown until the journal is opened again.
     /// Cost: one sync.
-    fn append(
-        &mut self,
-        batches: &[SealedBatch],
-        trim_before: BatchNumber,
-    ) -> Result<(), JournalError>;
+    fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError>;
 
-    /// Tells whether `trim` would let go of anything.
-    fn can_trim(&self, before: BatchNumber) -> bool;
+    /// Tells whether `keep_up` would do anything.
+    fn needs_upkeep(&self, trim_before: BatchNumber) -> bool;
 
-    /// Lets go of a bounded number of batches before `before`, as far as more is kept than was
-    /// asked for; the last batch always stays.
-    /// Cost: one sync, none when there is nothing to trim.
-    fn trim(&mut self, before: BatchNumber) -> Result<(), JournalError>;
+    /// Does one step of what makes the next appends cheap, and lets go of old batches before
+    /// `trim_before` as far as more is kept than was asked for; the last batch always stays.
+    /// Errors: as `append`.
+    /// Cost: about one sync.
+    fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError>;
 }
 
-/// The reading side: usable from any thread, short read transactions only.
+/// The reading side: usable from any thread.
 pub trait JournalReader: Send + Sync {
     /// Returns the oldest batch still kept.
     fn first(&self) -> Result<BatchNumber, JournalError>;
@@ -123,10 +118,44 @@ impl<J: JournalReader + ?Sized> JournalReader for &J {
     }
 }
 
+/// What whoever runs the switch should know of a journal that was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JournalNote {
+    /// A group that was cut short by a crash was dropped. Nobody was told of it.
+    TornTail {
+        /// The file that it stands in.
+        file: String,
+        /// Where it begins. Units: bytes.
+        offset: u64,
+        /// The newest record before it.
+        last_seq: u64,
+    },
+    /// The file system does not reserve room: commits take longer, and the disk may be found full
+    /// by one.
+    NotPreallocated,
+}
+
+impl std::fmt::Display for JournalNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TornTail { file, offset, last_seq } => write!(
+                f,
+                "what a crash had cut short was dropped from `{file}` at offset {offset}: the \
+                 journal goes on after record {last_seq}"
+            ),
+            Self::NotPreallocated => write!(
+                f,
+                "the file system cannot reserve room for the journal: commits take longer, and one \
+                 may find the disk full"
+            ),
+        }
+    }
+}
+
 /// A batch as it was read, not yet proven.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredBatch {
-    /// The key it was stored under.
+    /// The number under which it was found.
     pub number: BatchNumber,
     /// Header and records, in the layout of `chain`.
     pub bytes: Vec<u8>,

@@ -3,12 +3,15 @@
 //! It keeps what a real disk keeps apart: what has been written, and what of it has been synced.
 //! Not part of the product; public so that tests in other crates can use it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use ::redb::StorageBackend;
 use parking_lot::Mutex;
+
+use crate::disk::{Disk, DiskAccess, DiskFile, Reservation};
 
 /// Sectors a torn write is cut at.
 const SECTOR_BYTES: usize = 512;
@@ -29,179 +32,263 @@ pub struct FaultPlan {
     pub disk_full_bytes: Option<u64>,
 }
 
-/// The disk. Clones are the same disk.
+/// The disk, a directory of files. Clones are the same disk; faults are counted over all files.
 #[derive(Clone, Default)]
-pub struct FaultyBackend {
-    disk: Arc<Mutex<Disk>>,
+pub struct FaultyDisk {
+    device: Arc<Mutex<Device>>,
 }
 
-#[derive(Default)]
-struct Disk {
-    written: Vec<u8>,
-    synced: Vec<u8>,
-    unsynced: Vec<JournalChange>,
+#[derive(Clone, Default)]
+struct Device {
+    files: Vec<StoredFile>,
+    /// Which file stands under a name.
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
     plan: FaultPlan,
     writes: u64,
     syncs: u64,
     gone: bool,
 }
 
+#[derive(Clone, Default)]
+struct StoredFile {
+    written: Vec<u8>,
+    synced: Vec<u8>,
+    unsynced: Vec<FileChange>,
+}
+
 #[derive(Clone)]
-enum JournalChange {
+enum FileChange {
     Write { offset: usize, bytes: Vec<u8> },
     SetLen(usize),
 }
 
-impl FaultyBackend {
-    /// Makes an empty disk that never fails.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Makes a disk with this content, all of it durable.
-    pub fn with_content(content: Vec<u8>) -> Self {
-        let disk = Disk { written: content.clone(), synced: content, ..Disk::default() };
-        Self { disk: Arc::new(Mutex::new(disk)) }
-    }
-
+impl FaultyDisk {
     /// Sets what goes wrong from now on, and counts operations from zero again.
     pub fn plan(&self, plan: FaultPlan) {
-        let mut disk = self.disk.lock();
-        (disk.plan, disk.writes, disk.syncs) = (plan, 0, 0);
+        let mut device = self.device.lock();
+        (device.plan, device.writes, device.syncs) = (plan, 0, 0);
     }
 
     /// Returns how many syncs were asked for since the plan was set.
     pub fn syncs(&self) -> u64 {
-        self.disk.lock().syncs
+        self.device.lock().syncs
     }
 
     /// Returns how many writes were asked for since the plan was set.
     pub fn writes(&self) -> u64 {
-        self.disk.lock().writes
+        self.device.lock().writes
     }
 
-    /// Returns the bytes as a process would read them.
-    pub fn content(&self) -> Vec<u8> {
-        self.disk.lock().written.clone()
+    /// Returns what all files take. Units: bytes.
+    pub fn bytes(&self) -> u64 {
+        self.device.lock().bytes()
     }
 
-    /// Returns the disk after a power failure that lost everything unsynced.
-    pub fn after_power_failure(&self) -> Self {
-        Self::with_content(self.disk.lock().synced.clone())
+    /// Returns the bytes of a file as a process would read them.
+    /// Panics: if there is none.
+    pub fn content(&self, name: &str) -> Vec<u8> {
+        let device = self.device.lock();
+        device.files[device.names[name]].written.clone()
     }
 
     /// Returns the disk after the process was killed: the system still had every write.
     pub fn after_kill(&self) -> Self {
-        Self::with_content(self.content())
-    }
-
-    /// Returns the disk after a power failure that lost some unsynced writes and tore others.
-    pub fn after_torn_power_failure(&self, seed: u64) -> Self {
-        let disk = self.disk.lock();
-        let mut content = disk.synced.clone();
-        let mut state = seed;
-        for change in &disk.unsynced {
-            match (next_random(&mut state) % 3, change) {
-                (0, JournalChange::Write { offset, bytes }) => {
-                    let sectors = (bytes.len() / SECTOR_BYTES).max(1) as u64;
-                    let kept = usize::try_from(next_random(&mut state) % sectors).unwrap_or(0);
-                    let bytes = bytes[..kept * SECTOR_BYTES].to_vec();
-                    apply(&mut content, &JournalChange::Write { offset: *offset, bytes });
-                }
-                (1, JournalChange::Write { .. }) => {}
-                _ => apply(&mut content, change),
+        self.after(|device| {
+            for file in &mut device.files {
+                file.synced = file.written.clone();
             }
-        }
-        Self::with_content(content)
+        })
     }
 
-    /// Flips the bits of `mask` in the byte at `offset`, written and durable alike.
-    /// Panics: if the disk is not that long.
-    pub fn flip(&self, offset: usize, mask: u8) {
-        let mut disk = self.disk.lock();
-        disk.written[offset] ^= mask;
-        if let Some(byte) = disk.synced.get_mut(offset) {
+    /// Returns the disk after a power failure that lost everything unsynced.
+    pub fn after_power_failure(&self) -> Self {
+        self.after(|device| device.names = device.durable_names.clone())
+    }
+
+    /// Returns the disk after a power failure that lost some unsynced writes and tore others: any
+    /// sectors of them may be there.
+    pub fn after_torn_power_failure(&self, seed: u64) -> Self {
+        let mut state = seed;
+        self.after(|device| {
+            if next_random(&mut state).is_multiple_of(2) {
+                device.names = device.durable_names.clone();
+            }
+            for file in &mut device.files {
+                for change in std::mem::take(&mut file.unsynced) {
+                    for part in surviving(change, &mut state) {
+                        apply(&mut file.synced, &part);
+                    }
+                }
+            }
+        })
+    }
+
+    fn after(&self, crash: impl FnOnce(&mut Device)) -> Self {
+        let mut device = self.device.lock().clone();
+        crash(&mut device);
+        for file in &mut device.files {
+            file.written = file.synced.clone();
+            file.unsynced.clear();
+        }
+        let Device { files, names, .. } = device;
+        let durable_names = names.clone();
+        let device = Device { files, names, durable_names, ..Device::default() };
+        Self { device: Arc::new(Mutex::new(device)) }
+    }
+
+    /// Flips the bits of `mask` in the byte at `offset` of a file, written and durable alike.
+    /// Panics: if there is none, or it is not that long.
+    pub fn flip(&self, name: &str, offset: usize, mask: u8) {
+        let mut device = self.device.lock();
+        let at = device.names[name];
+        let file = &mut device.files[at];
+        file.written[offset] ^= mask;
+        if let Some(byte) = file.synced.get_mut(offset) {
             *byte ^= mask;
         }
     }
-}
 
-impl fmt::Debug for FaultyBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultyBackend").finish_non_exhaustive()
+    fn file(&self, at: usize) -> FaultyFile {
+        FaultyFile { disk: self.clone(), at }
     }
 }
 
-impl StorageBackend for FaultyBackend {
+impl fmt::Debug for FaultyDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyDisk").finish_non_exhaustive()
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.device.lock().names.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let at = self.device.lock().names.get(name).copied();
+        at.map(|at| Arc::new(self.file(at)) as _).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let mut device = self.device.lock();
+        device.check_alive()?;
+        if device.names.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let at = device.files.len();
+        device.files.push(StoredFile::default());
+        device.names.insert(name.to_owned(), at);
+        drop(device);
+        Ok(Arc::new(self.file(at)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut device = self.device.lock();
+        device.check_alive()?;
+        let at = device.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        let before = device.names.insert(to.to_owned(), at);
+        assert!(before.is_none(), "no file takes another's place");
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut device = self.device.lock();
+        device.check_alive()?;
+        device.names.remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        let mut device = self.device.lock();
+        device.sync(|device| device.durable_names = device.names.clone())
+    }
+}
+
+/// A file of such a disk.
+#[derive(Clone, Debug)]
+struct FaultyFile {
+    disk: FaultyDisk,
+    at: usize,
+}
+
+impl DiskFile for FaultyFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.disk.lock().written.len() as u64)
+        Ok(self.disk.device.lock().files[self.at].written.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let disk = self.disk.lock();
+        let device = self.disk.device.lock();
         let start = index(offset)?;
-        let Some(found) = disk.written.get(start..start + out.len()) else {
+        let Some(found) = device.files[self.at].written.get(start..start + out.len()) else {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
         out.copy_from_slice(found);
         Ok(())
     }
 
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut disk = self.disk.lock();
-        disk.check_alive()?;
-        disk.check_space(len)?;
-        let change = JournalChange::SetLen(index(len)?);
-        disk.change(change);
-        Ok(())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        let mut disk = self.disk.lock();
-        disk.check_alive()?;
-        disk.syncs += 1;
-        if disk.plan.fail_sync == Some(disk.syncs) {
-            return disk.give_up();
-        }
-        let unsynced = std::mem::take(&mut disk.unsynced);
-        for change in &unsynced {
-            apply(&mut disk.synced, change);
-        }
-        if disk.plan.fail_after_sync == Some(disk.syncs) {
-            return disk.give_up();
-        }
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut disk = self.disk.lock();
-        disk.check_alive()?;
-        disk.writes += 1;
-        if disk.plan.fail_write == Some(disk.writes) {
-            return disk.give_up();
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut device = self.disk.device.lock();
+        device.check_alive()?;
+        device.writes += 1;
+        if device.plan.fail_write == Some(device.writes) {
+            return device.give_up();
         }
         let offset = index(offset)?;
-        if let Some((nth, kept)) = disk.plan.torn_write
-            && nth == disk.writes
+        if let Some((nth, kept)) = device.plan.torn_write
+            && nth == device.writes
         {
-            let bytes = data[..kept.min(data.len())].to_vec();
-            disk.change(JournalChange::Write { offset, bytes });
-            return disk.give_up();
+            let bytes = bytes[..kept.min(bytes.len())].to_vec();
+            device.change(self.at, FileChange::Write { offset, bytes });
+            return device.give_up();
         }
-        disk.check_space((offset + data.len()) as u64)?;
-        disk.change(JournalChange::Write { offset, bytes: data.to_vec() });
+        device.check_space(self.at, (offset + bytes.len()) as u64)?;
+        device.change(self.at, FileChange::Write { offset, bytes: bytes.to_vec() });
         Ok(())
+    }
+
+    fn write_durably(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.write(offset, &parts.concat())?;
+        self.sync()
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<Reservation> {
+        let mut device = self.disk.device.lock();
+        device.check_alive()?;
+        device.check_space(self.at, len)?;
+        if (device.files[self.at].written.len() as u64) < len {
+            device.change(self.at, FileChange::SetLen(index(len)?));
+        }
+        Ok(Reservation::Allocated)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut device = self.disk.device.lock();
+        device.sync(|device| {
+            let file = &mut device.files[self.at];
+            for change in std::mem::take(&mut file.unsynced) {
+                apply(&mut file.synced, &change);
+            }
+        })
+    }
+
+    fn try_lock(&self, _access: DiskAccess) -> io::Result<bool> {
+        Ok(true)
     }
 }
 
-impl Disk {
+impl Device {
+    fn bytes(&self) -> u64 {
+        self.names.values().map(|at| self.files[*at].written.len() as u64).sum()
+    }
+
     fn check_alive(&self) -> io::Result<()> {
         if self.gone { Err(io::Error::other("the device is gone")) } else { Ok(()) }
     }
 
-    fn check_space(&self, len: u64) -> io::Result<()> {
+    fn check_space(&self, at: usize, len: u64) -> io::Result<()> {
+        let grown = len.saturating_sub(self.files[at].written.len() as u64);
         match self.plan.disk_full_bytes {
-            Some(limit) if len > limit && len > self.written.len() as u64 => {
+            Some(limit) if grown > 0 && self.bytes() + grown > limit => {
                 Err(io::ErrorKind::StorageFull.into())
             }
             _ => Ok(()),
@@ -213,16 +300,143 @@ impl Disk {
         Err(io::Error::other("a fault was asked for"))
     }
 
-    fn change(&mut self, change: JournalChange) {
-        apply(&mut self.written, &change);
-        self.unsynced.push(change);
+    fn change(&mut self, at: usize, change: FileChange) {
+        let file = &mut self.files[at];
+        apply(&mut file.written, &change);
+        file.unsynced.push(change);
+    }
+
+    fn sync(&mut self, make_durable: impl FnOnce(&mut Self)) -> io::Result<()> {
+        self.check_alive()?;
+        self.syncs += 1;
+        if self.plan.fail_sync == Some(self.syncs) {
+            return self.give_up();
+        }
+        make_durable(self);
+        if self.plan.fail_after_sync == Some(self.syncs) {
+            return self.give_up();
+        }
+        Ok(())
     }
 }
 
-fn apply(content: &mut Vec<u8>, change: &JournalChange) {
+/// What a power failure leaves of a change that was not synced.
+fn surviving(change: FileChange, state: &mut u64) -> Vec<FileChange> {
+    let FileChange::Write { offset, bytes } = change else { return vec![change] };
+    let sectors = bytes.chunks(SECTOR_BYTES).enumerate();
+    let kept: Vec<_> = match next_random(state) % 4 {
+        0 => Vec::new(),
+        1 => sectors.collect(),
+        2 => {
+            let count = bytes.len() as u64 / SECTOR_BYTES as u64 + 1;
+            sectors.take(usize::try_from(next_random(state) % count).unwrap_or(0)).collect()
+        }
+        _ => sectors.filter(|_| next_random(state).is_multiple_of(2)).collect(),
+    };
+    let write = |(at, sector): (usize, &[u8])| FileChange::Write {
+        offset: offset + at * SECTOR_BYTES,
+        bytes: sector.to_vec(),
+    };
+    kept.into_iter().map(write).collect()
+}
+
+/// One file of a disk of its own, as redb uses it. Clones are the same file.
+#[derive(Clone, Debug)]
+pub struct FaultyBackend {
+    file: FaultyFile,
+}
+
+impl Default for FaultyBackend {
+    fn default() -> Self {
+        Self::with_content(Vec::new())
+    }
+}
+
+impl FaultyBackend {
+    /// Makes an empty file on a disk that never fails.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a file with this content, all of it durable.
+    pub fn with_content(content: Vec<u8>) -> Self {
+        let file = StoredFile { written: content.clone(), synced: content, unsynced: Vec::new() };
+        let names = BTreeMap::from([("file".to_owned(), 0)]);
+        let (files, durable_names) = (vec![file], names.clone());
+        let device = Device { files, names, durable_names, ..Device::default() };
+        Self::of(FaultyDisk { device: Arc::new(Mutex::new(device)) })
+    }
+
+    fn of(disk: FaultyDisk) -> Self {
+        Self { file: disk.file(0) }
+    }
+
+    /// Sets what goes wrong from now on, and counts operations from zero again.
+    pub fn plan(&self, plan: FaultPlan) {
+        self.file.disk.plan(plan);
+    }
+
+    /// Returns how many syncs were asked for since the plan was set.
+    pub fn syncs(&self) -> u64 {
+        self.file.disk.syncs()
+    }
+
+    /// Returns how many writes were asked for since the plan was set.
+    pub fn writes(&self) -> u64 {
+        self.file.disk.writes()
+    }
+
+    /// Returns the bytes as a process would read them.
+    pub fn content(&self) -> Vec<u8> {
+        self.file.disk.device.lock().files[0].written.clone()
+    }
+
+    /// Returns the file after a power failure that lost everything unsynced.
+    pub fn after_power_failure(&self) -> Self {
+        Self::of(self.file.disk.after_power_failure())
+    }
+
+    /// Returns the file after the process was killed: the system still had every write.
+    pub fn after_kill(&self) -> Self {
+        Self::of(self.file.disk.after_kill())
+    }
+
+    /// Returns the file after a power failure that lost some unsynced writes and tore others.
+    pub fn after_torn_power_failure(&self, seed: u64) -> Self {
+        Self::of(self.file.disk.after_torn_power_failure(seed))
+    }
+}
+
+impl StorageBackend for FaultyBackend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut device = self.file.disk.device.lock();
+        device.check_alive()?;
+        device.check_space(0, len)?;
+        device.change(0, FileChange::SetLen(index(len)?));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+}
+
+fn apply(content: &mut Vec<u8>, change: &FileChange) {
     match change {
-        JournalChange::SetLen(len) => content.resize(*len, 0),
-        JournalChange::Write { offset, bytes } => {
+        FileChange::SetLen(len) => content.resize(*len, 0),
+        FileChange::Write { offset, bytes } => {
             let end = offset + bytes.len();
             if content.len() < end {
                 content.resize(end, 0);

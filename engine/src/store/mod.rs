@@ -18,6 +18,7 @@ mod error;
 mod events;
 mod figures;
 mod numbers;
+pub mod overlay;
 mod project;
 mod projector;
 pub mod query;
@@ -57,13 +58,13 @@ pub use restore::{AnswerPlace, RestoreScope, Restored};
 pub use watermark::Watermark;
 
 use numbers::Numbers;
+use overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use project::Written;
 use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
 use writing_back::WritingBack;
 
 use crate::domain::ids::RecordSeq;
 use crate::journal::ChainPosition;
-use crate::journal::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::limits;
 
 /// Whether a commit survives a crash.

@@ -181,9 +181,10 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     drop(cardswitch_engine::engine::Engine::open(options).unwrap());
     let wanted = RestoreRequest { further_journal: Some(&other), until: None };
     assert!(matches!(restore(&data, &to, &wanted, &mut nothing), Err(CopyError::Journal(_))));
-    let journal = data.join("journal.redb");
+    let journal = data.join("journal").join("0000000000000001.segment");
     let mut bytes = fs::read(&journal).unwrap();
-    let place = bytes.windows(4).position(|window| window == b"CSWJ").unwrap() + 200;
+    // The last batch, which was acknowledged.
+    let place = bytes.windows(4).rposition(|window| window == b"CSWJ").unwrap() + 100;
     bytes[place] ^= 1;
     fs::write(&journal, bytes).unwrap();
     assert!(copy_at_rest(&data, &to, &mut nothing).is_err());

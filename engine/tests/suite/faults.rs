@@ -1,25 +1,26 @@
 //! Storage that fails under a running engine: it stops and says so, and nothing that was answered
 //! is lost when it is opened again.
 
+use std::sync::Arc;
+
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::reply::{AuthorizationReply, Reply};
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::engine::{Engine, EngineStorage};
-use cardswitch_engine::journal::overlay::SharedBackend;
-use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend};
+use cardswitch_engine::engine::{Engine, EngineOptions, EngineStorage, Retention};
+use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend, FaultyDisk};
+use cardswitch_engine::store::overlay::SharedBackend;
 use cardswitch_engine::submission::SubmitError;
 
 use crate::desk::{Desk, authorization, manual, options, purchase};
 use crate::rng::Rng;
 
-/// The three files of a directory, in memory.
+/// The files of a directory, in memory.
 #[derive(Clone, Default)]
 struct Disks {
     store: FaultyBackend,
-    journal: FaultyBackend,
-    mark: FaultyBackend,
+    journal: FaultyDisk,
 }
 
 /// In what shape the files are found again.
@@ -35,13 +36,17 @@ enum Crash {
 
 impl Disks {
     fn after(&self, crash: Crash) -> Self {
-        let again = |disk: &FaultyBackend| match crash {
-            Crash::Kill => disk.after_kill(),
-            Crash::PowerFailure => disk.after_power_failure(),
-            Crash::TornPowerFailure(seed) => disk.after_torn_power_failure(seed),
-        };
-        let (store, journal) = (again(&self.store), again(&self.journal));
-        Self { store, journal, mark: again(&self.mark) }
+        let (store, journal) = (&self.store, &self.journal);
+        match crash {
+            Crash::Kill => Self { store: store.after_kill(), journal: journal.after_kill() },
+            Crash::PowerFailure => {
+                Self { store: store.after_power_failure(), journal: journal.after_power_failure() }
+            }
+            Crash::TornPowerFailure(seed) => Self {
+                store: store.after_torn_power_failure(seed),
+                journal: journal.after_torn_power_failure(seed),
+            },
+        }
     }
 
     fn desk(&self, clock: Clock) -> (Desk, tempfile::TempDir) {
@@ -49,10 +54,12 @@ impl Disks {
         let directory = DataDirectory::create(&parent.path().join("data"), [5; 16]).unwrap();
         let storage = EngineStorage {
             store: SharedBackend::new(self.store.clone()),
-            journal: SharedBackend::new(self.journal.clone()),
-            mark: SharedBackend::new(self.mark.clone()),
+            journal: Arc::new(self.journal.clone()),
         };
-        (Desk::new(Engine::open_on(options(directory, clock), storage).unwrap()), parent)
+        // Segments of 256 KiB, so that a run meets several.
+        let options =
+            EngineOptions { retention: Retention::Bytes(1 << 20), ..options(directory, clock) };
+        (Desk::new(Engine::open_on(options, storage).unwrap()), parent)
     }
 }
 
@@ -158,7 +165,7 @@ fn a_full_disk_stops_the_engine_and_says_so() {
     let disks = Disks::default();
     let (desk, _parent) = disks.desk(manual());
     desk.set_up_budget(1_000_000);
-    let disk_full_bytes = Some(disks.journal.content().len() as u64);
+    let disk_full_bytes = Some(disks.journal.bytes());
     disks.journal.plan(FaultPlan { disk_full_bytes, ..FaultPlan::default() });
     let approved = {
         let mut approved = Vec::new();

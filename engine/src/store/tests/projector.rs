@@ -10,13 +10,13 @@ use super::world::journal;
 use super::*;
 use crate::command::record::append_record;
 use crate::inbox::{InboxSender, inbox};
-use crate::journal::overlay::SharedBackend;
-use crate::journal::redb::Expectation;
+use crate::journal::log::Expectation;
 use crate::journal::testing::FaultPlan;
+use crate::journal::testing::FaultyDisk;
 use crate::journal::{
     BatchFeed, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId, DurablePosition,
-    Journal, JournalHealth, JournalIdentity, JournalReader, RedbJournal, Release, TrimControl,
-    spawn_committer,
+    Journal, JournalHealth, JournalIdentity, JournalReader, LogJournal, LogRetention, Release,
+    TrimControl, spawn_committer,
 };
 use crate::store::{Pacing, Projector, ProjectorOptions, Watermark, spawn_projector};
 
@@ -46,11 +46,11 @@ impl Release for Note {
     }
 }
 
-fn open_journal(journal: &FaultyBackend, mark: &FaultyBackend, checkpoint: Checkpoint) -> Line {
+fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
     let identity = JournalIdentity { directory_id: DirectoryId(DIRECTORY), partition: 0 };
     let expected = Expectation { identity, checkpoint: Some(checkpoint.position()) };
-    let (journal, mark) = (SharedBackend::new(journal.clone()), SharedBackend::new(mark.clone()));
-    let journal = RedbJournal::open_on(journal, mark, &expected).unwrap();
+    let retention = LogRetention::of_bytes(1 << 20);
+    let journal = LogJournal::open_on(Arc::new(disk.clone()), &expected, retention).unwrap();
     let reader = Arc::new(journal.reader());
     let durable = Arc::new(DurablePosition::new(journal.recovered().last_seq));
     let feed = Arc::new(BatchFeed::after(journal.tip().number, journal.tip().last_seq));
@@ -138,7 +138,7 @@ impl Follower {
 #[test]
 fn the_tables_follow_the_journal_and_go_on_after_a_restart() {
     let records = journal(31, 240);
-    let (disk, mark) = (FaultyBackend::new(), FaultyBackend::new());
+    let disk = FaultyDisk::default();
     let store_disk = FaultyBackend::new();
     let mut done = 0;
     for session in 0..3 {
@@ -147,7 +147,7 @@ fn the_tables_follow_the_journal_and_go_on_after_a_restart() {
         let store = Arc::new(Store::open_with_backend(store_disk, DIRECTORY).unwrap());
         let checkpoint = store.checkpoint().unwrap();
         assert_eq!(checkpoint.applied_seq, RecordSeq(done as u64), "session {session}");
-        let line = open_journal(&disk, &mark, checkpoint);
+        let line = open_journal(&disk, checkpoint);
         let follower = follow(&line, &store);
         for _ in 0..8 {
             let batch = &records[done..done + 10];
@@ -176,7 +176,7 @@ fn the_tables_follow_the_journal_and_go_on_after_a_restart() {
 #[test]
 fn records_gather_until_somebody_waits_for_them() {
     let records = journal(34, 120);
-    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let line = open_journal(&FaultyDisk::default(), Checkpoint::default());
     let store = Arc::new(Store::open_with_backend(FaultyBackend::new(), DIRECTORY).unwrap());
     let never = Duration::from_secs(24 * 60 * 60);
     let pacing = Pacing { visible_interval: never, checkpoint_interval: never, ..QUICK };
@@ -199,7 +199,7 @@ fn records_gather_until_somebody_waits_for_them() {
 #[test]
 fn a_checkpoint_comes_by_volume() {
     let records = journal(35, 200);
-    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let line = open_journal(&FaultyDisk::default(), Checkpoint::default());
     let store = Arc::new(Store::open_with_backend(FaultyBackend::new(), DIRECTORY).unwrap());
     let never = Duration::from_secs(24 * 60 * 60);
     let pacing = Pacing { checkpoint_interval: never, checkpoint_records: 50, ..QUICK };
@@ -218,7 +218,7 @@ fn a_checkpoint_comes_by_volume() {
 #[test]
 fn a_checkpoint_comes_by_itself_while_records_are_new() {
     let records = journal(32, 40);
-    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let line = open_journal(&FaultyDisk::default(), Checkpoint::default());
     let disk = FaultyBackend::new();
     let store = Arc::new(Store::open_with_backend(disk.clone(), DIRECTORY).unwrap());
     let follower = follow(&line, &store);
@@ -238,7 +238,7 @@ fn a_checkpoint_comes_by_itself_while_records_are_new() {
 #[test]
 fn a_failing_store_stops_the_projector_and_nothing_else() {
     let records = journal(33, 60);
-    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let line = open_journal(&FaultyDisk::default(), Checkpoint::default());
     let disk = FaultyBackend::new();
     let store = Arc::new(Store::open_with_backend(disk.clone(), DIRECTORY).unwrap());
     let follower = follow(&line, &store);

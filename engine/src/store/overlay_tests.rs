@@ -26,28 +26,6 @@ fn behaves_like_memory_and_leaves_the_base_alone() {
     }
 }
 
-/// What was written before an overlay was let through, and after, is in the base.
-#[test]
-fn lets_everything_through_in_order() {
-    for seed in 1..20 {
-        println!("seed {seed}");
-        let content: Vec<u8> = (1..=251).cycle().take(LEN).collect();
-        let base = FaultyBackend::with_content(content.clone());
-        let overlay =
-            OverlayBackend::over(SharedBackend::new(base.clone()), OverlayLocks::Own).unwrap();
-        let mut model = content;
-        let mut state = seed;
-        (0..100).for_each(|_| step_both(&overlay, &mut model, &mut state));
-        assert_eq!(base.writes() + base.syncs(), 0);
-        overlay.let_through().unwrap();
-        assert!(base.content() == model, "seed {seed}");
-        assert!(base.syncs() > 0, "seed {seed}: syncs come with what they are for");
-        (0..100).for_each(|_| step_both(&overlay, &mut model, &mut state));
-        assert!(base.content() == model, "seed {seed}");
-        assert_eq!(overlay.len().unwrap(), model.len() as u64);
-    }
-}
-
 fn step_both(overlay: &OverlayBackend, model: &mut Vec<u8>, state: &mut u64) {
     let at = below(state, LEN);
     match next_random(state) % 4 {

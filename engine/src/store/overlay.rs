@@ -1,22 +1,16 @@
-//! A storage backend that reads a file and keeps every write in memory, until it is told to let
-//! them through.
+//! A storage backend that reads a file and keeps every write in memory.
 //!
 //! redb repairs a file that was not closed when it opens it, and writes when it closes one. Over
 //! an overlay both happen in memory: a crashed directory can be checked, as it is, any number of
-//! times. The store uses it too.
+//! times.
 //!
-//! A start repairs and proves a file over an overlay, and goes on with it: what was written is then
-//! written to the base, in the same order and with the same syncs, as if it had been from the
-//! beginning. So a file is repaired once, and a crash meanwhile finds what it would find in a repair.
-//!
-//! INVARIANT: before `let_through`, nothing here writes to, resizes or syncs the base.
+//! INVARIANT: nothing here writes to, resizes or syncs the base.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redb::{BackendError, StorageBackend};
 use parking_lot::RwLock;
@@ -32,11 +26,6 @@ impl SharedBackend {
     /// Shares `backend`.
     pub fn new(backend: impl StorageBackend) -> Self {
         Self(Arc::new(backend))
-    }
-
-    /// Shares a backend whose owner keeps a hold of it.
-    pub(crate) fn of(backend: &Arc<impl StorageBackend>) -> Self {
-        Self(Arc::clone(backend) as Arc<dyn StorageBackend>)
     }
 }
 
@@ -94,13 +83,11 @@ impl StorageBackend for SharedBackend {
     }
 }
 
-/// Reads through to a base; writes stay here until they are let through.
+/// Reads through to a base; writes stay here.
 pub struct OverlayBackend {
     base: SharedBackend,
     locks: OverlayLocks,
     changes: RwLock<Changes>,
-    /// Whether all that was written is in the base, where everything goes from then on.
-    is_through: AtomicBool,
 }
 
 /// Who keeps a writer away while the overlay is read.
@@ -111,8 +98,6 @@ pub enum OverlayLocks {
     Shared,
     /// Its owner: the base is locked through another backend on it, or nobody writes.
     Held,
-    /// The overlay: it locks the base as it is told to, since it is going to be let through.
-    Own,
 }
 
 /// What the overlay holds instead of the base.
@@ -121,15 +106,6 @@ struct Changes {
     /// Up to where the base still shows through.
     base_visible: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE_LEN]>>,
-    /// What was done, in order, where it is going to be let through.
-    steps: Vec<Step>,
-}
-
-/// Something that changes a file or makes it durable.
-enum Step {
-    Write(u64, Box<[u8]>),
-    SetLen(u64),
-    Sync,
 }
 
 impl OverlayBackend {
@@ -137,43 +113,13 @@ impl OverlayBackend {
     pub fn over(base: SharedBackend, locks: OverlayLocks) -> io::Result<Self> {
         let len = base.len()?;
         let pages = BTreeMap::new();
-        let changes = Changes { len, base_visible: len, pages, steps: Vec::new() };
-        Ok(Self { base, locks, changes: RwLock::new(changes), is_through: AtomicBool::new(false) })
-    }
-
-    /// Writes to the base what was written here; what is written from now on goes there at once.
-    /// Nobody else reads or writes meanwhile. Errors: the base's. It then has a part of it, as after a crash, and the overlay stays as it is.
-    pub fn let_through(&self) -> io::Result<()> {
-        assert!(self.locks == OverlayLocks::Own, "only what locks its base like a writer is one");
-        let mut changes = self.changes.write();
-        for step in &changes.steps {
-            match step {
-                Step::Write(offset, bytes) => self.base.write(*offset, bytes)?,
-                Step::SetLen(len) => self.base.set_len(*len)?,
-                Step::Sync => self.base.sync_data()?,
-            }
-        }
-        changes.steps = Vec::new();
-        changes.pages = BTreeMap::new();
-        self.is_through.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// The base, where all that was written is in it.
-    fn through(&self) -> Option<&SharedBackend> {
-        self.is_through.load(Ordering::Acquire).then_some(&self.base)
-    }
-
-    /// Notes a step that is to be taken again on the base.
-    fn note(&self, changes: &mut Changes, step: impl FnOnce() -> Step) {
-        if self.locks == OverlayLocks::Own {
-            changes.steps.push(step());
-        }
+        let changes = Changes { len, base_visible: len, pages };
+        Ok(Self { base, locks, changes: RwLock::new(changes) })
     }
 
     fn lockable_base(&self) -> Result<&SharedBackend, BackendError> {
         match self.locks {
-            OverlayLocks::Shared | OverlayLocks::Own => Ok(&self.base),
+            OverlayLocks::Shared => Ok(&self.base),
             OverlayLocks::Held => Err(BackendError::Unsupported),
         }
     }
@@ -187,16 +133,10 @@ impl fmt::Debug for OverlayBackend {
 
 impl StorageBackend for OverlayBackend {
     fn len(&self) -> io::Result<u64> {
-        match self.through() {
-            Some(base) => base.len(),
-            None => Ok(self.changes.read().len),
-        }
+        Ok(self.changes.read().len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        if let Some(base) = self.through() {
-            return base.read(offset, out);
-        }
         let changes = self.changes.read();
         if end_of(offset, out)? > changes.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -215,11 +155,7 @@ impl StorageBackend for OverlayBackend {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        if let Some(base) = self.through() {
-            return base.set_len(len);
-        }
         let mut changes = self.changes.write();
-        self.note(&mut changes, || Step::SetLen(len));
         if len < changes.len {
             changes.base_visible = changes.base_visible.min(len);
             changes.pages.retain(|page, _| page * PAGE_BYTES < len);
@@ -232,19 +168,11 @@ impl StorageBackend for OverlayBackend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        if let Some(base) = self.through() {
-            return base.sync_data();
-        }
-        self.note(&mut self.changes.write(), || Step::Sync);
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if let Some(base) = self.through() {
-            return base.write(offset, data);
-        }
         let mut changes = self.changes.write();
-        self.note(&mut changes, || Step::Write(offset, data.into()));
         changes.len = changes.len.max(end_of(offset, data)?);
         for span in spans(offset, data.len()) {
             if !changes.pages.contains_key(&span.page) {
@@ -266,11 +194,7 @@ impl StorageBackend for OverlayBackend {
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        let base = self.lockable_base()?;
-        if self.locks == OverlayLocks::Own {
-            return base.try_lock_range(start, end);
-        }
-        base.try_lock_shared_range(start, end)
+        self.lockable_base()?.try_lock_shared_range(start, end)
     }
 
     fn try_lock_shared_range(
@@ -281,18 +205,12 @@ impl StorageBackend for OverlayBackend {
         self.lockable_base()?.try_lock_shared_range(start, end)
     }
 
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        match self.locks {
-            OverlayLocks::Own => self.base.lock_range(start, end),
-            OverlayLocks::Shared | OverlayLocks::Held => Err(BackendError::Unsupported),
-        }
+    fn lock_range(&self, _start: Bound<u64>, _end: Bound<u64>) -> Result<(), BackendError> {
+        Err(BackendError::Unsupported)
     }
 
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        match self.locks {
-            OverlayLocks::Own => self.base.lock_shared_range(start, end),
-            OverlayLocks::Shared | OverlayLocks::Held => Err(BackendError::Unsupported),
-        }
+    fn lock_shared_range(&self, _start: Bound<u64>, _end: Bound<u64>) -> Result<(), BackendError> {
+        Err(BackendError::Unsupported)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {

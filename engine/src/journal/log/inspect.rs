@@ -1,0 +1,337 @@
+//! Looks at a journal before anybody trusts it, and changes nothing.
+//!
+//! Order of the checks: whose it is; each segment from the oldest kept on; the chain; what stands
+//! behind its end; then whether the end is where the tables and the acknowledgements say it must be.
+//! A start proves the chain from the segment of the checkpoint's batch on: what recovery reads, so
+//! its cost does not grow with history. A reader (`verify`, tools) proves all of it.
+//!
+//! INVARIANT: the chain ends where the first batch is missing or broken, and this is an end only if
+//! nothing behind it was written later: a batch of a later group proves that the broken one was
+//! durable, so that it was damaged and not torn.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::super::ack_mark::AckMark;
+use super::super::chain::{Accepted, BATCH_HEADER_BYTES, ChainCursor, decode_header};
+use super::super::error::{ChainFault, Damage};
+use super::super::limits::{BATCH_BYTES_MAX, COMMIT_BYTES_TARGET};
+use super::super::{BatchNumber, ChainPosition, JournalError, JournalIdentity, JournalNote};
+use super::head::{JournalHead, check_identity};
+use super::segment::{
+    BLOCK_BYTES, Segment, SegmentBytes, SegmentHead, ordinal_of, round_up_to_block, segment_name,
+};
+use super::{READING, missing_segment};
+use crate::disk::{Disk, DiskAccess};
+
+/// How far behind a broken batch its group can reach. Units: bytes.
+const GROUP_BYTES_MAX: u64 = (COMMIT_BYTES_TARGET + BATCH_BYTES_MAX + PADDING_BYTES_MAX) as u64;
+/// What headers and padding add to a group, whose batches hold half of `BATCH_BYTES_TARGET` or more
+/// on average.
+const PADDING_BYTES_MAX: usize = 1 << 20;
+
+/// A journal that was proven.
+#[derive(Debug)]
+pub(super) struct LogInspection {
+    pub(super) head: JournalHead,
+    /// The segments that count, oldest first.
+    pub(super) segments: VecDeque<Arc<Segment>>,
+    /// Files of segments that hold nothing any more, or nothing yet.
+    pub(super) unused: Vec<u64>,
+    pub(super) tip: ChainPosition,
+    pub(super) notes: Vec<JournalNote>,
+}
+
+impl LogInspection {
+    /// The oldest batch kept; the one that comes next in a journal without any.
+    pub(super) fn first(&self) -> BatchNumber {
+        self.segments.front().map_or(BatchNumber(self.tip.number.0 + 1), |oldest| oldest.first())
+    }
+}
+
+/// How much of a journal is proven.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Proof {
+    /// The chain from the segment of the checkpoint on; all of it where no checkpoint is known.
+    Tail,
+    /// The chain from end to end.
+    Whole,
+}
+
+/// What a journal has to agree with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claims<'a> {
+    pub(super) identity: Option<&'a JournalIdentity>,
+    pub(super) checkpoint: Option<ChainPosition>,
+    pub(super) proof: Proof,
+}
+
+/// Proves the journal on `disk`; `None` if nothing was ever written to it.
+pub(super) fn inspect(
+    disk: &dyn Disk,
+    access: DiskAccess,
+    claims: &Claims<'_>,
+) -> Result<Option<LogInspection>, JournalError> {
+    let Some(head) = JournalHead::open(disk, access)? else {
+        return check_headless(disk, claims).map(|()| None);
+    };
+    if let Some(expected) = claims.identity {
+        check_identity(&head.identity, expected)?;
+    }
+    let (segments, unused) = find_segments(disk, &head)?;
+    let mut walk = Walk::begin(&head.identity, &segments, claims)?;
+    for segment in &segments {
+        walk.pass(segment)?;
+    }
+    let (tip, notes) = walk.finish()?;
+    let found = LogInspection { head, segments, unused, tip, notes };
+    let mark = AckMark::open(disk, found.head.identity.directory_id);
+    let acknowledged = mark.read().map_err(JournalError::io(READING))?;
+    check_end(&found, acknowledged, claims.checkpoint)?;
+    Ok(Some(found))
+}
+
+/// A journal without a head is one that was never made: there is nothing that it had to hold.
+fn check_headless(disk: &dyn Disk, claims: &Claims<'_>) -> Result<(), JournalError> {
+    let names = disk.names().map_err(JournalError::io(READING))?;
+    if names.iter().any(|name| ordinal_of(name).is_some()) {
+        let what = "it has segments and no head".to_owned();
+        return Err(JournalError::NotAJournal { what });
+    }
+    if let Some(identity) = claims.identity {
+        let mark = AckMark::open(disk, identity.directory_id);
+        let acknowledged = mark.read().map_err(JournalError::io(READING))?;
+        if let Some(acknowledged) = acknowledged.filter(|acknowledged| acknowledged.0 > 0) {
+            let (last, damage) = (None, None);
+            return Err(JournalError::EndsBeforeAcknowledged { acknowledged, last, damage });
+        }
+    }
+    match claims.checkpoint.filter(|checkpoint| checkpoint.number.0 > 0) {
+        Some(checkpoint) => {
+            let checkpoint = checkpoint.number;
+            Err(JournalError::EndsBeforeCheckpoint { checkpoint, last: None })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Finds the segments that count, from the oldest kept on, and the files that may be written again.
+fn find_segments(
+    disk: &dyn Disk,
+    head: &JournalHead,
+) -> Result<(VecDeque<Arc<Segment>>, Vec<u64>), JournalError> {
+    let names = disk.names().map_err(JournalError::io(READING))?;
+    let mut files = BTreeMap::new();
+    for (ordinal, name) in names.iter().filter_map(|name| Some((ordinal_of(name)?, name))) {
+        let file = disk.open(name).map_err(JournalError::io(READING))?;
+        files.insert(ordinal, file);
+    }
+    let mut segments = VecDeque::new();
+    let mut unused = Vec::new();
+    for (ordinal, file) in files {
+        let found = SegmentHead::read(&*file, &head.identity).map_err(JournalError::io(READING))?;
+        let expected = segments.back().map_or(head.oldest, |last: &Arc<Segment>| last.ordinal + 1);
+        match found {
+            Some(found) if found.ordinal == ordinal && ordinal >= head.oldest => {
+                if ordinal != expected {
+                    return Err(missing_segment(expected));
+                }
+                let len = file.len().map_err(JournalError::io(READING))?;
+                segments.push_back(Arc::new(Segment::new(ordinal, found.after, file, len)));
+            }
+            Some(found) if found.ordinal >= head.oldest => {
+                let what = format!("it holds what belongs into {}", segment_name(found.ordinal));
+                return Err(JournalError::Damaged { file: segment_name(ordinal), offset: 0, what });
+            }
+            // Let go of, made for what comes, or torn when its first batch was written.
+            _ => unused.push(ordinal),
+        }
+    }
+    let is_new = segments.is_empty() && head.oldest == 1;
+    if segments.is_empty() && !is_new {
+        return Err(missing_segment(head.oldest));
+    }
+    Ok((segments, unused))
+}
+
+/// Follows the chain through the segments.
+struct Walk {
+    partition: u16,
+    checkpoint: Option<ChainPosition>,
+    /// The segment at which it begins.
+    start: u64,
+    cursor: ChainCursor,
+    /// Where the chain has ended in the segment before, if it has.
+    stop: Option<Stop>,
+}
+
+/// The place behind the last batch of a segment.
+#[derive(Debug)]
+struct Stop {
+    segment: Arc<Segment>,
+    /// Why the next batch is not there, if something is.
+    fault: Option<ChainFault>,
+}
+
+impl Walk {
+    fn begin(
+        identity: &JournalIdentity,
+        segments: &VecDeque<Arc<Segment>>,
+        claims: &Claims<'_>,
+    ) -> Result<Self, JournalError> {
+        let Claims { checkpoint, proof, .. } = *claims;
+        let oldest = segments.front().map(|segment| segment.after);
+        if let (Some(checkpoint), Some(oldest)) = (checkpoint, oldest)
+            && oldest.number > checkpoint.number
+        {
+            let first = BatchNumber(oldest.number.0 + 1);
+            let checkpoint = checkpoint.number;
+            return Err(JournalError::StartsAfterCheckpoint { checkpoint, first });
+        }
+        let start = match (proof, checkpoint) {
+            (Proof::Tail, Some(checkpoint)) => {
+                segments.iter().rev().find(|segment| segment.first() <= checkpoint.number)
+            }
+            _ => None,
+        };
+        let start = start.or_else(|| segments.front());
+        let after = start.map_or(ChainPosition::GENESIS, |start| start.after);
+        let partition = identity.partition;
+        let cursor = ChainCursor::after(partition, after);
+        let walk = Self {
+            partition,
+            checkpoint,
+            start: start.map_or(0, |start| start.ordinal),
+            cursor,
+            stop: None,
+        };
+        walk.compare(&after)?;
+        Ok(walk)
+    }
+
+    fn tip(&self) -> ChainPosition {
+        self.cursor.tip().unwrap_or(ChainPosition::GENESIS)
+    }
+
+    /// Proves the batches of one segment.
+    fn pass(&mut self, segment: &Arc<Segment>) -> Result<(), JournalError> {
+        if segment.ordinal < self.start {
+            return Ok(());
+        }
+        if segment.after != self.tip() {
+            return Err(self.broken_before(segment));
+        }
+        let mut bytes = SegmentBytes::of(segment);
+        let fault = loop {
+            let Some(batch) = bytes.batch_at(segment.end())? else { break None };
+            match self.cursor.accept(batch) {
+                Ok(Accepted::Batch(view) | Accepted::Barrier(view)) => {
+                    let position = view.position();
+                    segment.push(batch.len());
+                    self.compare(&position)?;
+                }
+                Ok(Accepted::Void(_)) => break None,
+                Err(fault) => break Some(fault),
+            }
+        };
+        self.stop = Some(Stop { segment: Arc::clone(segment), fault });
+        Ok(())
+    }
+
+    /// Says where the chain is broken that `segment` was to continue.
+    fn broken_before(&self, segment: &Segment) -> JournalError {
+        match &self.stop {
+            Some(stop) if segment.after.number > self.tip().number => stop.damaged(),
+            _ => JournalError::Damaged {
+                file: segment_name(segment.ordinal),
+                offset: 0,
+                what: "it does not continue the segment before it".to_owned(),
+            },
+        }
+    }
+
+    /// Compares a place in the chain with the checkpoint of the tables.
+    fn compare(&self, position: &ChainPosition) -> Result<(), JournalError> {
+        match self.checkpoint {
+            Some(checkpoint) if checkpoint.number == position.number && checkpoint != *position => {
+                Err(JournalError::DiffersFromCheckpoint { checkpoint: checkpoint.number })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the end of the chain, once it is known that nothing was written behind it later.
+    fn finish(self) -> Result<(ChainPosition, Vec<JournalNote>), JournalError> {
+        let (tip, Some(stop)) = (self.tip(), &self.stop) else {
+            return Ok((self.tip(), Vec::new()));
+        };
+        let mut is_torn = stop.is_of_batch(BatchNumber(tip.number.0 + 1));
+        let mut bytes = SegmentBytes::of(&stop.segment);
+        let end = stop.segment.end();
+        let until = stop.segment.len.min(end + GROUP_BYTES_MAX);
+        let mut offset = end;
+        while offset < until {
+            let found = bytes.batch_at(offset)?.and_then(|batch| decode_header(batch).ok());
+            let later = found.filter(|header| {
+                let is_ours = header.partition == self.partition && header.epoch >= tip.epoch;
+                is_ours && header.number > tip.number
+            });
+            match later {
+                Some(header) if header.group_start().0 > tip.number.0 + 1 => {
+                    return Err(stop.damaged());
+                }
+                Some(header) => {
+                    is_torn = true;
+                    let bytes = BATCH_HEADER_BYTES as u64 + u64::from(header.payload_len);
+                    offset += round_up_to_block(bytes);
+                }
+                None => offset += BLOCK_BYTES,
+            }
+        }
+        let note = JournalNote::TornTail {
+            file: segment_name(stop.segment.ordinal),
+            offset: end,
+            last_seq: tip.last_seq,
+        };
+        let notes = if is_torn { vec![note] } else { Vec::new() };
+        Ok((tip, notes))
+    }
+}
+
+impl Stop {
+    /// Whether something is there that calls itself batch `number`.
+    fn is_of_batch(&self, number: BatchNumber) -> bool {
+        self.fault.as_ref().is_some_and(|fault| fault.number == Some(number))
+    }
+
+    fn damaged(&self) -> JournalError {
+        let what = self.fault.as_ref().map_or_else(|| MISSING.to_owned(), ToString::to_string);
+        let file = segment_name(self.segment.ordinal);
+        JournalError::Damaged { file, offset: self.segment.end(), what }
+    }
+}
+
+const MISSING: &str = "a batch is missing that others follow";
+
+/// Compares the end with what was promised: replies that have left, tables that are further.
+fn check_end(
+    found: &LogInspection,
+    acknowledged: Option<BatchNumber>,
+    checkpoint: Option<ChainPosition>,
+) -> Result<(), JournalError> {
+    let reached = found.tip.number;
+    let last = (reached.0 > 0).then_some(reached);
+    if let Some(acknowledged) = acknowledged.filter(|acknowledged| *acknowledged > reached) {
+        let damage = found.segments.back().map(|segment| Damage {
+            file: segment_name(segment.ordinal),
+            file_offset: segment.end(),
+        });
+        return Err(JournalError::EndsBeforeAcknowledged { acknowledged, last, damage });
+    }
+    match checkpoint {
+        Some(checkpoint) if checkpoint.number > reached => {
+            Err(JournalError::EndsBeforeCheckpoint { checkpoint: checkpoint.number, last })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,554 @@
+//! The journal as a log: segment files that are written once from front to back, then written again
+//! when nobody needs them any more.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `head` | whose journal it is, the oldest segment kept, the lock; see `head` |
+//! | `ack` | the last batch whose replies may have left; see `ack_mark` |
+//! | `<ordinal>.segment` | batches in blocks of 4 KiB; see `segment` |
+//!
+//! One group of batches is one write that returns when it is durable. It goes to blocks that were
+//! allocated and zeroed before, so the file system has nothing of its own to make durable with it.
+//! What keeps it so (zeroing ahead, making the next segment, letting go of old ones) is `maintain`,
+//! done when the committer is idle, and in small steps when it is not.
+//!
+//! An open looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
+//! first thing it writes is the barrier of a new epoch.
+//!
+//! INVARIANT: acknowledged bytes are never written again; after an error nothing is written at all.
+
+mod copy;
+mod head;
+mod index;
+mod inspect;
+mod reader;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use self::copy::LogCopy;
+use self::head::JournalHead;
+use self::index::LogIndex;
+use self::inspect::{Claims, LogInspection, Proof, inspect};
+pub use self::reader::LogReader;
+use self::segment::{
+    BLOCK_BYTES, BLOCK_LEN, FIRST_BATCH_OFFSET, Segment, SegmentHead, round_up_to_block,
+    segment_name,
+};
+use super::ack_mark::AckMark;
+use super::chain::{BATCH_HEADER_BYTES, BatchHeader, SealedBatch, seal_barrier};
+use super::limits::{
+    BATCH_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
+};
+use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote};
+use crate::disk::{Disk, DiskAccess, DiskFile, RealDisk, Reservation};
+
+const READING: &str = "cannot read the journal";
+const WRITING: &str = "cannot write the journal";
+const NOTING: &str = "cannot note what was acknowledged";
+
+/// Segments that a journal of bounded size has: it is let go of in steps of one.
+const SEGMENTS_KEPT: u64 = 8;
+
+/// What padding is taken from.
+static ZEROES: [u8; ZERO_STEP_BYTES] = [0; ZERO_STEP_BYTES];
+
+/// What a journal must agree with before anything is read from it or written to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Expectation {
+    /// Whose journal it has to be.
+    pub identity: JournalIdentity,
+    /// The checkpoint of the tables: `GENESIS` if they hold nothing yet, `None` if unknown,
+    /// which is for tools that read a journal by itself.
+    pub checkpoint: Option<ChainPosition>,
+}
+
+/// How much of the past a journal keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRetention {
+    /// What all segments may take before the oldest goes, as far as recovery does not need it.
+    /// Units: bytes.
+    pub keep_bytes: u64,
+    /// What one segment takes. Units: bytes.
+    pub segment_bytes: u64,
+}
+
+impl LogRetention {
+    /// Keeps `bytes` of batches and more only as far as recovery needs them. The largest number
+    /// keeps all. Units: bytes.
+    pub fn of_bytes(bytes: u64) -> Self {
+        let segment_bytes = round_up_to_block(bytes / SEGMENTS_KEPT);
+        Self {
+            keep_bytes: bytes,
+            segment_bytes: segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
+        }
+    }
+}
+
+/// The writing side of a journal. Opening it has written the barrier of its epoch.
+#[derive(Debug)]
+pub struct LogJournal {
+    disk: Arc<dyn Disk>,
+    head: JournalHead,
+    mark: AckMark,
+    retention: LogRetention,
+    index: Arc<LogIndex>,
+    tip: ChainPosition,
+    recovered: ChainPosition,
+    notes: Vec<JournalNote>,
+    /// Up to where the newest segment was written at least once. Units: bytes.
+    zeroed_until: u64,
+    /// The segment that is written next, where it is made already.
+    next: Option<PreparedSegment>,
+    /// A segment file of the past that can be written again.
+    spare: Option<u64>,
+    /// Whether the disk had no room for the next segment: it is not tried again before it is needed.
+    is_out_of_room: bool,
+    has_failed: bool,
+}
+
+/// A segment file without a head of its own yet.
+#[derive(Debug)]
+struct PreparedSegment {
+    ordinal: u64,
+    file: Arc<dyn DiskFile>,
+    len: u64,
+    zeroed_until: u64,
+}
+
+/// A journal opened for reading only: proven, and not changed by a single byte.
+#[derive(Clone, Debug)]
+pub struct ReadOnlyJournal {
+    /// Reads its batches.
+    pub reader: LogReader,
+    /// Whose journal it is.
+    pub identity: JournalIdentity,
+    /// The oldest batch kept.
+    pub first: BatchNumber,
+    /// The newest batch.
+    pub tip: ChainPosition,
+}
+
+impl LogJournal {
+    /// Opens the journal in the directory `path` for writing, making it if it was never there.
+    /// Errors: everything that `JournalError` names about opening; nothing is written then.
+    /// Cost: reads what follows the checkpoint.
+    pub fn open(
+        path: &Path,
+        expected: &Expectation,
+        retention: LogRetention,
+    ) -> Result<Self, JournalError> {
+        let disk = RealDisk::open(path).map_err(JournalError::io("cannot open the journal"))?;
+        Self::open_on(Arc::new(disk), expected, retention)
+    }
+
+    /// Opens the journal on the given disk.
+    /// Errors: as `open`.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        expected: &Expectation,
+        retention: LogRetention,
+    ) -> Result<Self, JournalError> {
+        let Expectation { identity, checkpoint } = expected;
+        let claims =
+            Claims { identity: Some(identity), checkpoint: *checkpoint, proof: Proof::Tail };
+        let found = match inspect(&*disk, DiskAccess::Exclusive, &claims)? {
+            Some(found) => found,
+            None => LogInspection::new(JournalHead::create(&*disk, *identity)?),
+        };
+        let LogInspection { head, segments, unused, tip, notes } = found;
+        let mark = AckMark::create(&*disk, identity.directory_id);
+        let mut opened = Self {
+            mark: mark.map_err(JournalError::io("cannot make the acknowledgement note"))?,
+            zeroed_until: segments.back().map_or(0, |newest| newest.end()),
+            index: Arc::new(LogIndex::of(segments, tip.number)),
+            disk,
+            head,
+            retention,
+            tip,
+            recovered: tip,
+            notes,
+            next: None,
+            spare: None,
+            is_out_of_room: false,
+            has_failed: false,
+        };
+        opened.clear_away(&unused)?;
+        opened.begin_epoch()?;
+        Ok(opened)
+    }
+
+    /// Opens a side for reading, to be used from any thread.
+    pub fn reader(&self) -> LogReader {
+        LogReader::of(&self.index, None)
+    }
+
+    /// Returns the last batch before this open, up to which recovery has to read.
+    pub fn recovered(&self) -> ChainPosition {
+        self.recovered
+    }
+
+    /// Returns what whoever runs the switch should know of the open.
+    pub fn notes(&self) -> &[JournalNote] {
+        &self.notes
+    }
+
+    /// Shows each batch after `position` that this open has found, oldest first. The open has just
+    /// proven them, where `position` is its checkpoint: they are read in place and not proven again.
+    pub fn visit_recovered<E: From<JournalError>>(
+        &self,
+        position: ChainPosition,
+        visit: impl FnMut(&BatchHeader, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.index.visit(position.number, self.recovered.number, visit)
+    }
+
+    /// Returns the partition whose batches it holds.
+    pub fn partition(&self) -> u16 {
+        self.head.identity.partition
+    }
+
+    /// Takes up a file of the past to be written again, and removes what nobody needs.
+    fn clear_away(&mut self, unused: &[u64]) -> Result<(), JournalError> {
+        for ordinal in unused {
+            self.disk.remove(&segment_name(*ordinal)).map_err(JournalError::io(WRITING))?;
+        }
+        if unused.is_empty() {
+            return Ok(());
+        }
+        self.disk.sync_names().map_err(JournalError::io(WRITING))
+    }
+
+    /// Writes the barrier before anything else. What a killed process had written behind the last
+    /// sync becomes durable with it.
+    fn begin_epoch(&mut self) -> Result<(), JournalError> {
+        if let Some(newest) = self.index.newest() {
+            newest.file.sync().map_err(JournalError::io(WRITING))?;
+        }
+        let barrier = seal_barrier(self.partition(), &self.tip);
+        self.write_group(&[barrier])?;
+        self.mark.sync().map_err(JournalError::io(NOTING))
+    }
+
+    /// Writes batches that continue the tip, each run of them that one segment takes at once.
+    fn write_group(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
+        let mut rest = batches;
+        while let Some(first) = rest.first() {
+            let (room, head) = match self.index.newest().filter(|newest| has_room(newest, first)) {
+                Some(newest) => (newest.len - newest.end(), None),
+                None => {
+                    let head = self.begin_segment(stored_bytes(first))?;
+                    (self.newest().len - FIRST_BATCH_OFFSET, Some(head))
+                }
+            };
+            let count = count_that_fits(rest, room);
+            let (now, later) = rest.split_at(count);
+            self.write_run(now, head.as_ref())?;
+            rest = later;
+        }
+        self.mark.write(self.tip.number).map_err(JournalError::io(NOTING))
+    }
+
+    /// Writes batches into the newest segment, with its head before the first one.
+    fn write_run(
+        &mut self,
+        batches: &[SealedBatch],
+        head: Option<&SegmentHead>,
+    ) -> Result<(), JournalError> {
+        let segment = self.newest();
+        let head = head.map(SegmentHead::render);
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(2 * batches.len() + 1);
+        parts.extend(head.as_ref().map(|block| block.as_slice()));
+        for batch in batches {
+            let padding = stored_bytes(batch) - batch.bytes.len() as u64;
+            parts.push(&batch.bytes);
+            if padding > 0 {
+                parts.push(&ZEROES[..padding as usize % BLOCK_LEN]);
+            }
+        }
+        let offset = if head.is_some() { 0 } else { segment.end() };
+        segment.file.write_durably(offset, &parts).map_err(JournalError::io(WRITING))?;
+        for batch in batches {
+            segment.push(batch.bytes.len());
+        }
+        let newest = batches.last().expect("a run has batches").position();
+        self.zeroed_until = self.zeroed_until.max(segment.end());
+        self.tip = newest;
+        self.index.set_last(newest.number);
+        Ok(())
+    }
+
+    /// Makes the next segment the newest one; its head is yet to be written.
+    fn begin_segment(&mut self, batch_bytes: u64) -> Result<SegmentHead, JournalError> {
+        let needed = FIRST_BATCH_OFFSET + batch_bytes;
+        let prepared = match self.next.take() {
+            Some(next) if next.len >= needed => next,
+            found => {
+                if let Some(too_small) = found {
+                    let name = segment_name(too_small.ordinal);
+                    self.disk.remove(&name).map_err(JournalError::io(WRITING))?;
+                }
+                self.prepare(needed.max(self.retention.segment_bytes))?
+            }
+        };
+        let PreparedSegment { ordinal, file, len, zeroed_until } = prepared;
+        let head = SegmentHead { identity: self.head.identity, ordinal, after: self.tip };
+        self.zeroed_until = zeroed_until;
+        self.index.begin(Segment::new(ordinal, self.tip, file, len));
+        Ok(head)
+    }
+
+    /// Makes the file of the segment after the newest one, out of a spare one where there is one.
+    fn prepare(&mut self, len: u64) -> Result<PreparedSegment, JournalError> {
+        let ordinal = self.index.newest().map_or(self.head.oldest, |newest| newest.ordinal + 1);
+        let name = segment_name(ordinal);
+        let made = match self.spare.take() {
+            Some(spare) => self.disk.rename(&segment_name(spare), &name).and_then(|()| {
+                let file = self.disk.open(&name)?;
+                let written = file.len()?;
+                Ok((file, written))
+            }),
+            None => self.disk.create(&name).map(|file| (file, 0)),
+        };
+        let (file, zeroed_until) = made.map_err(JournalError::io(WRITING))?;
+        let len = len.max(zeroed_until);
+        if zeroed_until < len {
+            let reserved = file.reserve(len).map_err(JournalError::io(NO_ROOM))?;
+            let note = JournalNote::NotPreallocated;
+            if reserved == Reservation::Promised && !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        file.sync().and_then(|()| self.disk.sync_names()).map_err(JournalError::io(WRITING))?;
+        Ok(PreparedSegment { ordinal, file, len, zeroed_until })
+    }
+
+    fn newest(&self) -> Arc<Segment> {
+        self.index.newest().expect("an open journal has a segment")
+    }
+
+    /// What is to be done next so that appending finds all it needs, and no more is kept than wanted.
+    fn next_duty(&self, trim_before: BatchNumber) -> Option<Duty> {
+        let newest = self.newest();
+        let end = newest.end();
+        if self.zeroed_until < newest.len && self.zeroed_until < end + ZERO_AHEAD_BYTES {
+            return Some(Duty::ZeroAhead);
+        }
+        if self.is_releasable(trim_before) {
+            return Some(Duty::LetGo);
+        }
+        let is_due = end + ZERO_AHEAD_BYTES >= newest.len || end >= newest.len / 2;
+        match &self.next {
+            None if is_due && !self.is_out_of_room => Some(Duty::Prepare),
+            Some(next) if next.zeroed_until < next.len.min(ZERO_AHEAD_BYTES) => {
+                Some(Duty::ZeroNext)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the oldest segment may go: all of it stands before `trim_before`, and more is kept than
+    /// was asked for.
+    fn is_releasable(&self, trim_before: BatchNumber) -> bool {
+        let next = self.next.as_ref().map_or(0, |next| next.len);
+        self.index.second().is_some_and(|second| {
+            second.first() <= trim_before && self.index.bytes() + next > self.retention.keep_bytes
+        })
+    }
+
+    fn fulfil(&mut self, duty: Duty) -> Result<(), JournalError> {
+        match duty {
+            Duty::ZeroAhead => {
+                let newest = self.newest();
+                self.zeroed_until = zero(&*newest.file, self.zeroed_until, newest.len)?;
+            }
+            Duty::ZeroNext => {
+                if let Some(next) = &mut self.next {
+                    next.zeroed_until = zero(&*next.file, next.zeroed_until, next.len)?;
+                }
+            }
+            Duty::LetGo => self.let_go()?,
+            Duty::Prepare => match self.prepare(self.retention.segment_bytes) {
+                Ok(prepared) => self.next = Some(prepared),
+                Err(error) if error.is_no_room() => self.give_back_room()?,
+                Err(error) => return Err(error),
+            },
+        }
+        Ok(())
+    }
+
+    /// Lets go of the oldest segment. Its file is written again, or removed.
+    fn let_go(&mut self) -> Result<(), JournalError> {
+        let oldest = self.index.let_go_of_oldest();
+        self.head.raise(oldest.ordinal + 1)?;
+        self.is_out_of_room = false;
+        if self.spare.is_none() && oldest.len == self.retention.segment_bytes {
+            self.spare = Some(oldest.ordinal);
+            return Ok(());
+        }
+        self.disk.remove(&segment_name(oldest.ordinal)).map_err(JournalError::io(WRITING))
+    }
+
+    /// Removes the file that there was no room for; the journal goes on in the newest segment.
+    fn give_back_room(&mut self) -> Result<(), JournalError> {
+        self.is_out_of_room = true;
+        let name = segment_name(self.newest().ordinal + 1);
+        self.disk.remove(&name).map_err(JournalError::io(WRITING))
+    }
+
+    /// Runs `write` unless something failed before; remembers if it fails.
+    fn guarded<T>(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        if self.has_failed {
+            return Err(JournalError::Failed);
+        }
+        let written = write(self);
+        self.has_failed = written.is_err();
+        written
+    }
+}
+
+const NO_ROOM: &str = "cannot make room for the journal";
+
+/// A step of upkeep. Each takes about as long as a sync.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Duty {
+    ZeroAhead,
+    LetGo,
+    Prepare,
+    ZeroNext,
+}
+
+impl Journal for LogJournal {
+    fn tip(&self) -> ChainPosition {
+        self.tip
+    }
+
+    fn first(&self) -> BatchNumber {
+        self.index.first()
+    }
+
+    fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
+        let mut tip = self.tip;
+        for batch in batches {
+            assert_continues(batch, &tip);
+            if batch.bytes.len() > BATCH_BYTES_MAX {
+                return Err(JournalError::BatchTooLarge { bytes: batch.bytes.len() });
+            }
+            tip = batch.position();
+        }
+        self.guarded(|journal| journal.write_group(batches))
+    }
+
+    fn needs_upkeep(&self, trim_before: BatchNumber) -> bool {
+        !self.has_failed && self.next_duty(trim_before).is_some()
+    }
+
+    fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError> {
+        self.guarded(|journal| match journal.next_duty(trim_before) {
+            Some(duty) => journal.fulfil(duty),
+            None => Ok(()),
+        })
+    }
+}
+
+impl Drop for LogJournal {
+    /// An orderly close makes the note durable; if it cannot, the note is only older.
+    fn drop(&mut self) {
+        drop(self.mark.sync());
+    }
+}
+
+impl LogInspection {
+    /// A journal that has just been made.
+    fn new(head: JournalHead) -> Self {
+        Self {
+            head,
+            segments: Default::default(),
+            unused: Vec::new(),
+            tip: ChainPosition::GENESIS,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Opens the journal in the directory `path` without changing a byte, even if its writer was killed.
+/// Errors: as for writing; `NotAJournal` if there is none.
+/// Cost: reads and proves all of it.
+pub fn open_read_only(
+    path: &Path,
+    identity: Option<&JournalIdentity>,
+    checkpoint: Option<ChainPosition>,
+) -> Result<ReadOnlyJournal, JournalError> {
+    let disk = RealDisk::read_only(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotADirectory => {
+            JournalError::NotAJournal { what: "it is no directory".to_owned() }
+        }
+        _ => JournalError::Io { doing: READING, source },
+    })?;
+    open_read_only_on(&disk, identity, checkpoint)
+}
+
+/// Opens the journal on the given disk without changing a byte of it.
+/// Errors: as `open_read_only`.
+pub fn open_read_only_on(
+    disk: &dyn Disk,
+    identity: Option<&JournalIdentity>,
+    checkpoint: Option<ChainPosition>,
+) -> Result<ReadOnlyJournal, JournalError> {
+    let claims = Claims { identity, checkpoint, proof: Proof::Whole };
+    let found = inspect(disk, DiskAccess::Shared, &claims)?
+        .ok_or_else(|| JournalError::NotAJournal { what: "it is empty".to_owned() })?;
+    let (first, lock) = (found.first(), found.head.lock_keeper());
+    let LogInspection { head, segments, tip, .. } = found;
+    let index = Arc::new(LogIndex::of(segments, tip.number));
+    let reader = LogReader::of(&index, Some(lock));
+    Ok(ReadOnlyJournal { reader, identity: head.identity, first, tip })
+}
+
+/// What a batch takes of a segment. Units: bytes.
+fn stored_bytes(batch: &SealedBatch) -> u64 {
+    round_up_to_block(batch.bytes.len() as u64)
+}
+
+fn has_room(segment: &Segment, batch: &SealedBatch) -> bool {
+    segment.end() + stored_bytes(batch) <= segment.len
+}
+
+/// How many batches fit into `room` bytes together; one does, as the caller has seen.
+fn count_that_fits(batches: &[SealedBatch], room: u64) -> usize {
+    let ends = batches.iter().scan(0, |end, batch| {
+        *end += stored_bytes(batch);
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= room).count().max(1)
+}
+
+/// Writes zeroes from `from` on, one step; returns where they end. Units: bytes.
+fn zero(file: &dyn DiskFile, from: u64, len: u64) -> Result<u64, JournalError> {
+    let bytes = (len - from).min(ZERO_STEP_BYTES as u64);
+    let zeroes = &ZEROES[..usize::try_from(bytes).unwrap_or(0)];
+    file.write_durably(from, &[zeroes]).map_err(JournalError::io(WRITING))?;
+    Ok(from + bytes)
+}
+
+fn missing_segment(ordinal: u64) -> JournalError {
+    let what = "it is missing, or its head cannot be read".to_owned();
+    JournalError::Damaged { file: segment_name(ordinal), offset: 0, what }
+}
+
+/// The pair of the checks that `ChainCursor` makes after reading.
+fn assert_continues(batch: &SealedBatch, tip: &ChainPosition) {
+    assert_eq!(batch.header.number.0, tip.number.0 + 1, "a batch has the next number");
+    assert_eq!(batch.header.epoch, tip.epoch, "a batch is of the open epoch");
+    assert_eq!(batch.header.previous, tip.hash, "a batch carries the hash of the one before");
+    assert_eq!(batch.header.first_seq, tip.last_seq + 1, "records follow without a hole");
+}
+
+const _: () = assert!(SEGMENT_BYTES_MIN % BLOCK_BYTES == 0 && SEGMENT_BYTES_MAX % BLOCK_BYTES == 0);
+const _: () = assert!(ZERO_STEP_BYTES % BLOCK_LEN == 0 && BATCH_HEADER_BYTES < BLOCK_LEN);

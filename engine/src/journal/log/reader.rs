@@ -1,0 +1,107 @@
+//! Reads batches from any thread, while the writer goes on.
+//!
+//! What is read is checked against the oldest segment kept afterwards: a segment that was let go of
+//! meanwhile may have been written again.
+
+use std::sync::Arc;
+
+use super::super::chain::BATCH_HEADER_BYTES;
+use super::super::{BatchNumber, JournalError, JournalReader, StoredBatch};
+use super::READING;
+use super::index::LogIndex;
+use super::segment::Segment;
+use crate::disk::DiskFile;
+
+/// The reading side of a journal. Clones read the same files.
+#[derive(Clone, Debug)]
+pub struct LogReader {
+    index: Arc<LogIndex>,
+    /// Keeps writers away, where the journal was opened for reading only.
+    _lock: Option<Arc<dyn DiskFile>>,
+}
+
+impl LogReader {
+    pub(super) fn of(index: &Arc<LogIndex>, lock: Option<Arc<dyn DiskFile>>) -> Self {
+        Self { index: Arc::clone(index), _lock: lock }
+    }
+
+    /// Copies the batches of one segment from `number` on.
+    fn read_segment(
+        &self,
+        segment: &Segment,
+        number: BatchNumber,
+        limit_bytes: usize,
+    ) -> Result<Vec<StoredBatch>, JournalError> {
+        let last = self.index.last_in(segment);
+        let mut stored = Vec::new();
+        let mut stored_bytes = 0;
+        let mut next = number;
+        while next <= last {
+            let offset = segment.offset_of(next)?;
+            let header = segment.header_at(offset)?.filter(|header| header.number == next);
+            let Some(header) = header else { return Err(segment.misplaced(next, offset)) };
+            let len = BATCH_HEADER_BYTES + header.payload_len as usize;
+            if !stored.is_empty() && stored_bytes + len > limit_bytes {
+                break;
+            }
+            let mut bytes = vec![0; len];
+            segment.file.read(offset, &mut bytes).map_err(JournalError::io(READING))?;
+            stored_bytes += len;
+            stored.push(StoredBatch { number: next, bytes });
+            next = BatchNumber(next.0 + 1);
+        }
+        Ok(stored)
+    }
+
+    /// The first record of a batch and its newest.
+    fn seqs_of(&self, segment: &Segment, number: BatchNumber) -> Result<(u64, u64), JournalError> {
+        let offset = segment.offset_of(number)?;
+        let header = segment.header_at(offset)?.filter(|header| header.number == number);
+        let header = header.ok_or_else(|| segment.misplaced(number, offset))?;
+        Ok((header.first_seq, header.last_seq()))
+    }
+
+    fn search(&self, segment: &Segment, seq: u64) -> Result<Option<BatchNumber>, JournalError> {
+        let last = self.index.last_in(segment);
+        // The first batch whose newest record is not before `seq` lies in low..high.
+        let (mut low, mut high) = (segment.first().0, last.0 + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.seqs_of(segment, BatchNumber(middle))?.1 < seq {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok((low <= last.0).then_some(BatchNumber(low)))
+    }
+}
+
+impl JournalReader for LogReader {
+    fn first(&self) -> Result<BatchNumber, JournalError> {
+        Ok(self.index.first())
+    }
+
+    fn last(&self) -> Result<BatchNumber, JournalError> {
+        Ok(self.index.last())
+    }
+
+    fn read_from(
+        &self,
+        number: BatchNumber,
+        limit_bytes: usize,
+    ) -> Result<Vec<StoredBatch>, JournalError> {
+        let segment = self.index.segment_of(number)?;
+        let stored = self.read_segment(&segment, number, limit_bytes);
+        // First: what was written again meanwhile may look damaged.
+        self.index.check_kept(&segment)?;
+        stored
+    }
+
+    fn find_batch_of_seq(&self, seq: u64) -> Result<Option<BatchNumber>, JournalError> {
+        let segment = self.index.last_segment_where(|segment| segment.after.last_seq < seq)?;
+        let found = self.search(&segment, seq);
+        self.index.check_kept(&segment)?;
+        found
+    }
+}

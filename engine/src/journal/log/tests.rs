@@ -1,0 +1,585 @@
+use std::fs;
+
+use tempfile::tempdir;
+
+use super::super::ChainHash;
+use super::super::chain::{BatchBuilder, decode_header};
+use super::super::testing::{FaultPlan, FaultyDisk, next_random};
+use super::super::{BatchKind, DirectoryId, Epoch, JournalFollower, JournalReader};
+use super::head::HEAD_NAME;
+use super::*;
+
+const IDENTITY: JournalIdentity =
+    JournalIdentity { directory_id: DirectoryId(*b"directory-number"), partition: 1 };
+const EXPECTED: Expectation =
+    Expectation { identity: IDENTITY, checkpoint: Some(ChainPosition::GENESIS) };
+/// Tables of which nothing is known, as tools have it.
+const UNKNOWN: Expectation = Expectation { identity: IDENTITY, checkpoint: None };
+/// Sixteen blocks: fifteen small batches.
+const SMALL: LogRetention = LogRetention { keep_bytes: u64::MAX, segment_bytes: 16 * BLOCK_BYTES };
+const KEEP_ALL: BatchNumber = BatchNumber(0);
+
+fn open(disk: &FaultyDisk) -> Result<LogJournal, JournalError> {
+    open_with(disk, &EXPECTED, SMALL)
+}
+
+fn open_with(
+    disk: &FaultyDisk,
+    expected: &Expectation,
+    retention: LogRetention,
+) -> Result<LogJournal, JournalError> {
+    LogJournal::open_on(Arc::new(disk.clone()), expected, retention)
+}
+
+fn refusal(disk: &FaultyDisk, expected: &Expectation) -> JournalError {
+    open_with(disk, expected, SMALL).expect_err("it is refused")
+}
+
+/// Seals one batch of `count` records of eight bytes each, which hold their own number.
+fn batch_after(tip: &ChainPosition, count: u64, group_place: u32) -> SealedBatch {
+    let mut builder = BatchBuilder::start(Vec::new());
+    for seq in tip.last_seq + 1..=tip.last_seq + count {
+        builder.push(1, &seq.to_le_bytes());
+    }
+    builder.seal_in_group(IDENTITY.partition, tip, group_place)
+}
+
+fn append_one(journal: &mut LogJournal, count: u64) -> Result<ChainPosition, JournalError> {
+    append_group(journal, &[count])
+}
+
+fn append_group(journal: &mut LogJournal, counts: &[u64]) -> Result<ChainPosition, JournalError> {
+    let mut tip = journal.tip();
+    let mut batches = Vec::new();
+    for (place, count) in (0..).zip(counts) {
+        let batch = batch_after(&tip, *count, place);
+        tip = batch.position();
+        batches.push(batch);
+    }
+    journal.append(&batches)?;
+    Ok(tip)
+}
+
+fn keep_up(journal: &mut LogJournal, trim_before: BatchNumber) -> Result<(), JournalError> {
+    for _ in 0..10_000 {
+        if !journal.needs_upkeep(trim_before) {
+            return Ok(());
+        }
+        journal.keep_up(trim_before)?;
+    }
+    panic!("upkeep has no end");
+}
+
+/// Reads all records from the oldest batch kept, and checks that none is missing between.
+fn seqs(reader: LogReader) -> Vec<u64> {
+    let mut follower = JournalFollower::from_first(reader, IDENTITY.partition).unwrap();
+    let mut seqs = Vec::new();
+    loop {
+        let batches = follower.read_next(1000).unwrap();
+        if batches.is_empty() {
+            break;
+        }
+        for batch in batches {
+            let records = batch.payload().chunks(8);
+            seqs.extend(records.map(|record| u64::from_le_bytes(record.try_into().unwrap())));
+        }
+    }
+    assert!(seqs.is_sorted_by(|a, b| a + 1 == *b), "records without holes");
+    seqs
+}
+
+/// A journal with batches in three segments and all of them acknowledged.
+fn three_segments() -> (FaultyDisk, Vec<ChainPosition>) {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    let positions = (0..40).map(|_| append_one(&mut journal, 3).unwrap()).collect();
+    assert_eq!(journal.newest().ordinal, 3);
+    (disk, positions)
+}
+
+#[test]
+fn opening_writes_a_barrier_of_a_higher_epoch_each_time() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("journal");
+    for epoch in 1..4 {
+        let mut journal = LogJournal::open(&path, &EXPECTED, SMALL).unwrap();
+        assert_eq!(journal.tip().epoch, Epoch(epoch));
+        assert_eq!(journal.recovered().last_seq, (epoch - 1) * 5);
+        append_one(&mut journal, 5).unwrap();
+        assert_eq!(seqs(journal.reader()).len() as u64, epoch * 5);
+    }
+    let read_only = open_read_only(&path, None, None).unwrap();
+    assert_eq!((read_only.identity, read_only.tip.number), (IDENTITY, BatchNumber(6)));
+    let stored = read_only.reader.read_from(BatchNumber(1), usize::MAX).unwrap();
+    let headers = stored.iter().map(|batch| decode_header(&batch.bytes).unwrap());
+    assert_eq!(headers.filter(|header| header.kind == BatchKind::Barrier).count(), 3);
+}
+
+#[test]
+fn a_journal_in_use_is_refused_to_writers_and_readers() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let journal = LogJournal::open(&path, &EXPECTED, SMALL).unwrap();
+    let refused = LogJournal::open(&path, &EXPECTED, SMALL);
+    assert!(matches!(refused, Err(JournalError::InUse)));
+    assert!(matches!(open_read_only(&path, Some(&IDENTITY), None), Err(JournalError::InUse)));
+    drop(journal);
+    let reader = open_read_only(&path, Some(&IDENTITY), None).unwrap();
+    let refused = LogJournal::open(&path, &EXPECTED, SMALL);
+    assert!(matches!(refused, Err(JournalError::InUse)));
+    open_read_only(&path, Some(&IDENTITY), None).unwrap();
+    drop(reader);
+    LogJournal::open(&path, &EXPECTED, SMALL).unwrap();
+}
+
+#[test]
+fn another_directory_partition_or_kind_of_file_is_refused() {
+    let disk = FaultyDisk::default();
+    drop(open(&disk).unwrap());
+    let mut foreign = EXPECTED;
+    foreign.identity.directory_id.0[3] ^= 1;
+    assert!(matches!(refusal(&disk, &foreign), JournalError::ForeignDirectory { .. }));
+    let mut foreign = EXPECTED;
+    foreign.identity.partition = 9;
+    let refused = refusal(&disk, &foreign);
+    assert!(matches!(refused, JournalError::ForeignPartition { found: 1, expected: 9 }));
+    let text = FaultyDisk::default();
+    text.create(HEAD_NAME).unwrap().write(0, &[b'a'; 100]).unwrap();
+    assert!(matches!(refusal(&text, &EXPECTED), JournalError::NotAJournal { .. }));
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "a text").unwrap();
+    let refused = open_read_only(&file, None, None);
+    assert!(matches!(refused, Err(JournalError::NotAJournal { .. })));
+    let refused = open_read_only(directory.path(), None, None);
+    assert!(matches!(refused, Err(JournalError::NotAJournal { .. })));
+}
+
+#[test]
+fn a_journal_of_a_newer_format_is_refused() {
+    let disk = FaultyDisk::default();
+    drop(open(&disk).unwrap());
+    disk.flip(HEAD_NAME, 4, 3);
+    let refused = refusal(&disk, &EXPECTED);
+    assert!(matches!(refused, JournalError::NewerFormat { found: 2, supported: 1 }), "{refused}");
+}
+
+#[test]
+fn the_checkpoint_of_the_tables_is_compared_with_the_chain() {
+    let (disk, positions) = three_segments();
+    let mut journal = open_with(&disk, &UNKNOWN, LogRetention { keep_bytes: 0, ..SMALL }).unwrap();
+    keep_up(&mut journal, BatchNumber(20)).unwrap();
+    let first = journal.first();
+    assert_eq!(first, BatchNumber(16), "a segment has fifteen batches");
+    drop(journal);
+    let open = |checkpoint| {
+        let expected = Expectation { identity: IDENTITY, checkpoint: Some(checkpoint) };
+        open_with(&disk.after_kill(), &expected, SMALL).map(drop)
+    };
+    // The barrier is batch 1, so batch n stands at n - 2; batches 16..=41 are kept. The one before
+    // them is known by the head of its segment.
+    for position in &positions[13..] {
+        assert!(open(*position).is_ok(), "batch {}", position.number.0);
+    }
+    assert!(matches!(open(positions[12]), Err(JournalError::StartsAfterCheckpoint { .. })));
+    let beyond = ChainPosition { number: BatchNumber(49), ..positions[39] };
+    assert!(matches!(open(beyond), Err(JournalError::EndsBeforeCheckpoint { .. })));
+    for at in [13, 14, 39] {
+        let mut other = positions[at];
+        other.hash = ChainHash([1; 32]);
+        assert!(matches!(open(other), Err(JournalError::DiffersFromCheckpoint { .. })), "{at}");
+    }
+}
+
+#[test]
+fn readers_find_batches_by_number_and_record() {
+    let (disk, positions) = three_segments();
+    let journal = open(&disk).unwrap();
+    let reader = journal.reader();
+    for position in &positions {
+        let stored = reader.read_from(position.number, 1).unwrap();
+        assert_eq!((stored.len(), stored[0].number), (1, position.number));
+        for seq in position.last_seq - 2..=position.last_seq {
+            assert_eq!(reader.find_batch_of_seq(seq).unwrap(), Some(position.number), "{seq}");
+        }
+    }
+    assert_eq!(reader.find_batch_of_seq(121).unwrap(), None);
+    assert_eq!(reader.read_from(BatchNumber(43), usize::MAX).unwrap(), []);
+    assert_eq!(reader.read_from(BatchNumber(2), 300).unwrap().len(), 2, "104 bytes each");
+    assert_eq!(seqs(reader), (1..=120).collect::<Vec<_>>());
+    // Segments that the open has not walked are counted when they are asked for.
+    let expected = Expectation { identity: IDENTITY, checkpoint: Some(positions[39]) };
+    drop(journal);
+    let journal = open_with(&disk, &expected, SMALL).unwrap();
+    assert_eq!(journal.reader().find_batch_of_seq(7).unwrap(), Some(BatchNumber(4)));
+    assert_eq!(seqs(journal.reader()).len(), 120);
+    let mut visited = 0;
+    let after = positions[9];
+    journal
+        .visit_recovered::<JournalError>(after, |header, payload| {
+            visited += u64::from(header.record_count);
+            assert_eq!(payload.len() as u64, 8 * u64::from(header.record_count));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(visited, 120 - after.last_seq);
+}
+
+#[test]
+fn what_is_not_needed_goes_by_segments_and_its_files_are_written_again() {
+    const KEEP: u64 = 4 * SMALL.segment_bytes;
+    let disk = FaultyDisk::default();
+    let retention = LogRetention { keep_bytes: KEEP, ..SMALL };
+    let mut journal = open_with(&disk, &EXPECTED, retention).unwrap();
+    let mut newest = journal.tip();
+    for _ in 0..200 {
+        newest = append_one(&mut journal, 2).unwrap();
+        keep_up(&mut journal, newest.number).unwrap();
+        assert!(disk.bytes() <= KEEP + 2 * SMALL.segment_bytes + 3 * BLOCK_BYTES);
+    }
+    let first = journal.first();
+    assert!(first > BatchNumber(100), "{first:?}");
+    let reader = journal.reader();
+    let refused = reader.read_from(BatchNumber(first.0 - 1), 1);
+    assert!(matches!(refused, Err(JournalError::Trimmed { first: kept }) if kept == first));
+    assert!(matches!(reader.find_batch_of_seq(1), Err(JournalError::Trimmed { .. })));
+    let kept = seqs(reader);
+    assert_eq!((kept[0], kept[kept.len() - 1]), (2 * (first.0 - 2) + 1, 400));
+    // What recovery needs stays, however much that is.
+    for _ in 0..200 {
+        append_one(&mut journal, 2).unwrap();
+        keep_up(&mut journal, newest.number).unwrap();
+    }
+    assert!(journal.first() <= newest.number && disk.bytes() > 2 * KEEP);
+    drop(journal);
+    let expected = Expectation { identity: IDENTITY, checkpoint: Some(newest) };
+    let mut journal = open_with(&disk.after_kill(), &expected, retention).unwrap();
+    assert_eq!(seqs(journal.reader()).last(), Some(&800));
+    keep_up(&mut journal, BatchNumber(u64::MAX)).unwrap();
+    assert!(disk.bytes() >= KEEP && journal.first() <= journal.tip().number);
+}
+
+#[test]
+fn the_blocks_behind_the_tip_are_written_ahead_and_the_next_segment_is_made() {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    keep_up(&mut journal, KEEP_ALL).unwrap();
+    assert_eq!(journal.zeroed_until, SMALL.segment_bytes, "a small one as a whole");
+    assert!(journal.next.is_some());
+    // One write for each group, one for its note, and one sync; a new segment costs no more.
+    for _ in 0..14 {
+        disk.plan(FaultPlan::default());
+        append_one(&mut journal, 3).unwrap();
+        assert_eq!((disk.writes(), disk.syncs()), (2, 1));
+    }
+    append_one(&mut journal, 3).unwrap();
+    assert_eq!((journal.newest().ordinal, disk.writes(), disk.syncs()), (2, 4, 2));
+}
+
+#[test]
+fn a_batch_larger_than_a_segment_has_one_of_its_own() {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    keep_up(&mut journal, KEEP_ALL).unwrap();
+    append_group(&mut journal, &[3, 20_000, 3, 40_000, 1]).unwrap();
+    append_one(&mut journal, 9).unwrap();
+    assert_eq!(seqs(journal.reader()).len(), 60_016);
+    drop(journal);
+    assert_eq!(seqs(open(&disk.after_kill()).unwrap().reader()).len(), 60_016);
+}
+
+/// A journal whose writer was killed, and what a read-only open says of it.
+#[test]
+fn a_read_only_open_proves_all_and_changes_nothing() {
+    let (disk, _) = three_segments();
+    let killed = disk.after_kill();
+    let contents = |disk: &FaultyDisk| -> Vec<_> {
+        let mut names = disk.names().unwrap();
+        names.sort();
+        names.into_iter().map(|name| (disk.content(&name), name)).collect()
+    };
+    let before = contents(&killed);
+    killed.plan(FaultPlan::default());
+    let journal = open_read_only_on(&killed, None, None).unwrap();
+    assert_eq!(seqs(journal.reader).len(), 120);
+    assert!(contents(&killed) == before);
+    assert_eq!(killed.writes() + killed.syncs(), 0);
+    killed.flip(&segment_name(1), 2 * 4096 + 90, 1);
+    let refused = open_read_only_on(&killed, None, None).unwrap_err();
+    let JournalError::Damaged { file, offset, .. } = &refused else { panic!("{refused}") };
+    assert_eq!((file.as_str(), *offset), ("0000000000000001.segment", 8192));
+}
+
+/// Every flip in an acknowledged batch or a head refuses the start, and names the place. What was
+/// written after the last sync is known by the note, which a kill leaves.
+#[test]
+fn a_flipped_byte_refuses_the_start_with_its_place() {
+    const FLIPS: u64 = 400;
+    let (disk, _) = three_segments();
+    let mut state = 7;
+    for _ in 0..FLIPS {
+        let ordinal = 1 + next_random(&mut state) % 3;
+        let batches = if ordinal == 3 { 41 - 30 } else { 15 };
+        let block = usize::try_from(next_random(&mut state) % (batches + 1)).unwrap();
+        // A batch of three records has 104 bytes, the head of a segment 100; padding is not proven.
+        let place = usize::try_from(next_random(&mut state) % 100).unwrap();
+        let damaged = disk.after_kill();
+        let name = segment_name(ordinal);
+        damaged.flip(&name, block * BLOCK_LEN + place, 1 << (next_random(&mut state) % 8));
+        let refused = refusal(&damaged, &EXPECTED);
+        let told = refused.to_string();
+        let (file, offset) = match refused {
+            JournalError::Damaged { file, offset, .. } => (file, offset),
+            JournalError::EndsBeforeAcknowledged { damage: Some(damage), .. } => {
+                (damage.file, damage.file_offset)
+            }
+            other => panic!("{other}"),
+        };
+        // Where the head of the newest one is gone, the journal ends with the segment before.
+        let is_newest_head = ordinal == 3 && block == 0;
+        if !is_newest_head {
+            assert_eq!(file, name, "{told}");
+            assert_eq!(offset, (block * BLOCK_LEN) as u64, "{told}");
+        }
+    }
+}
+
+/// After a power failure the note may be old: what was written later proves what was before.
+#[test]
+fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
+    let (disk, _) = three_segments();
+    for block in 1..11_u32 {
+        let damaged = disk.after_power_failure();
+        damaged.remove("ack").unwrap();
+        damaged.flip(&segment_name(3), block as usize * BLOCK_LEN + 90, 1);
+        let refused = refusal(&damaged, &EXPECTED);
+        assert!(matches!(refused, JournalError::Damaged { .. }), "block {block}: {refused}");
+    }
+    // The last one looks torn. Nobody was told of it, as far as anything says.
+    let damaged = disk.after_power_failure();
+    damaged.remove("ack").unwrap();
+    damaged.flip(&segment_name(3), 11 * BLOCK_LEN + 90, 1);
+    let journal = open(&damaged).unwrap();
+    assert_eq!(journal.recovered().last_seq, 117);
+    let note =
+        JournalNote::TornTail { file: segment_name(3), offset: 11 * BLOCK_BYTES, last_seq: 117 };
+    assert_eq!(journal.notes(), [note]);
+}
+
+#[test]
+fn a_last_group_that_was_acknowledged_is_never_rolled_back() {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    append_one(&mut journal, 300).unwrap();
+    append_group(&mut journal, &[300, 300]).unwrap();
+    for (block, last) in [(3, 2), (4, 3)] {
+        let killed = disk.after_kill();
+        killed.flip(&segment_name(1), block * BLOCK_LEN + 500, 1);
+        let error = refusal(&killed, &EXPECTED);
+        let JournalError::EndsBeforeAcknowledged { acknowledged, last: found, damage } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!((acknowledged, found), (BatchNumber(4), Some(BatchNumber(last))));
+        assert_eq!(damage.unwrap().file_offset, (block * BLOCK_LEN) as u64);
+    }
+}
+
+/// Files that are not where they belong.
+#[test]
+fn segments_that_are_lost_renamed_swapped_or_doubled_are_found() {
+    let name = segment_name;
+    let cases: [(&str, fn(&FaultyDisk)); 8] = [
+        ("the oldest is lost", |disk| disk.remove(&segment_name(1)).unwrap()),
+        ("one between is lost", |disk| disk.remove(&segment_name(2)).unwrap()),
+        ("the newest is lost", |disk| disk.remove(&segment_name(3)).unwrap()),
+        ("all are lost", |disk| {
+            (1..4).for_each(|ordinal| disk.remove(&segment_name(ordinal)).unwrap());
+        }),
+        ("the head is lost", |disk| disk.remove(HEAD_NAME).unwrap()),
+        ("the newest is renamed", |disk| {
+            disk.rename(&segment_name(3), &segment_name(4)).unwrap();
+        }),
+        ("two are swapped", |disk| {
+            disk.rename(&segment_name(1), "aside").unwrap();
+            disk.rename(&segment_name(2), &segment_name(1)).unwrap();
+            disk.rename("aside", &segment_name(2)).unwrap();
+        }),
+        ("one is doubled", |disk| {
+            let copy = disk.create(&segment_name(4)).unwrap();
+            copy.write(0, &disk.content(&segment_name(2))).unwrap();
+        }),
+    ];
+    for (case, harm) in cases {
+        let (disk, _) = three_segments();
+        let harmed = disk.after_kill();
+        harm(&harmed);
+        for expected in [EXPECTED, UNKNOWN] {
+            println!("{case}: {}", refusal(&harmed, &expected));
+        }
+    }
+    // Everything is lost, and the tables know better.
+    let tables = ChainPosition { number: BatchNumber(4), ..ChainPosition::GENESIS };
+    let expected = Expectation { identity: IDENTITY, checkpoint: Some(tables) };
+    let refused = refusal(&FaultyDisk::default(), &expected);
+    assert!(matches!(refused, JournalError::EndsBeforeCheckpoint { last: None, .. }));
+    // What is left from before a reuse counts for nothing.
+    let (disk, _) = three_segments();
+    let old = disk.content(&name(1));
+    let mut journal = open_with(&disk, &UNKNOWN, LogRetention { keep_bytes: 0, ..SMALL }).unwrap();
+    keep_up(&mut journal, BatchNumber(u64::MAX)).unwrap();
+    drop(journal);
+    assert!(!disk.names().unwrap().contains(&name(1)), "{:?}", disk.names());
+    disk.create(&name(1)).unwrap().write(0, &old).unwrap();
+    let journal = open_with(&disk, &UNKNOWN, SMALL).unwrap();
+    assert_eq!(journal.first(), BatchNumber(31));
+}
+
+#[test]
+fn a_journal_that_was_deleted_is_missed() {
+    let disk = FaultyDisk::default();
+    append_one(&mut open(&disk).unwrap(), 1).unwrap();
+    let without = disk.after_kill();
+    without.remove(HEAD_NAME).unwrap();
+    without.remove(&segment_name(1)).unwrap();
+    let refused = refusal(&without, &EXPECTED);
+    assert!(matches!(refused, JournalError::EndsBeforeAcknowledged { last: None, .. }));
+}
+
+#[test]
+fn an_unacknowledged_torn_group_is_dropped() {
+    let mut dropped = 0;
+    for seed in 0..60 {
+        let disk = FaultyDisk::default();
+        let mut journal = open(&disk).unwrap();
+        append_one(&mut journal, 300).unwrap();
+        disk.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+        append_group(&mut journal, &[1_000, 700, 300]).unwrap_err();
+        let torn = disk.after_torn_power_failure(seed);
+        let mut journal = open(&torn).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let found = seqs(journal.reader()).len();
+        assert!([300, 1_300, 2_000, 2_300].contains(&found), "seed {seed}: {found} records");
+        dropped += usize::from(!journal.notes().is_empty());
+        // What was cut is cut for ever: what is left of it does not come back behind what follows.
+        append_one(&mut journal, 4).unwrap();
+        drop(journal);
+        let again = open(&torn.after_kill()).unwrap();
+        assert_eq!(seqs(again.reader()).len(), found + 4, "seed {seed}");
+    }
+    assert!(dropped > 10, "{dropped}");
+}
+
+/// Opens twice, appends, lets go of segments; returns the newest record acknowledged.
+fn workload(disk: &FaultyDisk) -> u64 {
+    let retention = LogRetention { keep_bytes: 2 * SMALL.segment_bytes, ..SMALL };
+    let (mut acknowledged, mut checkpoint) = (0, ChainPosition::GENESIS);
+    for _ in 0..2 {
+        let expected = Expectation { identity: IDENTITY, checkpoint: Some(checkpoint) };
+        let Ok(mut journal) = open_with(disk, &expected, retention) else { break };
+        for round in 0..18 {
+            match append_group(&mut journal, &[1, 20 + round, 700]) {
+                Ok(position) => (acknowledged, checkpoint) = (position.last_seq, position),
+                Err(_) => return acknowledged,
+            }
+            if keep_up(&mut journal, checkpoint.number).is_err() {
+                return acknowledged;
+            }
+        }
+    }
+    acknowledged
+}
+
+fn total(workload: impl Fn(&FaultyDisk) -> u64) -> (u64, u64, u64) {
+    let disk = FaultyDisk::default();
+    disk.plan(FaultPlan::default());
+    (workload(&disk), disk.writes(), disk.syncs())
+}
+
+/// Something goes wrong at every write and every sync of a whole run, and then the system crashes.
+#[test]
+fn a_fault_at_every_write_and_sync_keeps_all_that_was_acknowledged() {
+    let (all, writes, syncs) = total(workload);
+    assert!(all > 25_000 && writes > 90 && syncs > 60, "{all} {writes} {syncs}");
+    let at_syncs = (1..=syncs).flat_map(|nth| {
+        [
+            FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
+            FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
+        ]
+    });
+    let at_writes = (1..=writes).flat_map(|nth| {
+        [
+            FaultPlan { fail_write: Some(nth), ..FaultPlan::default() },
+            FaultPlan { torn_write: Some((nth, 700)), ..FaultPlan::default() },
+        ]
+    });
+    for plan in at_syncs.chain(at_writes) {
+        let disk = FaultyDisk::default();
+        disk.plan(plan);
+        let acknowledged = workload(&disk);
+        let torn = |seed| disk.after_torn_power_failure(seed);
+        let crashed = [disk.after_kill(), disk.after_power_failure(), torn(1), torn(2), torn(3)];
+        for (how, crashed) in crashed.iter().enumerate() {
+            let name = format!("{plan:?}, crash {how}");
+            let journal = open_with(crashed, &UNKNOWN, SMALL)
+                .unwrap_or_else(|error| panic!("{name}: refused: {error}"));
+            let found = seqs(journal.reader()).last().copied().unwrap_or(0);
+            assert!(found >= acknowledged, "{name}: {found} of {acknowledged} records");
+        }
+    }
+}
+
+#[test]
+fn after_a_failure_nothing_is_written_and_no_sync_is_tried_again() {
+    let plans = [
+        FaultPlan { fail_write: Some(3), ..FaultPlan::default() },
+        FaultPlan { torn_write: Some((3, 700)), ..FaultPlan::default() },
+        FaultPlan { fail_sync: Some(2), ..FaultPlan::default() },
+        FaultPlan { fail_after_sync: Some(2), ..FaultPlan::default() },
+    ];
+    for plan in plans {
+        let disk = FaultyDisk::default();
+        let mut journal = open(&disk).unwrap();
+        let mut acknowledged = append_one(&mut journal, 10).unwrap();
+        disk.plan(plan);
+        let error = loop {
+            match append_one(&mut journal, 100) {
+                Ok(position) => acknowledged = position,
+                Err(error) => break error,
+            }
+        };
+        println!("{plan:?}: {error}");
+        disk.plan(FaultPlan::default());
+        assert!(matches!(append_one(&mut journal, 1), Err(JournalError::Failed)));
+        assert!(!journal.needs_upkeep(KEEP_ALL));
+        assert!(matches!(journal.keep_up(KEEP_ALL), Err(JournalError::Failed)));
+        assert_eq!((disk.writes(), disk.syncs()), (0, 0), "{plan:?}");
+        drop(journal);
+        for crashed in [disk.after_kill(), disk.after_power_failure()] {
+            let found = seqs(open(&crashed).unwrap().reader());
+            assert!(found.len() as u64 >= acknowledged.last_seq, "{plan:?}");
+        }
+    }
+}
+
+/// The room of the newest segment was reserved when it was made: it is used to the end.
+#[test]
+fn a_full_disk_fails_the_first_group_that_needs_another_segment() {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    let full = FaultPlan { disk_full_bytes: Some(disk.bytes()), ..FaultPlan::default() };
+    disk.plan(full);
+    keep_up(&mut journal, KEEP_ALL).unwrap();
+    let mut acknowledged = 0;
+    let error = loop {
+        match append_one(&mut journal, 2) {
+            Ok(position) => acknowledged = position.last_seq,
+            Err(error) => break error,
+        }
+        keep_up(&mut journal, KEEP_ALL).unwrap();
+    };
+    assert!(error.is_no_room(), "{error}");
+    assert_eq!(acknowledged, 28, "fourteen batches beside the barrier");
+    drop(journal);
+    let crashed = disk.after_power_failure();
+    assert_eq!(seqs(open(&crashed).unwrap().reader()).len(), 28);
+}
