@@ -121,8 +121,8 @@ pub fn spawn_committer<R: Release + 'static>(
                     // Every time: under load there is no idle moment.
                     committer.keep_up();
                 }
-                Err(_) if committer.lock().keep_up() => {}
                 Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) if committer.lock().keep_up() => {}
                 Err(TryRecvError::Empty) => inbox.wait(None),
             }
         }

@@ -583,3 +583,57 @@ fn a_full_disk_fails_the_first_group_that_needs_another_segment() {
     let crashed = disk.after_power_failure();
     assert_eq!(seqs(open(&crashed).unwrap().reader()).len(), 28);
 }
+
+/// Runs of any length with crashes of any kind between them: leftovers of one crash lie where the
+/// next one looks.
+#[test]
+fn crash_upon_crash_loses_nothing_that_was_acknowledged_and_brings_nothing_back() {
+    const RUNS: u64 = 12;
+    let retention = LogRetention { keep_bytes: 3 * SMALL.segment_bytes, ..SMALL };
+    for seed in 0..150 {
+        let mut state = seed * 77 + 1;
+        let mut below = |bound: u64| next_random(&mut state) % bound;
+        let mut disk = FaultyDisk::default();
+        let mut acknowledged = ChainPosition::GENESIS;
+        // The hash of each batch that somebody was told of.
+        let mut told = std::collections::BTreeMap::new();
+        for run in 0..RUNS {
+            let name = format!("seed {seed}, run {run}");
+            let expected = Expectation { identity: IDENTITY, checkpoint: Some(acknowledged) };
+            let mut journal = open_with(&disk, &expected, retention)
+                .unwrap_or_else(|error| panic!("{name}: refused: {error}"));
+            assert!(journal.recovered().number >= acknowledged.number, "{name}: lost");
+            let mut follower =
+                JournalFollower::from_first(journal.reader(), IDENTITY.partition).unwrap();
+            while let Some(batch) = follower.read_next(1).unwrap().pop() {
+                if let Some(hash) = told.get(&batch.header.number.0) {
+                    assert_eq!(batch.hash, *hash, "{name}: another batch");
+                }
+            }
+            let (nth, kept) = (1 + below(30), usize::try_from(below(20_000)).unwrap());
+            disk.plan(match below(5) {
+                0 => FaultPlan { fail_write: Some(nth), ..FaultPlan::default() },
+                1 => FaultPlan { torn_write: Some((nth, kept)), ..FaultPlan::default() },
+                2 => FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
+                3 => FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
+                _ => FaultPlan::default(),
+            });
+            for _ in 0..below(25) {
+                let counts: Vec<_> = (0..1 + below(4)).map(|_| 1 + below(1_500)).collect();
+                let Ok(position) = append_group(&mut journal, &counts) else { break };
+                acknowledged = position;
+                told.insert(position.number.0, position.hash);
+                let is_idle = below(3) > 0;
+                if is_idle && keep_up(&mut journal, acknowledged.number).is_err() {
+                    break;
+                }
+            }
+            drop(journal);
+            disk = match below(4) {
+                0 => disk.after_kill(),
+                1 => disk.after_power_failure(),
+                _ => disk.after_torn_power_failure(below(1 << 40)),
+            };
+        }
+    }
+}
