@@ -184,21 +184,32 @@ impl std::fmt::Debug for PasswordLinkUse {
     }
 }
 
-/// A password that somebody gave and that was right. Comparing takes long, so whatever it lets them do
-/// is done only where it is the password still.
+/// A password that somebody gave and that was right, and the second factors that it was asked for with.
+/// Comparing takes long, and so do answers: whatever it lets them do is done only where all of it is
+/// what the user signs in with still. The last step of one-time passwords is not among it, since each
+/// use moves it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProvenPassword {
     /// Whose it is.
     pub user: UserId,
     /// The encoded hash that it was compared with.
     pub password_hash: Option<String>,
+    /// The sealed seed of one-time passwords, where they are asked for.
+    pub totp_seed: Option<Vec<u8>>,
+    /// The encoded hash of the answer, where a security question is asked.
+    pub answer_hash: Option<String>,
 }
 
 impl ProvenPassword {
-    /// The password that a user has.
+    /// What a user signs in with now.
     #[must_use]
     pub fn of(user: &User) -> Self {
-        Self { user: user.id, password_hash: user.password_hash.clone() }
+        Self {
+            user: user.id,
+            password_hash: user.password_hash.clone(),
+            totp_seed: user.totp.as_ref().map(|totp| totp.sealed_seed.clone()),
+            answer_hash: user.security_question.as_ref().map(|asked| asked.answer_hash.clone()),
+        }
     }
 }
 
@@ -486,7 +497,7 @@ fn end_open(
     open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(change, ticket));
 }
 
-/// Errors: `PasswordChanged` since it was proven.
+/// Errors: `PasswordChanged` where it, or a second factor, was changed since it was proven.
 pub(crate) fn check_password(
     state: &dyn PartitionView,
     proven: &ProvenPassword,
