@@ -9,7 +9,7 @@
 //! Entries of one key stand in the order of their slots, which is the order in which rows were made.
 
 use std::marker::PhantomData;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -40,6 +40,12 @@ impl<R, K: IndexKey> Index<R, K> {
     #[must_use]
     pub fn range(&self, key: &K) -> RangeInclusive<EntryBytes> {
         self.entry(key, 0)..=self.entry(key, u32::MAX)
+    }
+
+    /// The entries of every row under any key.
+    #[must_use]
+    pub fn whole(&self) -> Range<EntryBytes> {
+        EntryBytes::from_slice(&[self.number])..EntryBytes::from_slice(&[self.number + 1])
     }
 
     fn entry(&self, key: &K, slot: u32) -> EntryBytes {
@@ -160,6 +166,10 @@ mod tests {
         let range = BY_CODE.range(&(CompanySlot(0), "7".to_owned()));
         let found: Vec<_> = rows.iter().filter(|entry| range.contains(*entry)).collect();
         assert_eq!(found, [&rows[0], &rows[1]]);
+        let whole = BY_CODE.whole();
+        let next: Index<(), CompanySlot> = Index::new(4);
+        assert!(rows.iter().all(|entry| whole.contains(entry)));
+        assert!(!whole.contains(&next.entry(&CompanySlot(0), 0)));
         assert_eq!(slot_of(&rows[1]), Some(256));
         assert_eq!(slot_of(&[1, 2]), None);
     }

@@ -78,6 +78,13 @@ fn store_of(records: &[Record]) -> Store {
     store
 }
 
+/// Makes a row unreadable: whatever reads it fails.
+fn damage_row(store: &Store, rows: SlotTable, slot: u32) {
+    let write_txn = store.database.begin_write().unwrap();
+    write_txn.open_table(rows).unwrap().insert(slot, [9].as_slice()).unwrap();
+    write_txn.commit().unwrap();
+}
+
 /// A table's name with its keys and values.
 type TableDump = (String, Vec<(String, String)>);
 
