@@ -4,7 +4,6 @@
 //! fits one record.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
@@ -14,6 +13,7 @@ use crate::command::Moment;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::ids::{
     AccessTokenId, AppId, AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot, Timestamp,
 };
@@ -130,15 +130,23 @@ pub enum TokenOrigin {
     Operator,
 }
 
-/// What is asked about access tokens.
-#[derive(Clone, Debug)]
-pub enum AccessTokenCommand {
-    /// Makes a token that nobody was given.
-    Create(NewAccessToken),
-    /// Makes a token, with what it is given for.
-    Grant(Box<NewTokenGrant>),
-    /// Revokes a token.
-    Revoke(CompanyId, AccessTokenId),
+commands! {
+    /// What is asked about access tokens.
+    #[derive(Clone, Debug)]
+    pub enum AccessTokenCommand(change) {
+        /// Makes a token that nobody was given.
+        Create(new: NewAccessToken) makes new.id.0 =>
+            new.audited(),
+            create(change, new);
+        /// Makes a token, with what it is given for.
+        Grant(new: Box<NewTokenGrant>) makes new.token.id.0 =>
+            new.token.audited(),
+            grant(change, new);
+        /// Revokes a token.
+        Revoke(company: CompanyId, id: AccessTokenId) =>
+            Audited::of_company(*company, "access_token.revoked", id.0),
+            revoke_by_id(change, (*company, *id));
+    }
 }
 
 /// An access token to make.
@@ -169,42 +177,9 @@ pub struct NewTokenGrant {
     pub label: LineText,
 }
 
-impl AccessTokenCommand {
-    /// The id of the token that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Grant(new) => Some(new.token.id.0),
-            Self::Revoke(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        match self {
-            Self::Create(new) => new.audited(),
-            Self::Grant(new) => new.token.audited(),
-            Self::Revoke(company, id) => {
-                Audited::of_company(*company, ("access_token", "access_token.revoked"), id.0)
-            }
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, app, member or token, the id or text is in use, too many tokens.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Grant(new) => grant(change, new),
-            Self::Revoke(company, id) => revoke_by_id(change, (*company, *id)),
-        }
-    }
-}
-
 impl NewAccessToken {
     pub(crate) fn audited(&self) -> Audited<'_> {
-        Audited::of_company(self.company, ("access_token", "access_token.created"), self.id.0)
+        Audited::of_company(self.company, "access_token.created", self.id.0)
     }
 }
 

@@ -5,7 +5,6 @@
 //! INVARIANT: a card that is not terminated is held by nobody, or by a member who takes part.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::access_token::{AccessScope, revoke};
 use super::card::terminate_card;
@@ -20,6 +19,7 @@ use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
 use crate::command::audited::{Audited, named};
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::card::Dimensions;
 use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
@@ -132,15 +132,26 @@ impl Indexed for Member {
     }
 }
 
-/// What is asked about members.
-#[derive(Clone, Debug)]
-pub enum MemberCommand {
-    /// Makes a member.
-    Create(NewMember),
-    /// Changes a member.
-    Update(CompanyId, MemberId, MemberChanges),
-    /// Removes a member for good.
-    Delete(CompanyId, MemberId),
+commands! {
+    /// What is asked about members.
+    #[derive(Clone, Debug)]
+    pub enum MemberCommand(change) {
+        /// Makes a member.
+        Create(new: NewMember) makes new.id.0 =>
+            Audited::of_company(new.company, "member.created", new.id.0).with(named([
+                ("invitation", new.invite.is_some()),
+                ("external_id", new.external_id.is_some()),
+            ])),
+            create(change, new);
+        /// Changes a member.
+        Update(company: CompanyId, id: MemberId, changes: MemberChanges) =>
+            Audited::of_company(*company, "member.updated", id.0).with(changes.names()),
+            update(change, (*company, *id), changes);
+        /// Removes a member for good.
+        Delete(company: CompanyId, id: MemberId) =>
+            Audited::of_company(*company, "member.deleted", id.0),
+            delete(change, (*company, *id));
+    }
 }
 
 /// A member to make.
@@ -190,44 +201,6 @@ changes! {
         invite as "invitation": Option<NewInvite>,
         /// Its dimensions, by kind.
         dimensions: [Option<Option<DimensionId>>; 4],
-    }
-}
-
-impl MemberCommand {
-    /// The id of the member that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) | Self::Delete(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |company: &CompanyId, action, id: &MemberId| {
-            Audited::of_company(*company, ("member", action), id.0)
-        };
-        match self {
-            Self::Create(new) => of(&new.company, "member.created", &new.id).with(named([
-                ("invitation", new.invite.is_some()),
-                ("external_id", new.external_id.is_some()),
-            ])),
-            Self::Update(company, id, changes) => {
-                of(company, "member.updated", id).with(changes.names())
-            }
-            Self::Delete(company, id) => of(company, "member.deleted", id),
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, member or dimension, an address, code or id that is taken, the last administrator.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
-            Self::Delete(company, id) => delete(change, (*company, *id)),
-        }
     }
 }
 

@@ -9,7 +9,6 @@
 //! out and whatever ends all of them fits one record. Source: spec "Authentication".
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
@@ -19,6 +18,7 @@ use super::user::{User, find_user};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::directory::access_token::{AccessScope, TokenGrant, TokenOrigin};
 use crate::directory::member::find_active_member;
 use crate::domain::email::email_key;
@@ -158,17 +158,31 @@ pub enum TicketKind {
     AuthorizationCode,
 }
 
-/// What is asked about tickets.
-#[derive(Clone, Debug)]
-pub enum TicketCommand {
-    /// Issues a ticket.
-    Issue(NewTicket),
-    /// Ends one of a user's tickets.
-    End(UserId, TicketId),
-    /// Makes an access token for an authorization code.
-    ExchangeCode(Box<CodeExchange>),
-    /// Takes an authorization code back, with the token it gave.
-    RevokeCode([u8; 32]),
+commands! {
+    /// What is asked about tickets.
+    #[derive(Clone, Debug)]
+    pub enum TicketCommand(change) {
+        /// Issues a ticket.
+        Issue(new: NewTicket) =>
+            new.audited(),
+            issue_new(change, new);
+        /// Ends one of a user's tickets.
+        End(user: UserId, id: TicketId) =>
+            Audited::of_user(*user, "session.ended", id.0),
+            end_ticket(change, (*user, *id));
+        /// Makes an access token for an authorization code.
+        ExchangeCode(exchange: Box<CodeExchange>) =>
+            exchange.token.audited(),
+            exchange_code(change, exchange);
+        /// Takes an authorization code back, with the token it gave.
+        RevokeCode(digest: [u8; 32]) =>
+            Audited::new(
+                AuditedPlace::Ticket(*digest),
+                "authorization_code.revoked",
+                AuditedObject::Ticket,
+            ),
+            revoke_code(change, digest);
+    }
 }
 
 /// A ticket to issue.
@@ -233,45 +247,17 @@ pub struct CodeExchange {
     pub label: LineText,
 }
 
-impl TicketCommand {
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        match self {
-            Self::Issue(new) => new.audited(),
-            Self::End(user, id) => Audited::of_user(*user, ("session", "session.ended"), id.0),
-            Self::ExchangeCode(exchange) => exchange.token.audited(),
-            Self::RevokeCode(digest) => {
-                let what = ("authorization_code", "authorization_code.revoked");
-                Audited::new(AuditedPlace::Ticket(*digest), what, Uuid::nil())
-                    .about(AuditedObject::Ticket)
-            }
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: nobody or nothing has this id, the ticket is spent, there are too many.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Issue(new) => issue_new(change, new),
-            Self::End(user, id) => end_ticket(change, (*user, *id)),
-            Self::ExchangeCode(exchange) => exchange_code(change, exchange),
-            Self::RevokeCode(digest) => revoke_code(change, digest),
-        }
-    }
-}
-
 impl NewTicket {
     fn audited(&self) -> Audited<'_> {
         match &self.content {
             NewTicketContent::Session { .. } => {
-                Audited::of_user(self.user, ("session", "session.created"), self.id.0)
+                Audited::of_user(self.user, "session.created", self.id.0)
             }
             NewTicketContent::PasswordLink { .. } => {
-                Audited::of_user(self.user, ("password_link", "password_link.created"), self.id.0)
+                Audited::of_user(self.user, "password_link.created", self.id.0)
             }
             NewTicketContent::AuthorizationCode(code) => {
-                let what = ("authorization_code", "authorization_code.created");
-                Audited::of_company(code.company, what, self.id.0)
+                Audited::of_company(code.company, "authorization_code.created", self.id.0)
             }
         }
     }

@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::access_token::revoke;
 use super::change::{PartitionView, StateChange};
@@ -20,6 +19,7 @@ use crate::command::Moment;
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::directory::member::Member;
 use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
@@ -100,21 +100,36 @@ impl Indexed for User {
     }
 }
 
-/// What is asked about users.
-#[derive(Clone, Debug)]
-pub enum UserCommand {
-    /// Makes a user.
-    Create(NewUser),
-    /// Changes a user.
-    Update(UserId, UserChanges),
-    /// Sets a password by a link.
-    UsePasswordLink(PasswordLinkUse),
-    /// Uses up a step of a user's one-time passwords, and all before it.
-    UseTotpStep(UserId, u64),
-    /// Ends all sessions of a user.
-    EndSessions(UserId),
-    /// Puts on record that somebody failed to sign in as a user; changes nothing.
-    NoteSignInFailed(UserId, SignInProof),
+commands! {
+    /// What is asked about users.
+    #[derive(Clone, Debug)]
+    pub enum UserCommand(change) {
+        /// Makes a user.
+        Create(new: NewUser) makes new.id.0 =>
+            Audited::new(AuditedPlace::Email(&new.email), "user.created", AuditedObject::One(new.id.0)),
+            create(change, new);
+        /// Changes a user.
+        Update(id: UserId, changes: UserChanges) =>
+            Audited::of_user(*id, "user.updated", id.0).with(changes.names()),
+            update(change, *id, changes);
+        /// Sets a password by a link.
+        UsePasswordLink(used: PasswordLinkUse) =>
+            Audited::new(AuditedPlace::Ticket(used.digest), "user.password_set", AuditedObject::Holder)
+                .with(vec!["password"]),
+            set_password_by_link(change, used);
+        /// Uses up a step of a user's one-time passwords, and all before it.
+        UseTotpStep(id: UserId, step: u64) =>
+            Audited::of_user(*id, "user.totp_used", id.0),
+            use_totp_step(change, *id, *step);
+        /// Ends all sessions of a user.
+        EndSessions(id: UserId) =>
+            Audited::of_user(*id, "user.sessions_ended", id.0),
+            end_sessions(change, *id);
+        /// Puts on record that somebody failed to sign in as a user; changes nothing.
+        NoteSignInFailed(id: UserId, proof: SignInProof) =>
+            Audited::of_user(*id, "user.sign_in_failed", id.0).with(vec![proof.name()]),
+            find_user(change.state, *id).map(drop);
+    }
 }
 
 /// A user to make.
@@ -253,58 +268,10 @@ impl SignInProof {
     }
 }
 
-impl UserCommand {
-    /// The id of the user that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..)
-            | Self::UsePasswordLink(_)
-            | Self::UseTotpStep(..)
-            | Self::EndSessions(_)
-            | Self::NoteSignInFailed(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |id: &UserId, action| Audited::of_user(*id, ("user", action), id.0);
-        match self {
-            Self::Create(new) => {
-                Audited::new(AuditedPlace::Email(&new.email), ("user", "user.created"), new.id.0)
-            }
-            Self::Update(id, changes) => of(id, "user.updated").with(changes.names()),
-            Self::UsePasswordLink(used) => {
-                let place = AuditedPlace::Ticket(used.digest);
-                Audited::new(place, ("user", "user.password_set"), Uuid::nil())
-                    .about(AuditedObject::Holder)
-                    .with(vec!["password"])
-            }
-            Self::UseTotpStep(id, _) => of(id, "user.totp_used"),
-            Self::EndSessions(id) => of(id, "user.sessions_ended"),
-            Self::NoteSignInFailed(id, proof) => {
-                of(id, "user.sign_in_failed").with(vec![proof.name()])
-            }
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such user, an address or id that is taken, a session or link that is spent.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(id, changes) => update(change, *id, changes),
-            Self::UsePasswordLink(used) => set_password_by_link(change, used),
-            Self::UseTotpStep(id, step) => use_totp_step(change, *id, *step),
-            Self::EndSessions(id) => {
-                let user = find_user(change.state, *id)?.slot;
-                end_open(change, (user, TicketKind::Session), None);
-                Ok(())
-            }
-            Self::NoteSignInFailed(id, _) => find_user(change.state, *id).map(drop),
-        }
-    }
+fn end_sessions(change: &mut StateChange<'_>, id: UserId) -> Result<(), Rejection> {
+    let user = find_user(change.state, id)?.slot;
+    end_open(change, (user, TicketKind::Session), None);
+    Ok(())
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> {
