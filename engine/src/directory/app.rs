@@ -14,6 +14,7 @@ use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
+use super::ticket::Ticket;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
 use crate::command::audited::Audited;
@@ -269,7 +270,8 @@ fn revoke_tokens_of_company(
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
     let app = find_any_app(change.state, id)?.slot;
-    let codes = change.state.identity().tickets.open_codes_of_app((app, company), change.moment.at);
+    let (tickets, key) = (&change.state.directory().tickets, (app, company));
+    let codes = tickets.open_under(&Ticket::OPEN_CODES_OF_APP, &key, change.moment.at);
     codes.for_each(|ticket| end(change, ticket));
     revoke_tokens(change, app, |of| of == company);
     change.check_room()
@@ -281,12 +283,8 @@ fn revoke_tokens(
     app: AppSlot,
     is_meant: impl Fn(CompanySlot) -> bool,
 ) {
-    for digest in change.state.identity().tokens_of_app(app) {
-        let token = &change.state.identity().tokens[&digest];
-        if is_meant(token.company) {
-            revoke(change, token);
-        }
-    }
+    let tokens = change.state.directory().access_tokens.of_app(app);
+    tokens.filter(|token| is_meant(token.company)).for_each(|token| revoke(change, token));
 }
 
 /// A company's own app.

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access_token::{AccessScope, revoke};
+use super::access_token::{AccessScope, AccessToken, revoke};
 use super::card::terminate_card;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
@@ -339,19 +339,19 @@ fn leave(change: &mut StateChange<'_>, member: &Member) {
 /// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
 /// only where the user takes part nowhere else: any company may add any address and let it go again.
 fn shut_out(change: &mut StateChange<'_>, member: &Member) {
-    let identity = change.state.identity();
+    let directory = change.state.directory();
     let takes_part_elsewhere = others_of_address(change.state, member).any(Member::takes_part);
     if let Some(user) = find_user_by_email(change.state, &member.email)
         && !takes_part_elsewhere
     {
-        let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, change.moment.at);
+        let sessions = directory.tickets.open_of(user.slot, TicketKind::Session, change.moment.at);
         sessions.for_each(|ticket| end(change, ticket));
     }
-    let codes = identity.tickets.open_codes_of_member(member.slot, change.moment.at);
+    let of_member = &Ticket::OPEN_CODES_OF_MEMBER;
+    let codes = directory.tickets.open_under(of_member, &member.slot, change.moment.at);
     codes.for_each(|ticket| end(change, ticket));
-    for digest in identity.tokens_of_member(member.slot) {
-        revoke(change, &change.state.identity().tokens[&digest]);
-    }
+    let tokens = directory.access_tokens.under(&AccessToken::OF_MEMBER, &member.slot);
+    tokens.for_each(|token| revoke(change, token));
 }
 
 /// Takes away what opens an account once the last member with its address is deleted: whoever has
@@ -374,16 +374,14 @@ fn others_of_address<'a>(
 
 /// Ends codes and revokes tokens of a member that allow what its new role may not.
 fn narrow(change: &mut StateChange<'_>, (member, role): (MemberSlot, MemberRole)) {
-    let codes = change.state.identity().tickets.open_codes_of_member(member, change.moment.at);
+    let directory = change.state.directory();
+    let of_member = &Ticket::OPEN_CODES_OF_MEMBER;
+    let codes = directory.tickets.open_under(of_member, &member, change.moment.at);
     let is_beyond =
         |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
     codes.filter(is_beyond).for_each(|ticket| end(change, ticket));
-    for digest in change.state.identity().tokens_of_member(member) {
-        let token = &change.state.identity().tokens[&digest];
-        if !role.may_allow(token.scope) {
-            revoke(change, token);
-        }
-    }
+    let tokens = directory.access_tokens.under(&AccessToken::OF_MEMBER, &member);
+    tokens.filter(|token| !role.may_allow(token.scope)).for_each(|token| revoke(change, token));
 }
 
 fn check_external_id(

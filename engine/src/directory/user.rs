@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::access_token::revoke;
+use super::access_token::{AccessToken, revoke};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
@@ -17,7 +17,6 @@ use super::row::Indexed;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
 use crate::command::Moment;
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::member::Member;
@@ -325,7 +324,7 @@ pub(crate) fn invite(
         digest: invite.digest,
         id: invite.ticket,
         user,
-        made_at: change.moment.at,
+        created_at: change.moment.at,
         expires_at: invite.expires_at,
         address: String::new(),
         state: TicketState::Open,
@@ -350,7 +349,7 @@ fn check_session(
     user: UserSlot,
     digest: &[u8; 32],
 ) -> Result<(), Rejection> {
-    let mut open = state.identity().tickets.open_of(user, TicketKind::Session, moment.at);
+    let mut open = state.directory().tickets.open_of(user, TicketKind::Session, moment.at);
     if open.any(|ticket| ticket.digest == *digest) { Ok(()) } else { Err(Rejection::TicketSpent) }
 }
 
@@ -402,7 +401,7 @@ fn set_password_by_link(
     change: &mut StateChange<'_>,
     used: &PasswordLinkUse,
 ) -> Result<(), Rejection> {
-    let ticket = change.state.identity().tickets.get(&used.digest);
+    let ticket = change.state.directory().tickets.get(&used.digest);
     let is_link = |ticket: &&Ticket| {
         ticket.kind() == TicketKind::PasswordLink && ticket.is_open(change.moment.at)
     };
@@ -410,9 +409,7 @@ fn set_password_by_link(
     let user = change.state.directory().users.get(ticket.user);
     let password_hash = Some(used.password_hash.clone());
     change.put(User { password_hash, ..user.clone() });
-    change
-        .effects
-        .push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
+    change.put(Ticket { state: TicketState::Used, ..ticket.clone() });
     end_ways_in(change, user, Some(&used.digest))
 }
 
@@ -443,13 +440,10 @@ fn end_ways_in(
     for kind in [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode] {
         end_open(change, (user.slot, kind), kept);
     }
-    let identity = change.state.identity();
-    let members = memberships(change.state, &user.email);
-    for digest in members.flat_map(|member| identity.tokens_of_member(member.slot)) {
-        let token = &change.state.identity().tokens[&digest];
-        if token.is_of_password() {
-            revoke(change, token);
-        }
+    let tokens = &change.state.directory().access_tokens;
+    for member in memberships(change.state, &user.email) {
+        let of_member = tokens.under(&AccessToken::OF_MEMBER, &member.slot);
+        of_member.filter(|token| token.is_of_password()).for_each(|token| revoke(change, token));
     }
     change.check_room()
 }
@@ -460,7 +454,7 @@ fn end_open(
     (user, kind): (UserSlot, TicketKind),
     kept: Option<&[u8; 32]>,
 ) {
-    let open = change.state.identity().tickets.open_of(user, kind, change.moment.at);
+    let open = change.state.directory().tickets.open_of(user, kind, change.moment.at);
     open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(change, ticket));
 }
 

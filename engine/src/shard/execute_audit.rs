@@ -47,7 +47,7 @@ fn objects_of(
     object: &AuditedObject,
 ) -> Vec<Option<Uuid>> {
     let ticket = match place {
-        AuditedPlace::Ticket(digest) => state.identity.tickets.get(&digest),
+        AuditedPlace::Ticket(digest) => state.directory.tickets.get(&digest),
         _ => None,
     };
     match object {
@@ -74,7 +74,7 @@ fn company_of(
         AuditedPlace::Email(email) => company_of_user(state, note, email),
         AuditedPlace::User(id) => company_of_user(state, note, &users.find(id.0)?.email),
         AuditedPlace::Ticket(digest) => {
-            let ticket = state.identity.tickets.get(&digest)?;
+            let ticket = state.directory.tickets.get(&digest)?;
             match ticket.code() {
                 Some(code) => Some(code.company),
                 None => company_of_user(state, note, &users.get(ticket.user).email),

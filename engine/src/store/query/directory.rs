@@ -9,8 +9,8 @@ use redb::ReadOnlyTable;
 use uuid::Uuid;
 
 use super::list::{self, Listed, Page};
-use crate::directory::entry::{EntryBytes, Index, IndexKey, slot_of};
-use crate::directory::row::by_id;
+use crate::directory::entry::{EntryBytes, Index, IndexKey};
+use crate::directory::row::{SlotRow, by_id};
 use crate::domain::ids::Slot as _;
 use crate::store::directory::{Stored, missing_row};
 use crate::store::error::StoreError;
@@ -18,7 +18,10 @@ use crate::store::query::Snapshot;
 
 impl Snapshot {
     /// The row of a slot.
-    pub(in crate::store) fn row<R: Stored>(&self, slot: R::Slot) -> Result<Option<R>, StoreError> {
+    pub(in crate::store) fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
+    where
+        R: Stored<Key = u32> + SlotRow,
+    {
         self.find(&R::ROWS, slot.number())
     }
 
@@ -65,7 +68,7 @@ impl Snapshot {
     }
 
     /// The rows that these entries lead to, each read when its turn comes.
-    fn rows_within<R: Stored, E: RangeBounds<EntryBytes>>(
+    pub(super) fn rows_within<R: Stored, E: RangeBounds<EntryBytes>>(
         &self,
         entries: E,
     ) -> Result<impl DoubleEndedIterator<Item = Result<R, StoreError>> + use<R, E>, StoreError>
@@ -101,10 +104,10 @@ impl Snapshot {
 
 /// The row that an entry leads to.
 fn row_of<R: Stored>(
-    rows: &ReadOnlyTable<u32, &'static [u8]>,
+    rows: &ReadOnlyTable<R::Key, &'static [u8]>,
     entry: &[u8],
 ) -> Result<R, StoreError> {
-    let slot = slot_of(entry).unwrap_or(u32::MAX);
-    let row = super::find(&R::ROWS, rows, slot)?;
-    row.ok_or_else(|| missing_row::<R>(R::Slot::of_number(slot)))
+    let key = R::key_of(entry);
+    let row = key.map_or(Ok(None), |key| super::find(&R::ROWS, rows, key))?;
+    row.ok_or_else(|| missing_row::<R>(key))
 }

@@ -21,7 +21,7 @@ mod world;
 use redb::{Key, ReadableDatabase, ReadableTable, Value};
 
 use super::checkpoint::Checkpoint;
-use super::directory::{RESOURCE_TABLES, SlotTable};
+use super::directory::{RESOURCE_TABLES, SECRET_TABLES, SlotTable};
 use super::rows;
 use super::runs::RunKind;
 use super::tables::*;
@@ -105,6 +105,10 @@ fn dump_rows_and_indexes(read_txn: &redb::ReadTransaction) -> Vec<TableDump> {
     each_row_table!(dump_rows);
     each_index!(dump_index);
     for (rows, entries) in RESOURCE_TABLES {
+        tables.push(dump_table(rows.to_string(), &read_txn.open_table(*rows).unwrap()));
+        tables.push(dump_table(entries.to_string(), &read_txn.open_table(*entries).unwrap()));
+    }
+    for (rows, entries) in SECRET_TABLES {
         tables.push(dump_table(rows.to_string(), &read_txn.open_table(*rows).unwrap()));
         tables.push(dump_table(entries.to_string(), &read_txn.open_table(*entries).unwrap()));
     }

@@ -219,7 +219,7 @@ fn what_is_spent_is_forgotten_at_once() {
         office.asks(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 101)))),
         Ok(())
     );
-    assert_eq!(office.entries("access tokens"), 0);
+    assert_eq!(office.entries("access_tokens"), 0);
     office.assert_replays();
 }
 
