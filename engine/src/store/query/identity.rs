@@ -6,6 +6,7 @@ use super::list::{Listed, Page};
 use crate::directory::access_token::AccessToken;
 use crate::directory::app::App;
 use crate::directory::member::Member;
+use crate::directory::row::by_id;
 use crate::directory::ticket::{Ticket, TicketKind};
 use crate::directory::user::User;
 use crate::domain::company::Company;
@@ -88,9 +89,10 @@ impl Snapshot {
         Ok(self.any_access_token(id)?.filter(|token| token.company == company))
     }
 
-    /// Finds an access token of any company by the id of its record, also a revoked one.
+    /// Finds an access token of any company by the id of its record, also a revoked one; the newest,
+    /// where the id was free again.
     pub fn any_access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, StoreError> {
-        self.row_by_id(id.0)
+        self.last_row(&by_id(), &id.0, |_| true)
     }
 
     /// Lists a company's access tokens, without revoked ones.
