@@ -17,6 +17,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::command::reply::NetworkReply;
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::allowance::CardUsage;
 use cardswitch_engine::domain::ids::Timestamp;
@@ -168,7 +169,6 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::Account(_) => "account",
         Effect::AccountBalances(..) => "account-balances",
         Effect::Row(row) => row.resource(),
-        Effect::AccessToken(_) => "access-token",
         Effect::NetworkKey(_) => "network-key",
         Effect::CardIssued(_) => "card-issued",
         Effect::CardProfile(_) => "card-profile",
@@ -188,7 +188,6 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::TransactionTags(..) => "transaction-tags",
         Effect::CompanySso(..) => "company-sso",
         Effect::KeyedAnswer(_) => "keyed-answer",
-        Effect::Ticket(_) => "ticket",
         Effect::Audit(_) => "audit",
         Effect::Increment(_) => "increment",
         Effect::PanGenerations(_) => "pan-generations",
@@ -204,8 +203,7 @@ fn describe(effect: &Effect) -> String {
             format!("{} {} credit limit {}", row.slot.0, row.id.0, row.credit_limit.0)
         }
         Effect::AccountBalances(slot, row) => format!("{} {}", slot.0, describe_balances(row)),
-        Effect::Row(row) => format!("{} {}", row.slot(), row.id()),
-        Effect::AccessToken(row) => {
+        Effect::Row(DirectoryRow::AccessToken(row)) => {
             let origin = row.grant.as_ref().map(|grant| grant.origin);
             format!("{} company {} {origin:?} revoked {}", row.id.0, row.company.0, row.is_revoked)
         }
@@ -228,7 +226,7 @@ fn describe(effect: &Effect) -> String {
         }
         Effect::CompanySso(slot, row) => format!("{} set {}", slot.0, row.is_some()),
         Effect::KeyedAnswer(row) => format!("{} until {}", row.status, time(row.expires_at)),
-        Effect::Ticket(row) => format!(
+        Effect::Row(DirectoryRow::Ticket(row)) => format!(
             "{} user {} {:?} {:?} until {}",
             row.id.0,
             row.user.0,
@@ -236,6 +234,10 @@ fn describe(effect: &Effect) -> String {
             row.state,
             time(row.expires_at)
         ),
+        Effect::Row(row) => {
+            let slot = row.slot().map_or_else(String::new, |slot| format!("{slot} "));
+            format!("{slot}{}", row.id())
+        }
         Effect::Audit(row) => {
             let object = row.object.map_or_else(String::new, |object| format!(" {object}"));
             format!("{}{object} by {:?}", row.action, row.actor)

@@ -474,6 +474,24 @@ async fn a_repeat_counts_as_a_request() {
     assert_eq!(statuses, [200, 200, 429, 429]);
 }
 
+/// One repeat shows as many cards as were made at once. Each of them counted, so that the repeat was
+/// refused however long its caller waited.
+#[tokio::test]
+async fn a_repeat_counts_once_however_much_it_shows() {
+    let mut bench = Bench::new().await;
+    let cards: Vec<_> = (0..20).map(|number| card(&number.to_string())).collect();
+    let body = json!({"cards": cards});
+    let ask = || request("admin", "POST", "/v1/cards/bulk", "one", &body);
+    let first = answer_unkept(&bench, ask()).await;
+    assert_eq!(first.status, 201, "{}", first.body);
+    bench.state.token_rate = Arc::new(TokenRate::per_second(1));
+    let guarded = router::v1_routes()
+        .route_layer(middleware::from_fn_with_state(bench.state.clone(), check_access));
+    let routes = bench.with_routes(guarded);
+    // The clock of a rate is the machine's: two at once, and this is one.
+    told(&routes, ask()).await.assert_repeats(&first);
+}
+
 #[tokio::test]
 async fn a_handler_that_panics_after_its_change_is_not_called_again() {
     let bench = Bench::new().await;

@@ -52,7 +52,7 @@ use self::claim::{CLAIM, Fate};
 use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 use self::shown::Shown;
-use crate::auth::{Caller, find_caller, permit};
+use crate::auth::{Caller, Counted, find_caller, permit};
 use crate::state::AppState;
 
 /// The longest body of a request with a key that is no upload: more than any handler takes.
@@ -250,6 +250,7 @@ impl Desk {
         let get = Request::get(path).body(Body::empty());
         let mut get = get.map_err(|error| ApiError::internal(&error).into_response())?;
         get.headers_mut().extend(authorization.clone().map(|value| (AUTHORIZATION, value)));
+        get.extensions_mut().insert(Counted);
         let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
         match shown.status() {
             StatusCode::OK => {

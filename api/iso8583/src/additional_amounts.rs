@@ -10,8 +10,6 @@ pub const AVAILABLE: [u8; 2] = *b"02";
 pub const ORIGINALLY_REQUESTED: [u8; 2] = *b"57";
 /// The length of a group.
 pub const GROUP_LEN: usize = 20;
-/// The most groups that the element holds.
-pub const GROUPS_MAX: usize = 6;
 
 /// Which way an amount counts for the cardholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

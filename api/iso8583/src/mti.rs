@@ -13,28 +13,16 @@ impl Mti {
     pub const AUTHORIZATION_RESPONSE: Self = Self(*b"0110");
     /// 0120.
     pub const AUTHORIZATION_ADVICE: Self = Self(*b"0120");
-    /// 0130.
-    pub const AUTHORIZATION_ADVICE_RESPONSE: Self = Self(*b"0130");
     /// 0200.
     pub const FINANCIAL_REQUEST: Self = Self(*b"0200");
-    /// 0210.
-    pub const FINANCIAL_RESPONSE: Self = Self(*b"0210");
     /// 0220, the presentment.
     pub const FINANCIAL_ADVICE: Self = Self(*b"0220");
-    /// 0230.
-    pub const FINANCIAL_ADVICE_RESPONSE: Self = Self(*b"0230");
     /// 0400.
     pub const REVERSAL_REQUEST: Self = Self(*b"0400");
-    /// 0410.
-    pub const REVERSAL_RESPONSE: Self = Self(*b"0410");
     /// 0420.
     pub const REVERSAL_ADVICE: Self = Self(*b"0420");
-    /// 0430.
-    pub const REVERSAL_ADVICE_RESPONSE: Self = Self(*b"0430");
     /// 0800: sign-on, sign-off, echo.
     pub const NETWORK_REQUEST: Self = Self(*b"0800");
-    /// 0810.
-    pub const NETWORK_RESPONSE: Self = Self(*b"0810");
 
     /// Reads four ASCII digits; anything else is none.
     #[must_use]

@@ -121,7 +121,7 @@ fn shown(
     let now = state.now();
     let mut open: Vec<_> = tickets.iter().filter(|ticket| ticket.is_open(now)).collect();
     // The newest first, and the visitor's own before all.
-    open.sort_by_key(|ticket| std::cmp::Reverse((is_current(session, ticket), ticket.made_at)));
+    open.sort_by_key(|ticket| std::cmp::Reverse((is_current(session, ticket), ticket.created_at)));
     let content = AccountContent {
         csrf: session.csrf(state),
         email: &user.email,
@@ -170,7 +170,7 @@ fn shown_session(session: &Session, ticket: &Ticket) -> ShownSession {
         id: ticket.id.0,
         browser: browser_of(user_agent),
         address: ticket.address.clone(),
-        since: shown_time(ticket.made_at, session),
+        since: shown_time(ticket.created_at, session),
         is_current: is_current(session, ticket),
     }
 }

@@ -134,10 +134,10 @@ fn wrong(state: &AppState, asked: &Challenge) -> Response {
     response
 }
 
-/// The answer to whoever was too late or wrong too often.
+/// The answer to whoever was too late or wrong too often, or proves what is asked no more.
 fn over(state: &AppState) -> Response {
-    let text = "It took longer than five minutes, or too many answers were wrong. Sign in again \
-                from the start.";
+    let text = "It took longer than five minutes, too many answers were wrong, or your password or \
+                second step was changed meanwhile. Sign in again from the start.";
     let mut response = error_page(StatusCode::UNAUTHORIZED, "This sign-in is over", text);
     forget_conversation(state, &mut response);
     response

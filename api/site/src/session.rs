@@ -191,7 +191,7 @@ fn session_of(
 }
 
 /// Begins a session of whoever has proven their password, and gives the header that hands over its
-/// key; none where the password was changed meanwhile. The session that the browser had before is
+/// key; none where the password or a second factor was changed meanwhile. The session that the browser had before is
 /// ended.
 /// Errors: no randomness, or the change was not made.
 pub async fn begin_session(

@@ -28,6 +28,8 @@ use super::session::{MaybeSignedIn, begin_session};
 
 /// The same for an address that nobody has and for a wrong password.
 const WRONG: &str = "This e-mail address and password do not belong together.";
+/// The password was right, but what it is asked for with is something else by now.
+const CHANGED: &str = "Your password or second step was changed meanwhile. Sign in again.";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -93,7 +95,7 @@ pub(super) async fn sign_in(
     let Some(user) = find_user(&state, email, &form.password).await? else {
         attempt.failed();
         note_failure(&state, owner.as_ref(), SignInProof::Password);
-        return Ok(wrong(&state, email, next));
+        return Ok(refused(&state, email, next, WRONG));
     };
     attempt.succeeded();
     let conversation = DrawnSecret::draw()?;
@@ -103,7 +105,7 @@ pub(super) async fn sign_in(
     if asked.is_none() {
         let proven = ProvenPassword::of(&user);
         let entered = enter(&state, &proven, &headers, &client, next.as_deref()).await?;
-        return Ok(entered.unwrap_or_else(|| wrong(&state, email, next)));
+        return Ok(entered.unwrap_or_else(|| refused(&state, email, next, CHANGED)));
     }
     let is_secure = state.urls().is_behind_tls();
     let mut response = Redirect::to(FACTOR_PATH).into_response();
@@ -112,14 +114,14 @@ pub(super) async fn sign_in(
     Ok(response)
 }
 
-fn wrong(state: &AppState, email: &str, next: Option<String>) -> Response {
-    let mut response = shown(state, email, &next.unwrap_or_default(), WRONG);
+fn refused(state: &AppState, email: &str, next: Option<String>, error: &str) -> Response {
+    let mut response = shown(state, email, &next.unwrap_or_default(), error);
     *response.status_mut() = StatusCode::UNAUTHORIZED;
     response
 }
 
 /// Lets a user in who has proven everything, and goes on to where they wanted to be; not where the
-/// password was changed meanwhile.
+/// password or a second factor was changed meanwhile.
 /// Errors: the session could not be begun.
 pub(super) async fn enter(
     state: &AppState,

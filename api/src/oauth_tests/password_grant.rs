@@ -10,7 +10,7 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberR
 use cardswitch_engine::directory::user::UserChanges;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_identity::auth::passwords;
-use cardswitch_identity::auth::passwords::counted::verifications;
+use cardswitch_identity::auth::passwords::counted::{so_far, verifications};
 use cardswitch_identity::auth::second_factor::{
     Answered, CONVERSATION, Finishing, Purpose, answer,
 };
@@ -367,11 +367,16 @@ async fn the_last_answer_counts_once_however_often_it_comes() {
 /// Answers the last question of grace's token, and stops before the token is made.
 async fn almost(world: &World) -> (String, Finishing) {
     world.give_question("grace").await;
+    almost_with(world, ANSWER).await
+}
+
+/// The same with the answer to the only question that is asked.
+async fn almost_with(world: &World, given: &str) -> (String, Finishing) {
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let source = Source::App(AppId(Uuid::from_u128(APP)));
     let digest = token_digest(&token);
     let state = &world.bench.state;
-    let answered = answer(state, &digest, ANSWER, source, Beyond::Refused).await.unwrap();
+    let answered = answer(state, &digest, given, source, Beyond::Refused).await.unwrap();
     let Answered::Done(finishing) = answered else { panic!("{answered:?}") };
     (token, finishing)
 }
@@ -406,6 +411,55 @@ async fn no_token_is_made_for_a_password_that_is_another_by_now() {
     let (state, digest) = (&world.bench.state, token_digest(&token));
     make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
     assert!(!world.opens(&token).await);
+}
+
+/// The owner turned on one-time codes while somebody else's sign-in waited: that ended with the answers
+/// it had begun with. A sign-in without any second factor ended at once.
+#[tokio::test]
+async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
+    let world = World::new().await;
+    let email = email_of("grace");
+    // The password is compared while codes are set up.
+    let (seed, verified) = verifications(async {
+        let mut signing_in = Box::pin(world.sign_in(&email, PASSWORD));
+        while so_far() == 0 {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(signing_in.as_mut().poll(&mut context).is_pending(), "it is not compared yet");
+            tokio::task::yield_now().await;
+        }
+        let seed = world.give_totp("grace").await;
+        assert_eq!(signing_in.await.error(), NO_GOOD);
+        seed
+    })
+    .await;
+    assert_eq!(verified, 1);
+
+    // A question is set up, and taken away again, between the password and the last answer.
+    for is_set in [true, false] {
+        let token = world.sign_in(&email, PASSWORD).await.token();
+        if is_set {
+            world.give_question("grace").await;
+        } else {
+            let security_question = Some(None);
+            world.change("grace", UserChanges { security_question, ..Default::default() }).await;
+        }
+        let told = world.answer(&token, &seed.code(world.now())).await;
+        assert_eq!(told.error(), (401, "invalid_token"), "{is_set}");
+        assert!(!world.opens(&token).await);
+    }
+
+    // Codes of another generator are asked for, after the last answer.
+    let (token, finishing) = almost_with(&world, &seed.code(world.now())).await;
+    let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
+    let other = world.give_totp("grace").await;
+    let (state, digest) = (&world.bench.state, token_digest(&token));
+    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
+    assert!(!world.opens(&token).await);
+
+    // Whoever begins again gets in.
+    let token = world.sign_in(&email, PASSWORD).await.token();
+    assert_eq!(world.answer(&token, &other.code(world.now())).await.status, 200);
+    assert!(world.opens(&token).await);
 }
 
 #[tokio::test]

@@ -1,9 +1,14 @@
 //! Codes and questions: set up, asked at sign-in, used once, turned off.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
+use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
+use cardswitch_engine::directory::user::{
+    ProvenPassword, SecurityQuestion, UserChanges, UserCommand,
+};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_engine::store::query::{AuditFilter, Page};
 use cardswitch_identity::auth::passwords::hash;
@@ -11,6 +16,7 @@ use cardswitch_identity::auth::second_factor::{PendingToken, Purpose};
 use cardswitch_identity::auth::throttle::Source;
 use cardswitch_identity::auth::totp::Seed;
 use cardswitch_secrets::token_digest;
+use cardswitch_site::session::begin_session;
 use uuid::Uuid;
 
 use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, letters, pass, sign_in};
@@ -222,4 +228,31 @@ async fn five_wrong_factors_after_a_right_password_are_a_letter_and_stand_in_the
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// A thief who knew the password had begun to sign in when the owner set up codes, or another answer:
+/// that sign-in ended as it had begun.
+#[tokio::test]
+async fn a_sign_in_that_began_before_a_second_factor_was_set_up_is_over() {
+    let bench = bench().await;
+    let mut owner = sign_in(&bench, EMAIL).await;
+    let fields = [("email", EMAIL), ("password", PASSWORD)];
+    // The password was compared before, and the session is begun after.
+    let user = bench.state.switch.read_at_once(|snapshot| snapshot.user_by_id(USER));
+    let proven = ProvenPassword::of(&user.unwrap().unwrap());
+    set_question(&mut owner, "difference").await;
+    let (headers, address) = (HeaderMap::new(), ClientAddress(Ipv4Addr::LOCALHOST.into()));
+    let begun = begin_session(&bench.state, &proven, &headers, address).await;
+    assert_eq!(begun.unwrap(), None);
+
+    let path = "/login/second-factor";
+    let mut thief = Visitor::new(&bench);
+    thief.fill("/login", &fields).await.expect(303);
+    thief.get(path).await.expect(200);
+    set_up_totp(&bench, &mut owner).await;
+    let page = thief.post(path, &[("answer", "difference")]).await.expect(401);
+    assert!(page.body.contains("This sign-in is over"));
+    assert_eq!(thief.session(), None);
+    assert_eq!(thief.fill("/login", &fields).await.expect(303).location(), path);
+    assert!(thief.get(path).await.body.contains("authenticator"), "a code is asked for");
 }

@@ -1,11 +1,10 @@
-//! What an audit says of each admin command: whose it is, what was done, to which object, and the
-//! names of what was changed. One match over all commands: whoever adds one says what it tells.
+//! What an audit says of an admin command: whose it is, what was done, to which object, and the names
+//! of what was changed. Each command says it where it is declared.
 //!
 //! INVARIANT: names only. No value of a command ever gets into an audit, ids apart.
 
 use uuid::Uuid;
 
-use super::admin::AdminCommand;
 use crate::domain::ids::{CompanyId, UserId};
 
 /// What an audit says of a command.
@@ -15,8 +14,6 @@ pub struct Audited<'a> {
     pub place: AuditedPlace<'a>,
     /// What is done, such as `card.updated`.
     pub action: &'static str,
-    /// To what kind of thing.
-    pub object_kind: &'static str,
     /// To which.
     pub object: AuditedObject,
     /// The names of what is changed.
@@ -54,61 +51,35 @@ pub enum AuditedObject {
 }
 
 impl<'a> Audited<'a> {
-    pub(crate) fn new(
+    pub(crate) const fn new(
         place: AuditedPlace<'a>,
-        (object_kind, action): (&'static str, &'static str),
-        object: Uuid,
+        action: &'static str,
+        object: AuditedObject,
     ) -> Self {
-        let object = AuditedObject::One(object);
-        Self { place, action, object_kind, object, fields: Vec::new() }
+        Self { place, action, object, fields: Vec::new() }
     }
 
-    pub(crate) fn of_company(
-        company: CompanyId,
-        what: (&'static str, &'static str),
-        object: Uuid,
-    ) -> Self {
-        Self::new(AuditedPlace::Company(company), what, object)
+    pub(crate) const fn of_company(company: CompanyId, action: &'static str, object: Uuid) -> Self {
+        Self::new(AuditedPlace::Company(company), action, AuditedObject::One(object))
     }
 
-    pub(crate) fn of_user(user: UserId, what: (&'static str, &'static str), object: Uuid) -> Self {
-        Self::new(AuditedPlace::User(user), what, object)
+    pub(crate) const fn of_user(user: UserId, action: &'static str, object: Uuid) -> Self {
+        Self::new(AuditedPlace::User(user), action, AuditedObject::One(object))
+    }
+
+    /// Of what is nobody's news: no event comes of it.
+    pub(crate) const fn silent(action: &'static str) -> Self {
+        Self::new(AuditedPlace::Switch, action, AuditedObject::Each(Vec::new()))
+    }
+
+    /// To what kind of thing it is done: the first word of the action.
+    #[must_use]
+    pub fn object_kind(&self) -> &'static str {
+        self.action.split_once('.').map_or(self.action, |(kind, _)| kind)
     }
 
     pub(crate) fn with(self, fields: Vec<&'static str>) -> Self {
         Self { fields, ..self }
-    }
-
-    pub(crate) fn about(self, object: AuditedObject) -> Self {
-        Self { object, ..self }
-    }
-}
-
-impl AdminCommand {
-    /// What an audit says of the command.
-    #[must_use]
-    pub fn audited(&self) -> Audited<'_> {
-        match self {
-            Self::WithPassword(_, command) => command.audited(),
-            Self::SetNetworkKey(_) => {
-                let what = ("network_key", "network_key.set");
-                Audited::new(AuditedPlace::Switch, what, Uuid::nil()).about(AuditedObject::Unnamed)
-            }
-            Self::Company(command) => command.audited(),
-            Self::Card(command) => command.audited(),
-            Self::Allowance(command) => command.audited(),
-            Self::Transaction(command) => command.audited(),
-            Self::PanKey(command) => command.audited(),
-            Self::Member(command) => command.audited(),
-            Self::AccessToken(command) => command.audited(),
-            Self::User(command) => command.audited(),
-            Self::Ticket(command) => command.audited(),
-            Self::App(command) => command.audited(),
-            Self::Dimension(command) => command.audited(),
-            Self::SharedLink(command) => command.audited(),
-            Self::Requisition(command) => command.audited(),
-            Self::WebhookEndpoint(command) => command.audited(),
-        }
     }
 }
 

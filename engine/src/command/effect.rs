@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::IncrementDecision;
 use crate::directory::DirectoryRow;
-use crate::directory::access_token::AccessToken;
-use crate::directory::ticket::Ticket;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::audit::AuditEvent;
@@ -41,8 +39,6 @@ pub enum Effect<T = Box<NewTransaction>> {
     AccountBalances(AccountSlot, AccountBalances),
     /// The row of a resource is so.
     Row(DirectoryRow),
-    /// An access token is so.
-    AccessToken(Box<AccessToken>),
     /// The network key's SHA-256 is this.
     NetworkKey([u8; 32]),
     /// A card was made.
@@ -79,8 +75,6 @@ pub enum Effect<T = Box<NewTransaction>> {
     CompanySso(CompanySlot, Option<Box<SingleSignOn>>),
     /// A request under an idempotency key was answered so.
     KeyedAnswer(Box<KeyedAnswer>),
-    /// A ticket is so.
-    Ticket(Box<Ticket>),
     /// Somebody changed something.
     Audit(Box<AuditEvent>),
     /// An increment was decided so.

@@ -9,6 +9,7 @@ pub mod network;
 mod new_transaction;
 pub mod record;
 pub mod reply;
+pub(crate) mod resource;
 
 pub use audited::{Audited, AuditedObject, AuditedPlace};
 pub use moment::Moment;

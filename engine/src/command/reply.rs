@@ -252,7 +252,7 @@ pub enum Rejection {
     TicketNotFound,
     /// The ticket was used or ended, or has expired.
     TicketSpent,
-    /// The password is another than the one that was proven.
+    /// The password, or a second factor, is another than when the password was proven.
     PasswordChanged,
     /// The step of the one-time passwords, or a later one, was used before.
     StepUsed,

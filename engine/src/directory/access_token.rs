@@ -4,16 +4,18 @@
 //! fits one record.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
+use super::entry::{Entries, Index};
 use super::member::find_active_member;
+use super::row::Indexed;
+use super::secrets::Secrets;
 use crate::command::Moment;
 use crate::command::audited::Audited;
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::ids::{
     AccessTokenId, AppId, AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot, Timestamp,
 };
@@ -104,6 +106,43 @@ impl AccessToken {
     }
 }
 
+impl AccessToken {
+    /// Those of a company that are not revoked.
+    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
+    /// The same of a member.
+    pub const OF_MEMBER: Index<Self, MemberSlot> = Index::new(2);
+    /// The same of an app, by the company whose data they open.
+    pub const OF_APP: Index<Self, (AppSlot, CompanySlot)> = Index::new(3);
+}
+
+impl Indexed for AccessToken {
+    const CHANGES_ACCESS: bool = true;
+
+    fn index(&self, entries: &mut Entries) {
+        if self.is_revoked {
+            return;
+        }
+        entries.add(&Self::OF_COMPANY, &self.company);
+        if let Some(member) = self.member() {
+            entries.add(&Self::OF_MEMBER, &member);
+        }
+        if let Some(app) = self.app() {
+            entries.add(&Self::OF_APP, &(app, self.company));
+        }
+    }
+
+    fn is_remembered(&self) -> bool {
+        !self.is_revoked
+    }
+}
+
+impl Secrets<AccessToken> {
+    /// The tokens of an app, those of one company together.
+    pub(crate) fn of_app(&self, app: AppSlot) -> impl Iterator<Item = &AccessToken> {
+        self.within(AccessToken::OF_APP.range_of(app, CompanySlot(0)))
+    }
+}
+
 /// What an access token was given for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenGrant {
@@ -130,15 +169,23 @@ pub enum TokenOrigin {
     Operator,
 }
 
-/// What is asked about access tokens.
-#[derive(Clone, Debug)]
-pub enum AccessTokenCommand {
-    /// Makes a token that nobody was given.
-    Create(NewAccessToken),
-    /// Makes a token, with what it is given for.
-    Grant(Box<NewTokenGrant>),
-    /// Revokes a token.
-    Revoke(CompanyId, AccessTokenId),
+commands! {
+    /// What is asked about access tokens.
+    #[derive(Clone, Debug)]
+    pub enum AccessTokenCommand(change) {
+        /// Makes a token that nobody was given.
+        Create(new: NewAccessToken) makes new.id.0 =>
+            new.audited(),
+            create(change, new);
+        /// Makes a token, with what it is given for.
+        Grant(new: Box<NewTokenGrant>) makes new.token.id.0 =>
+            new.token.audited(),
+            grant(change, new);
+        /// Revokes a token.
+        Revoke(company: CompanyId, id: AccessTokenId) =>
+            Audited::of_company(*company, "access_token.revoked", id.0),
+            revoke_by_id(change, (*company, *id));
+    }
 }
 
 /// An access token to make.
@@ -169,47 +216,14 @@ pub struct NewTokenGrant {
     pub label: LineText,
 }
 
-impl AccessTokenCommand {
-    /// The id of the token that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Grant(new) => Some(new.token.id.0),
-            Self::Revoke(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        match self {
-            Self::Create(new) => new.audited(),
-            Self::Grant(new) => new.token.audited(),
-            Self::Revoke(company, id) => {
-                Audited::of_company(*company, ("access_token", "access_token.revoked"), id.0)
-            }
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, app, member or token, the id or text is in use, too many tokens.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Grant(new) => grant(change, new),
-            Self::Revoke(company, id) => revoke_by_id(change, (*company, *id)),
-        }
-    }
-}
-
 impl NewAccessToken {
     pub(crate) fn audited(&self) -> Audited<'_> {
-        Audited::of_company(self.company, ("access_token", "access_token.created"), self.id.0)
+        Audited::of_company(self.company, "access_token.created", self.id.0)
     }
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewAccessToken) -> Result<(), Rejection> {
-    change.push(Effect::AccessToken(Box::new(make(change.state, change.moment, new, new.scope)?)));
+    change.put(make(change.state, change.moment, new, new.scope)?);
     Ok(())
 }
 
@@ -221,9 +235,8 @@ pub(crate) fn make(
     scope: AccessScope,
 ) -> Result<AccessToken, Rejection> {
     let company = find_company(state, new.company)?;
-    if state.identity().token_by_id.contains_key(&new.id)
-        || state.identity().tokens.contains_key(&new.digest)
-    {
+    let tokens = &state.directory().access_tokens;
+    if tokens.find_by_id(new.id.0).is_some() || tokens.get(&new.digest).is_some() {
         return Err(Rejection::IdTaken);
     }
     Ok(AccessToken {
@@ -253,8 +266,8 @@ fn revoke_by_id(
     (company, id): (CompanyId, AccessTokenId),
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
-    let digest = change.state.identity().token_by_id.get(&id).ok_or(Rejection::TokenNotFound)?;
-    let token = &change.state.identity().tokens[digest];
+    let token =
+        change.state.directory().access_tokens.find_by_id(id.0).ok_or(Rejection::TokenNotFound)?;
     if token.company != company {
         return Err(Rejection::TokenNotFound);
     }
@@ -265,8 +278,7 @@ fn revoke_by_id(
 /// Revokes a token.
 pub(crate) fn revoke(change: &mut StateChange<'_>, token: &AccessToken) {
     assert!(!token.is_revoked, "a token is revoked once");
-    let token = AccessToken { is_revoked: true, ..token.clone() };
-    change.push(Effect::AccessToken(Box::new(token)));
+    change.put(AccessToken { is_revoked: true, ..token.clone() });
 }
 
 /// Adds a token with what it is given for. Errors: `TooManyTokens`.
@@ -276,7 +288,7 @@ pub(crate) fn push_granted(
     grant: TokenGrant,
 ) -> Result<(), Rejection> {
     make_room(change, &grant)?;
-    change.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
+    change.put(AccessToken { grant: Some(grant), ..token });
     Ok(())
 }
 
@@ -288,18 +300,16 @@ fn make_room(
     change: &mut StateChange<'_>,
     &TokenGrant { app, member, origin, .. }: &TokenGrant,
 ) -> Result<(), Rejection> {
-    let identity = change.state.identity();
-    let of_app = app.map_or(0, |app| identity.tokens_of_app(app).count());
-    let of_member = member.map_or(0, |member| identity.tokens_of_member(member).count());
+    let tokens = &change.state.directory().access_tokens;
+    let of_app = app.map_or(0, |app| tokens.of_app(app).count());
+    let of_members =
+        || member.iter().flat_map(|member| tokens.under(&AccessToken::OF_MEMBER, member));
+    let of_member = of_members().count();
     if of_app < limits::TOKENS_OF_APP_MAX && of_member < limits::TOKENS_OF_MEMBER_MAX {
         return Ok(());
     }
     let is_of_same = |token: &&AccessToken| token.app() == app && token.is_of_password();
-    let tokens = member.into_iter().flat_map(|member| identity.tokens_of_member(member));
-    let oldest = tokens
-        .map(|digest| &change.state.identity().tokens[&digest])
-        .find(|token| is_of_same(token));
-    let oldest = oldest.filter(|_| origin == TokenOrigin::Password);
+    let oldest = of_members().find(is_of_same).filter(|_| origin == TokenOrigin::Password);
     revoke(change, oldest.ok_or(Rejection::TooManyTokens)?);
     Ok(())
 }

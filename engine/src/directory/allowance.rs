@@ -9,17 +9,22 @@ use super::company::find_company;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::Interval;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AllowanceId, CardSlot, CompanyId, Timestamp};
 use crate::domain::money::Minor;
 
-/// What is asked about allowances.
-#[derive(Clone, Debug)]
-pub enum AllowanceCommand {
-    /// Changes an allowance.
-    Update(CompanyId, AllowanceId, AllowanceChanges),
+commands! {
+    /// What is asked about allowances.
+    #[derive(Clone, Debug)]
+    pub enum AllowanceCommand(change) {
+        /// Changes an allowance.
+        Update(company: CompanyId, id: AllowanceId, changes: AllowanceChanges) =>
+            Audited::of_company(*company, "allowance.updated", id.0).with(changes.names()),
+            update_allowance(change, find_allowance(change.state, *company, *id)?, changes);
+    }
 }
 
 changes! {
@@ -44,22 +49,6 @@ changes! {
         ends_at as "end_time": Option<Timestamp>,
         /// Merchant categories.
         scope: Option<Scope>,
-    }
-}
-
-impl AllowanceCommand {
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let Self::Update(company, id, changes) = self;
-        let what = ("allowance", "allowance.updated");
-        Audited::of_company(*company, what, id.0).with(changes.names())
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company or allowance, limits out of bounds, a window that ends before it starts.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        let Self::Update(company, id, changes) = self;
-        update_allowance(change, find_allowance(change.state, *company, *id)?, changes)
     }
 }
 

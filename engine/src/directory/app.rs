@@ -8,17 +8,18 @@
 //! approved scope back frees nothing: tokens with that scope still run under the approved name.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::access_token::revoke;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
+use super::ticket::Ticket;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
 use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::directory::access_token::AccessScope;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
@@ -105,19 +106,31 @@ impl Indexed for App {
     }
 }
 
-/// What is asked about apps.
-#[derive(Clone, Debug)]
-pub enum AppCommand {
-    /// Registers an app.
-    Create(NewApp),
-    /// Changes an app.
-    Update(CompanyId, AppId, AppChanges),
-    /// Approves what an app asks for, under the profile that was looked at.
-    Approve(CompanyId, AppId, AppApproval),
-    /// Takes an app away, with its tokens, codes and webhook endpoints.
-    Delete(CompanyId, AppId),
-    /// Revokes all tokens and codes that open a company's data to an app.
-    RevokeTokens(AppId, CompanyId),
+commands! {
+    /// What is asked about apps.
+    #[derive(Clone, Debug)]
+    pub enum AppCommand(change) {
+        /// Registers an app.
+        Create(new: NewApp) makes new.id.0 =>
+            Audited::of_company(new.company, "app.created", new.id.0),
+            create(change, new);
+        /// Changes an app.
+        Update(company: CompanyId, id: AppId, changes: AppChanges) =>
+            Audited::of_company(*company, "app.updated", id.0).with(changes.names()),
+            update(change, (*company, *id), changes);
+        /// Approves what an app asks for, under the profile that was looked at.
+        Approve(company: CompanyId, id: AppId, approval: AppApproval) =>
+            Audited::of_company(*company, "app.approved", id.0).with(vec!["approved_scope"]),
+            approve(change, (*company, *id), approval);
+        /// Takes an app away, with its tokens, codes and webhook endpoints.
+        Delete(company: CompanyId, id: AppId) =>
+            Audited::of_company(*company, "app.deleted", id.0),
+            delete(change, (*company, *id));
+        /// Revokes all tokens and codes that open a company's data to an app.
+        RevokeTokens(id: AppId, company: CompanyId) =>
+            Audited::of_company(*company, "app.tokens_revoked", id.0),
+            revoke_tokens_of_company(change, (*id, *company));
+    }
 }
 
 /// An app to register.
@@ -164,49 +177,6 @@ pub struct AppApproval {
     pub profile: AppProfile,
     /// The approved part of the requested scope.
     pub scope: AccessScope,
-}
-
-impl AppCommand {
-    /// The id of the app that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) | Self::Approve(..) | Self::Delete(..) | Self::RevokeTokens(..) => {
-                None
-            }
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |company: &CompanyId, action, id: &AppId| {
-            Audited::of_company(*company, ("app", action), id.0)
-        };
-        match self {
-            Self::Create(new) => of(&new.company, "app.created", &new.id),
-            Self::Update(company, id, changes) => {
-                of(company, "app.updated", id).with(changes.names())
-            }
-            Self::Approve(company, id, _) => {
-                of(company, "app.approved", id).with(vec!["approved_scope"])
-            }
-            Self::Delete(company, id) => of(company, "app.deleted", id),
-            Self::RevokeTokens(id, company) => of(company, "app.tokens_revoked", id),
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company or app, the app is another than was approved, too many codes.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
-            Self::Approve(company, id, approval) => approve(change, (*company, *id), approval),
-            Self::Delete(company, id) => delete(change, (*company, *id)),
-            Self::RevokeTokens(id, company) => revoke_tokens_of_company(change, (*id, *company)),
-        }
-    }
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewApp) -> Result<(), Rejection> {
@@ -300,7 +270,8 @@ fn revoke_tokens_of_company(
 ) -> Result<(), Rejection> {
     let company = find_company(change.state, company)?;
     let app = find_any_app(change.state, id)?.slot;
-    let codes = change.state.identity().tickets.open_codes_of_app((app, company), change.moment.at);
+    let (tickets, key) = (&change.state.directory().tickets, (app, company));
+    let codes = tickets.open_under(&Ticket::OPEN_CODES_OF_APP, &key, change.moment.at);
     codes.for_each(|ticket| end(change, ticket));
     revoke_tokens(change, app, |of| of == company);
     change.check_room()
@@ -312,12 +283,8 @@ fn revoke_tokens(
     app: AppSlot,
     is_meant: impl Fn(CompanySlot) -> bool,
 ) {
-    for digest in change.state.identity().tokens_of_app(app) {
-        let token = &change.state.identity().tokens[&digest];
-        if is_meant(token.company) {
-            revoke(change, token);
-        }
-    }
+    let tokens = change.state.directory().access_tokens.of_app(app);
+    tokens.filter(|token| is_meant(token.company)).for_each(|token| revoke(change, token));
 }
 
 /// A company's own app.

@@ -19,9 +19,10 @@ use super::dimension::{change_dimensions, check_dimensions};
 use super::member::find_assignee;
 use super::pan_key::check_sealed;
 use crate::command::Moment;
-use crate::command::audited::{Audited, AuditedObject};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{
@@ -42,22 +43,36 @@ const CARD_BYTES: usize = 1_024;
 
 const _: () = assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_ONCE_BYTES_MAX / 2);
 
-/// What is asked about cards.
-#[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "commands go to the shard boxed")]
-pub enum CardCommand {
-    /// Makes a card with its allowance.
-    Issue(NewCard),
-    /// Makes cards with their allowances, all of them or none.
-    IssueTogether(Vec<NewCard>),
-    /// Changes a card.
-    Update(CompanyId, CardId, CardChanges),
-    /// Closes a card for good.
-    Terminate(CompanyId, CardId),
-    /// Sets a card's PIN, which also clears its wrong tries.
-    SetPin(CompanyId, CardId, PinVerifier),
-    /// Somebody was shown the number of a card: changes nothing, and is audited where there is a note.
-    NoteNumberShown(CompanyId, CardId),
+commands! {
+    /// What is asked about cards.
+    #[derive(Clone, Debug)]
+    #[expect(clippy::large_enum_variant, reason = "commands go to the shard boxed")]
+    pub enum CardCommand(change) {
+        /// Makes a card with its allowance.
+        Issue(new: NewCard) makes new.id.0 =>
+            Audited::of_company(new.company, "card.created", new.id.0),
+            issue_card(change, new);
+        /// Makes cards with their allowances, all of them or none.
+        IssueTogether(cards: Vec<NewCard>) =>
+            audited_together(cards),
+            issue_cards(change, cards);
+        /// Changes a card.
+        Update(company: CompanyId, id: CardId, changes: CardChanges) =>
+            Audited::of_company(*company, "card.updated", id.0).with(changes.names()),
+            update_card(change, find_card(change.state, *company, *id)?, changes);
+        /// Closes a card for good.
+        Terminate(company: CompanyId, id: CardId) =>
+            Audited::of_company(*company, "card.terminated", id.0),
+            find_card(change.state, *company, *id).map(|slot| terminate_card(change, slot));
+        /// Sets a card's PIN, which also clears its wrong tries.
+        SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>
+            Audited::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
+            set_pin(change, find_card(change.state, *company, *id)?, *pin);
+        /// Somebody was shown the number of a card: changes nothing, and is audited where there is a note.
+        NoteNumberShown(company: CompanyId, id: CardId) =>
+            Audited::of_company(*company, "card.number_shown", id.0),
+            find_card(change.state, *company, *id).map(drop);
+    }
 }
 
 /// A card to make.
@@ -127,66 +142,11 @@ changes! {
     }
 }
 
-impl CardCommand {
-    /// The id of the one card that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Issue(new) => Some(new.id.0),
-            Self::IssueTogether(_)
-            | Self::Update(..)
-            | Self::Terminate(..)
-            | Self::SetPin(..)
-            | Self::NoteNumberShown(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |company: &CompanyId, action, id: &CardId| {
-            Audited::of_company(*company, ("card", action), id.0)
-        };
-        match self {
-            Self::Issue(new) => of(&new.company, "card.created", &new.id),
-            Self::IssueTogether(cards) => {
-                // Cards made at once are of one company.
-                let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.company);
-                let ids = cards.iter().map(|new| new.id.0).collect();
-                of(&company, "card.created", &CardId(Uuid::nil())).about(AuditedObject::Each(ids))
-            }
-            Self::Update(company, id, changes) => {
-                of(company, "card.updated", id).with(changes.names())
-            }
-            Self::Terminate(company, id) => of(company, "card.terminated", id),
-            Self::SetPin(company, id, _) => of(company, "card.updated", id).with(vec!["pin"]),
-            Self::NoteNumberShown(company, id) => of(company, "card.number_shown", id),
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, card, member or dimension; an id or number in use; a state that the card
-    /// cannot take.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        let find = |company: &CompanyId, id: &CardId| find_card(change.state, *company, *id);
-        match self {
-            Self::Issue(new) => issue_card(change, new),
-            Self::IssueTogether(cards) => issue_cards(change, cards),
-            Self::Update(company, id, changes) => {
-                let slot = find(company, id)?;
-                update_card(change, slot, changes)
-            }
-            Self::Terminate(company, id) => {
-                let slot = find(company, id)?;
-                terminate_card(change, slot);
-                Ok(())
-            }
-            Self::SetPin(company, id, pin) => {
-                let slot = find(company, id)?;
-                set_pin(change, slot, *pin)
-            }
-            Self::NoteNumberShown(company, id) => find(company, id).map(drop),
-        }
-    }
+/// Cards made at once are of one company.
+fn audited_together(cards: &[NewCard]) -> Audited<'_> {
+    let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.company);
+    let ids = cards.iter().map(|new| new.id.0).collect();
+    Audited::new(AuditedPlace::Company(company), "card.created", AuditedObject::Each(ids))
 }
 
 pub(crate) fn find_card(

@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 
-use super::identity::Identity;
 use super::{Directory, DirectoryRow};
 use crate::command::Moment;
 use crate::command::effect::Effect;
@@ -37,8 +36,6 @@ pub(crate) trait PartitionView: Debug {
     fn card_count(&self) -> usize;
     /// What people set up around cards.
     fn directory(&self) -> &Directory;
-    /// Tickets and access tokens.
-    fn identity(&self) -> &Identity;
     /// Which generations of the key of card numbers are of use.
     fn pan_generations(&self) -> PanGenerations;
     /// The company with an id.

@@ -3,14 +3,13 @@
 //!
 //! Decisions read both, so their rows are in the domain (`domain/company.rs`, `domain/account.rs`).
 
-use uuid::Uuid;
-
 use super::change::{PartitionView, StateChange};
 use crate::command::Moment;
 use crate::command::NewTransaction;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::decision::RuleSet;
 use crate::domain::account::{Account, AccountBalances, FundingSource};
 use crate::domain::business_date::DayWindow;
@@ -29,13 +28,19 @@ use crate::domain::transaction::{
 };
 use chrono_tz::Tz;
 
-/// What is asked about companies.
-#[derive(Clone, Debug)]
-pub enum CompanyCommand {
-    /// Makes a company with its account.
-    Create(NewCompany),
-    /// Changes a company.
-    Update(CompanyId, CompanyChanges),
+commands! {
+    /// What is asked about companies.
+    #[derive(Clone, Debug)]
+    pub enum CompanyCommand(change) {
+        /// Makes a company with its account.
+        Create(new: NewCompany) makes new.id.0 =>
+            Audited::of_company(new.id, "company.created", new.id.0),
+            create(change, new);
+        /// Changes a company.
+        Update(id: CompanyId, changes: CompanyChanges) =>
+            Audited::of_company(*id, "company.updated", id.0).with(changes.names()),
+            update(change, *id, changes);
+    }
 }
 
 /// A company to make.
@@ -129,35 +134,6 @@ impl VelocityChanges {
 impl NamedChange for VelocityChanges {
     fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
         (!self.is_empty()).note(name, names);
-    }
-}
-
-impl CompanyCommand {
-    /// The id of the company that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |id: &CompanyId, action| Audited::of_company(*id, ("company", action), id.0);
-        match self {
-            Self::Create(new) => of(&new.id, "company.created"),
-            Self::Update(id, changes) => of(id, "company.updated").with(changes.names()),
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, an id in use, an amount out of bounds.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(id, changes) => update(change, *id, changes),
-        }
     }
 }
 

@@ -10,7 +10,6 @@
 //! `DIMENSION_LEVELS_MAX` steps.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
@@ -18,6 +17,7 @@ use super::entry::{Entries, Index};
 use super::row::Indexed;
 use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::card::{DimensionKind, Dimensions};
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, Timestamp};
@@ -73,15 +73,23 @@ impl Indexed for Dimension {
     }
 }
 
-/// What is asked about dimensions.
-#[derive(Clone, Debug)]
-pub enum DimensionCommand {
-    /// Makes one.
-    Create(NewDimension),
-    /// Changes one.
-    Update(NamedDimension, DimensionChanges),
-    /// Deletes one; its children go to its parent.
-    Delete(NamedDimension),
+commands! {
+    /// What is asked about dimensions.
+    #[derive(Clone, Debug)]
+    pub enum DimensionCommand(change) {
+        /// Makes one.
+        Create(new: NewDimension) makes new.id.0 =>
+            of_dimension(new.company, (new.kind, new.id), 0),
+            create(change, new);
+        /// Changes one.
+        Update(named: NamedDimension, changes: DimensionChanges) =>
+            of_dimension(named.company, (named.kind, named.id), 1).with(changes.names()),
+            update(change, named, changes);
+        /// Deletes one; its children go to its parent.
+        Delete(named: NamedDimension) =>
+            of_dimension(named.company, (named.kind, named.id), 2),
+            delete(change, named);
+    }
 }
 
 /// A category, department, label or location to make.
@@ -125,56 +133,21 @@ changes! {
     }
 }
 
-impl DimensionCommand {
-    /// The id of the dimension that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) | Self::Delete(_) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        match self {
-            Self::Create(new) => of_dimension(new.company, (new.kind, new.id), 0),
-            Self::Update(named, changes) => {
-                of_dimension(named.company, (named.kind, named.id), 1).with(changes.names())
-            }
-            Self::Delete(named) => of_dimension(named.company, (named.kind, named.id), 2),
-        }
-    }
-
-    /// Says what it changes.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(named, changes) => update(change, named, changes),
-            Self::Delete(named) => delete(change, named),
-        }
-    }
-}
-
 /// Of a dimension: made (0), changed (1), deleted (2).
 fn of_dimension(
     company: CompanyId,
     (kind, id): (DimensionKind, DimensionId),
     done: usize,
 ) -> Audited<'static> {
-    let (kind, actions) = match kind {
-        DimensionKind::Category => {
-            ("category", ["category.created", "category.updated", "category.deleted"])
-        }
+    let actions = match kind {
+        DimensionKind::Category => ["category.created", "category.updated", "category.deleted"],
         DimensionKind::Department => {
-            ("department", ["department.created", "department.updated", "department.deleted"])
+            ["department.created", "department.updated", "department.deleted"]
         }
-        DimensionKind::Label => ("label", ["label.created", "label.updated", "label.deleted"]),
-        DimensionKind::Location => {
-            ("location", ["location.created", "location.updated", "location.deleted"])
-        }
+        DimensionKind::Label => ["label.created", "label.updated", "label.deleted"],
+        DimensionKind::Location => ["location.created", "location.updated", "location.deleted"],
     };
-    Audited::of_company(company, (kind, actions[done]), id.0)
+    Audited::of_company(company, actions[done], id.0)
 }
 
 /// What is to become of each dimension of an object: it stays, is cleared, or is set.

@@ -4,23 +4,26 @@
 //! |---|---|---|
 //! | 0 | 1 | number of the index within its resource; 0 is the index by id |
 //! | 1 | | the key, big-endian; a text with its length (u32) before it |
-//! | | 4 | slot, big-endian |
+//! | | 4 | slot, big-endian; of a row that is found by a secret: when it was made (8), digest (32) |
 //!
-//! Entries of one key stand in the order of their slots, which is the order in which rows were made.
+//! Entries of one key stand in the order in which rows were made.
 
 use std::marker::PhantomData;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use smallvec::SmallVec;
 use uuid::Uuid;
 
 use crate::domain::card::DimensionKind;
-use crate::domain::ids::Slot;
+use crate::domain::ids::{Slot, Timestamp};
 
-/// An entry, or the part of it before the slot.
+/// An entry, or a part of it.
 pub type EntryBytes = SmallVec<[u8; 32]>;
 
 const SLOT_BYTES: usize = 4;
+/// Follows every entry of a key, whatever follows the key in it: more bytes than any row adds, keys of
+/// a pair among them.
+const BEHIND_ALL: [u8; 64] = [u8::MAX; 64];
 
 /// An index of the rows `R` by a key `K`.
 #[derive(Debug)]
@@ -39,15 +42,38 @@ impl<R, K: IndexKey> Index<R, K> {
     /// The entries of every row under `key`.
     #[must_use]
     pub fn range(&self, key: &K) -> RangeInclusive<EntryBytes> {
-        self.entry(key, 0)..=self.entry(key, u32::MAX)
+        self.entry(key, &[])..=self.entry(key, &BEHIND_ALL)
     }
 
-    fn entry(&self, key: &K, slot: u32) -> EntryBytes {
+    /// The entries of every row under any key.
+    #[must_use]
+    pub fn whole(&self) -> Range<EntryBytes> {
+        EntryBytes::from_slice(&[self.number])..EntryBytes::from_slice(&[self.number + 1])
+    }
+
+    fn entry(&self, key: &impl IndexKey, place: &[u8]) -> EntryBytes {
         let mut bytes = EntryBytes::new();
         bytes.push(self.number);
         key.append(&mut bytes);
-        bytes.extend_from_slice(&slot.to_be_bytes());
+        bytes.extend_from_slice(place);
         bytes
+    }
+}
+
+impl<R, A: IndexKey, B: IndexKey> Index<R, (A, B)> {
+    /// The entries of every row under the keys that begin with `first`, from `from` on.
+    #[must_use]
+    pub fn range_of(&self, first: A, from: B) -> RangeInclusive<EntryBytes> {
+        let end = self.entry(&first, &BEHIND_ALL);
+        self.entry(&(first, from), &[])..=end
+    }
+}
+
+impl<R> Index<R, Timestamp> {
+    /// The entries of every row under `last` or before it.
+    #[must_use]
+    pub fn upto(&self, last: Timestamp) -> RangeInclusive<EntryBytes> {
+        self.entry(&Timestamp::MIN, &[])..=self.entry(&last, &BEHIND_ALL)
     }
 }
 
@@ -57,21 +83,28 @@ pub fn slot_of(entry: &[u8]) -> Option<u32> {
     entry.last_chunk::<SLOT_BYTES>().map(|slot| u32::from_be_bytes(*slot))
 }
 
+/// The digest that an entry leads to; none of bytes that are no entry.
+#[must_use]
+pub fn digest_of(entry: &[u8]) -> Option<[u8; 32]> {
+    entry.last_chunk().copied()
+}
+
 /// The entries of one row.
 #[derive(Debug)]
 pub struct Entries {
-    slot: u32,
+    /// What they end in.
+    place: EntryBytes,
     entries: Vec<EntryBytes>,
 }
 
 impl Entries {
-    pub(super) const fn new(slot: u32) -> Self {
-        Self { slot, entries: Vec::new() }
+    pub(super) const fn new(place: EntryBytes) -> Self {
+        Self { place, entries: Vec::new() }
     }
 
     /// Lets the row be found under `key`.
     pub fn add<R, K: IndexKey>(&mut self, index: &Index<R, K>, key: &K) {
-        self.entries.push(index.entry(key, self.slot));
+        self.entries.push(index.entry(key, &self.place));
     }
 
     pub(super) fn into_vec(self) -> Vec<EntryBytes> {
@@ -88,6 +121,13 @@ pub trait IndexKey {
 impl<S: Slot> IndexKey for S {
     fn append(&self, bytes: &mut EntryBytes) {
         bytes.extend_from_slice(&self.number().to_be_bytes());
+    }
+}
+
+/// In the order of time.
+impl IndexKey for Timestamp {
+    fn append(&self, bytes: &mut EntryBytes) {
+        bytes.extend_from_slice(&(self.0 ^ i64::MIN).to_be_bytes());
     }
 }
 
@@ -146,8 +186,8 @@ mod tests {
     #[test]
     fn entries_are_ordered_by_key_then_slot_and_no_key_begins_another() {
         const BY_CODE: Index<(), (CompanySlot, String)> = Index::new(3);
-        let entry = |company, code: &str, slot| {
-            BY_CODE.entry(&(CompanySlot(company), code.to_owned()), slot)
+        let entry = |company, code: &str, slot: u32| {
+            BY_CODE.entry(&(CompanySlot(company), code.to_owned()), &slot.to_be_bytes())
         };
         let rows = [
             entry(0, "7", 1),
@@ -160,7 +200,24 @@ mod tests {
         let range = BY_CODE.range(&(CompanySlot(0), "7".to_owned()));
         let found: Vec<_> = rows.iter().filter(|entry| range.contains(*entry)).collect();
         assert_eq!(found, [&rows[0], &rows[1]]);
+        let whole = BY_CODE.whole();
+        let next: Index<(), CompanySlot> = Index::new(4);
+        assert!(rows.iter().all(|entry| whole.contains(entry)));
+        assert!(!whole.contains(&next.entry(&CompanySlot(0), &[0; 4])));
+        let of_company = BY_CODE.range_of(CompanySlot(0), String::new());
+        assert_eq!(rows.iter().filter(|entry| of_company.contains(*entry)).count(), 3);
         assert_eq!(slot_of(&rows[1]), Some(256));
-        assert_eq!(slot_of(&[1, 2]), None);
+        assert_eq!((slot_of(&[1, 2]), digest_of(&rows[1])), (None, None));
+    }
+
+    #[test]
+    fn instants_are_in_the_order_of_time() {
+        const BY_END: Index<(), Timestamp> = Index::new(1);
+        let ends = [i64::MIN, -1, 0, 1, 256, i64::MAX].map(Timestamp);
+        let entries = ends.map(|end| BY_END.entry(&end, &[7; 40]));
+        assert!(entries.is_sorted(), "{entries:?}");
+        let upto = BY_END.upto(Timestamp(1));
+        assert_eq!(entries.iter().filter(|entry| upto.contains(*entry)).count(), 4);
+        assert_eq!(digest_of(&entries[0]), Some([7; 32]));
     }
 }

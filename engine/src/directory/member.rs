@@ -5,9 +5,8 @@
 //! INVARIANT: a card that is not terminated is held by nobody, or by a member who takes part.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use super::access_token::{AccessScope, revoke};
+use super::access_token::{AccessScope, AccessToken, revoke};
 use super::card::terminate_card;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
@@ -20,6 +19,7 @@ use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
 use crate::command::audited::{Audited, named};
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::card::Dimensions;
 use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
@@ -132,15 +132,26 @@ impl Indexed for Member {
     }
 }
 
-/// What is asked about members.
-#[derive(Clone, Debug)]
-pub enum MemberCommand {
-    /// Makes a member.
-    Create(NewMember),
-    /// Changes a member.
-    Update(CompanyId, MemberId, MemberChanges),
-    /// Removes a member for good.
-    Delete(CompanyId, MemberId),
+commands! {
+    /// What is asked about members.
+    #[derive(Clone, Debug)]
+    pub enum MemberCommand(change) {
+        /// Makes a member.
+        Create(new: NewMember) makes new.id.0 =>
+            Audited::of_company(new.company, "member.created", new.id.0).with(named([
+                ("invitation", new.invite.is_some()),
+                ("external_id", new.external_id.is_some()),
+            ])),
+            create(change, new);
+        /// Changes a member.
+        Update(company: CompanyId, id: MemberId, changes: MemberChanges) =>
+            Audited::of_company(*company, "member.updated", id.0).with(changes.names()),
+            update(change, (*company, *id), changes);
+        /// Removes a member for good.
+        Delete(company: CompanyId, id: MemberId) =>
+            Audited::of_company(*company, "member.deleted", id.0),
+            delete(change, (*company, *id));
+    }
 }
 
 /// A member to make.
@@ -190,44 +201,6 @@ changes! {
         invite as "invitation": Option<NewInvite>,
         /// Its dimensions, by kind.
         dimensions: [Option<Option<DimensionId>>; 4],
-    }
-}
-
-impl MemberCommand {
-    /// The id of the member that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) | Self::Delete(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |company: &CompanyId, action, id: &MemberId| {
-            Audited::of_company(*company, ("member", action), id.0)
-        };
-        match self {
-            Self::Create(new) => of(&new.company, "member.created", &new.id).with(named([
-                ("invitation", new.invite.is_some()),
-                ("external_id", new.external_id.is_some()),
-            ])),
-            Self::Update(company, id, changes) => {
-                of(company, "member.updated", id).with(changes.names())
-            }
-            Self::Delete(company, id) => of(company, "member.deleted", id),
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, member or dimension, an address, code or id that is taken, the last administrator.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
-            Self::Delete(company, id) => delete(change, (*company, *id)),
-        }
     }
 }
 
@@ -366,19 +339,19 @@ fn leave(change: &mut StateChange<'_>, member: &Member) {
 /// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
 /// only where the user takes part nowhere else: any company may add any address and let it go again.
 fn shut_out(change: &mut StateChange<'_>, member: &Member) {
-    let identity = change.state.identity();
+    let directory = change.state.directory();
     let takes_part_elsewhere = others_of_address(change.state, member).any(Member::takes_part);
     if let Some(user) = find_user_by_email(change.state, &member.email)
         && !takes_part_elsewhere
     {
-        let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, change.moment.at);
+        let sessions = directory.tickets.open_of(user.slot, TicketKind::Session, change.moment.at);
         sessions.for_each(|ticket| end(change, ticket));
     }
-    let codes = identity.tickets.open_codes_of_member(member.slot, change.moment.at);
+    let of_member = &Ticket::OPEN_CODES_OF_MEMBER;
+    let codes = directory.tickets.open_under(of_member, &member.slot, change.moment.at);
     codes.for_each(|ticket| end(change, ticket));
-    for digest in identity.tokens_of_member(member.slot) {
-        revoke(change, &change.state.identity().tokens[&digest]);
-    }
+    let tokens = directory.access_tokens.under(&AccessToken::OF_MEMBER, &member.slot);
+    tokens.for_each(|token| revoke(change, token));
 }
 
 /// Takes away what opens an account once the last member with its address is deleted: whoever has
@@ -401,16 +374,14 @@ fn others_of_address<'a>(
 
 /// Ends codes and revokes tokens of a member that allow what its new role may not.
 fn narrow(change: &mut StateChange<'_>, (member, role): (MemberSlot, MemberRole)) {
-    let codes = change.state.identity().tickets.open_codes_of_member(member, change.moment.at);
+    let directory = change.state.directory();
+    let of_member = &Ticket::OPEN_CODES_OF_MEMBER;
+    let codes = directory.tickets.open_under(of_member, &member, change.moment.at);
     let is_beyond =
         |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
     codes.filter(is_beyond).for_each(|ticket| end(change, ticket));
-    for digest in change.state.identity().tokens_of_member(member) {
-        let token = &change.state.identity().tokens[&digest];
-        if !role.may_allow(token.scope) {
-            revoke(change, token);
-        }
-    }
+    let tokens = directory.access_tokens.under(&AccessToken::OF_MEMBER, &member);
+    tokens.filter(|token| !role.may_allow(token.scope)).for_each(|token| revoke(change, token));
 }
 
 fn check_external_id(

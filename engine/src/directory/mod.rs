@@ -8,10 +8,9 @@
 //! | `row` | what a resource says of its row: its slot, its id, the entries of its indexes |
 //! | `entry` | an index entry as bytes, the same in memory and in the tables |
 //! | `rows` | the rows of one resource in memory, found by their indexes |
+//! | `secrets` | the same of rows without slots, found by the digests of secrets |
 //! | `change` | a change while its effects are chosen, and what rules may ask of the partition |
-//! | `identity` | tickets and access tokens in memory, found by their digests |
 //! | one file a resource | its row, its indexes, its commands, what an audit says of them, their rules |
-//! | `ticket`, `access_token` | their commands and rules; they are found by secrets, so the shard keeps them apart |
 //! | `company`, `card`, `allowance`, `transaction`, `pan_key` | their commands and rules; their rows are in the domain |
 //!
 //! `each_resource!` is the one list of them. What carries, folds, stores, restores, audits and hashes
@@ -25,12 +24,12 @@ pub(crate) mod change;
 pub mod company;
 pub mod dimension;
 pub mod entry;
-pub(crate) mod identity;
 pub mod member;
 pub mod pan_key;
 pub mod requisition;
 pub mod row;
 pub mod rows;
+pub mod secrets;
 pub mod shared_link;
 pub mod ticket;
 pub mod transaction;
@@ -40,11 +39,15 @@ pub mod webhook_endpoint;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use self::access_token::AccessToken;
 use self::dimension::Dimension;
+use self::entry::{EntryBytes, IndexKey as _};
 use self::requisition::Requisition;
-use self::row::Row;
+use self::row::{Row, SecretRow, SlotRow};
 use self::rows::Rows;
+use self::secrets::Secrets;
 use self::shared_link::SharedLink;
+use self::ticket::Ticket;
 use self::webhook_endpoint::WebhookEndpoint;
 use crate::directory::app::App;
 use crate::directory::member::Member;
@@ -55,7 +58,7 @@ use crate::domain::ids::{
 };
 
 /// Hands the list of resources to a macro: the name of the rows, the type of a row, the type of its
-/// slot. Their order is part of the record format: new ones go to the end.
+/// slot; then those that are found by secrets and have none. Their order is part of the record format.
 macro_rules! each_resource {
     ($visit:ident) => {
         $visit! {
@@ -66,13 +69,66 @@ macro_rules! each_resource {
             dimensions: Dimension(DimensionSlot),
             shared_links: SharedLink(SharedLinkSlot),
             requisitions: Requisition(RequisitionSlot),
+            ;
+            access_tokens: AccessToken,
+            tickets: Ticket,
         }
     };
 }
 pub(crate) use each_resource;
 
 macro_rules! define_directory {
-    ($($rows:ident: $row:ident($slot:ident),)*) => {
+    (
+        $($rows:ident: $row:ident($slot:ident),)*;
+        $($secrets:ident: $secret:ident,)*
+    ) => {
+        define_directory! {
+            $($rows: $row at slot,)*
+            $($secrets: $secret at created_at digest,)*
+        }
+
+        $(impl SlotRow for $row {
+            type Slot = $slot;
+
+            fn slot(&self) -> $slot {
+                self.slot
+            }
+        })*
+
+        $(impl SecretRow for $secret {
+            fn digest(&self) -> [u8; 32] {
+                self.digest
+            }
+        })*
+
+        impl DirectoryRow {
+            /// Where it stands; none of a row that is found by a secret.
+            #[must_use]
+            pub const fn slot(&self) -> Option<u32> {
+                match self {
+                    $(Self::$row(row) => Some(row.slot.0),)*
+                    $(Self::$secret(_) => None,)*
+                }
+            }
+        }
+
+        /// The rows of every resource in memory.
+        #[derive(Clone, Debug, Default)]
+        #[expect(missing_docs, reason = "each field holds the rows that it is named after")]
+        pub struct Directory {
+            $(pub $rows: Rows<$row>,)*
+            $(pub $secrets: Secrets<$secret>,)*
+        }
+
+        impl Directory {
+            /// Lets go of what ended at or before `at`. Cost: O(1) where nothing has.
+            #[inline]
+            pub fn forget_expired(&mut self, at: Timestamp) {
+                $(self.$secrets.forget_expired(at);)*
+            }
+        }
+    };
+    ($($rows:ident: $row:ident at $($place:ident)+,)*) => {
         /// The row of some resource, as it stands after a change.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[expect(missing_docs, reason = "each variant is the row that it is named after")]
@@ -87,12 +143,10 @@ macro_rules! define_directory {
         }
 
         impl Row for $row {
-            type Slot = $slot;
-
             const NAME: &'static str = stringify!($rows);
 
-            fn slot(&self) -> $slot {
-                self.slot
+            fn append_place(&self, entry: &mut EntryBytes) {
+                $(self.$place.append(entry);)+
             }
 
             fn id(&self) -> Uuid {
@@ -113,14 +167,6 @@ macro_rules! define_directory {
                 }
             }
 
-            /// Where it stands.
-            #[must_use]
-            pub const fn slot(&self) -> u32 {
-                match self {
-                    $(Self::$row(row) => row.slot.0,)*
-                }
-            }
-
             /// Its public id.
             #[must_use]
             pub const fn id(&self) -> Uuid {
@@ -128,13 +174,6 @@ macro_rules! define_directory {
                     $(Self::$row(row) => row.id.0,)*
                 }
             }
-        }
-
-        /// The rows of every resource in memory.
-        #[derive(Clone, Debug, Default)]
-        #[expect(missing_docs, reason = "each field holds the rows that it is named after")]
-        pub struct Directory {
-            $(pub $rows: Rows<$row>,)*
         }
 
         impl Directory {

@@ -4,12 +4,11 @@
 //! INVARIANT: a number is sealed anew only under the newest generation, so commands that come late or
 //! twice never put an older one back.
 
-use uuid::Uuid;
-
 use super::change::{PartitionView, StateChange};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::card::SealedPan;
 use crate::domain::ids::CardId;
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
@@ -19,16 +18,24 @@ const _: () = assert!(
     limits::RESEALED_CARDS_MAX * (limits::SEALED_PAN_BYTES_MAX + 32) < limits::RECORD_BYTES_MAX
 );
 
-/// What is asked about the key of card numbers.
-#[derive(Clone, Debug)]
-pub enum PanKeyCommand {
-    /// Tells of a new generation.
-    Rotate(PanGeneration),
-    /// Seals card numbers under the newest generation; what is not there, or is sealed so already,
-    /// stays.
-    Reseal(Vec<ResealedCard>),
-    /// Lets go of all generations before the newest; the edge has seen that no card needs them.
-    Forget(PanGeneration),
+commands! {
+    /// What is asked about the key of card numbers.
+    #[derive(Clone, Debug)]
+    pub enum PanKeyCommand(change) {
+        /// Tells of a new generation.
+        Rotate(newest: PanGeneration) =>
+            Audited::new(AuditedPlace::Switch, "pan_key.rotated", AuditedObject::Unnamed),
+            rotate(change, *newest);
+        /// Seals card numbers under the newest generation; what is not there, or is sealed so already,
+        /// stays. That a card's number is sealed anew is nobody's news.
+        Reseal(cards: Vec<ResealedCard>) =>
+            Audited::silent("pan_key.used"),
+            reseal(change, cards);
+        /// Lets go of all generations before the newest; the edge has seen that no card needs them.
+        Forget(newest: PanGeneration) =>
+            Audited::new(AuditedPlace::Switch, "pan_key.forgotten", AuditedObject::Unnamed),
+            forget(change, *newest);
+    }
 }
 
 /// A card with its number sealed anew.
@@ -38,28 +45,6 @@ pub struct ResealedCard {
     pub card: CardId,
     /// The same number under another key.
     pub sealed_pan: SealedPan,
-}
-
-impl PanKeyCommand {
-    /// What an audit says of it. That a card's number is sealed anew is nobody's news.
-    pub(crate) fn audited(&self) -> Audited<'static> {
-        let (action, object) = match self {
-            Self::Rotate(_) => ("pan_key.rotated", AuditedObject::Unnamed),
-            Self::Forget(_) => ("pan_key.forgotten", AuditedObject::Unnamed),
-            Self::Reseal(_) => ("pan_key.used", AuditedObject::Each(Vec::new())),
-        };
-        Audited::new(AuditedPlace::Switch, ("pan_key", action), Uuid::nil()).about(object)
-    }
-
-    /// Says what it changes.
-    /// Errors: an outdated or unknown generation, more cards than one record takes.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Rotate(newest) => rotate(change, *newest),
-            Self::Reseal(cards) => reseal(change, cards),
-            Self::Forget(newest) => forget(change, *newest),
-        }
-    }
 }
 
 /// Tells of a new generation; of the newest again: nothing changes.

@@ -5,7 +5,6 @@
 //! made for it. What was decided changes no more.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::card::{NewCard, find_card, issue_card};
 use super::change::{PartitionView, StateChange};
@@ -15,6 +14,7 @@ use super::entry::{Entries, Index};
 use super::row::Indexed;
 use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
 use crate::domain::card::{CardState, Dimensions};
@@ -99,15 +99,23 @@ impl Indexed for Requisition {
     }
 }
 
-/// What is asked about requisitions.
-#[derive(Clone, Debug)]
-pub enum RequisitionCommand {
-    /// Makes one.
-    Create(NewRequisition),
-    /// Changes, approves or denies one.
-    Update(CompanyId, RequisitionId, RequisitionChanges),
-    /// Takes one back.
-    Cancel(CompanyId, RequisitionId),
+commands! {
+    /// What is asked about requisitions.
+    #[derive(Clone, Debug)]
+    pub enum RequisitionCommand(change) {
+        /// Makes one.
+        Create(new: NewRequisition) makes new.id.0 =>
+            Audited::of_company(new.company, "requisition.created", new.id.0),
+            create(change, new);
+        /// Changes, approves or denies one.
+        Update(company: CompanyId, id: RequisitionId, changes: RequisitionChanges) =>
+            Audited::of_company(*company, changes.action(), id.0).with(changes.names()),
+            update(change, (*company, *id), changes);
+        /// Takes one back.
+        Cancel(company: CompanyId, id: RequisitionId) =>
+            Audited::of_company(*company, "requisition.canceled", id.0),
+            cancel(change, (*company, *id));
+    }
 }
 
 /// A requisition to make.
@@ -171,41 +179,12 @@ pub enum RequisitionVerdict {
     ApproveWithNewCard(Box<NewCard>),
 }
 
-impl RequisitionCommand {
-    /// The id of the requisition that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) | Self::Cancel(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |company, action, id: &RequisitionId| {
-            Audited::of_company(company, ("requisition", action), id.0)
-        };
-        match self {
-            Self::Create(new) => of(new.company, "requisition.created", &new.id),
-            Self::Update(company, id, changes) => {
-                let action = match &changes.review {
-                    None => "requisition.updated",
-                    Some(Review { verdict: RequisitionVerdict::Deny, .. }) => "requisition.denied",
-                    Some(_) => "requisition.approved",
-                };
-                of(*company, action, id).with(changes.names())
-            }
-            Self::Cancel(company, id) => of(*company, "requisition.canceled", id),
-        }
-    }
-
-    /// Says what it changes.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
-            Self::Cancel(company, id) => cancel(change, (*company, *id)),
+impl RequisitionChanges {
+    const fn action(&self) -> &'static str {
+        match &self.review {
+            None => "requisition.updated",
+            Some(Review { verdict: RequisitionVerdict::Deny, .. }) => "requisition.denied",
+            Some(_) => "requisition.approved",
         }
     }
 }

@@ -14,21 +14,27 @@ pub trait Indexed {
     /// Whether a change of a row may change who may see what.
     const CHANGES_ACCESS: bool;
 
-    /// Adds what a row is found by besides its id, as it stands.
+    /// Adds what a row is found by besides its id and its end, as it stands.
     fn index(&self, entries: &mut Entries);
+
+    /// From when on it is forgotten, where it is.
+    fn forgotten_at(&self) -> Timestamp {
+        Timestamp::MAX
+    }
+
+    /// Whether rules ask for it as it stands: if not, only the tables keep it.
+    fn is_remembered(&self) -> bool {
+        true
+    }
 }
 
-/// A row of a resource. Everything that is not particular to the resource follows from this.
-/// `each_resource!` implements it.
+/// A row that is found by indexes. Everything that is not particular to it follows from this.
 pub trait Row: Indexed + Clone + Debug + Serialize + DeserializeOwned + 'static {
-    /// Where a row stands. Slots are given out once, one after the other.
-    type Slot: Slot;
-
-    /// What the resource is called in tables and reports.
+    /// What the rows are called in tables and reports.
     const NAME: &'static str;
 
-    /// Where it stands.
-    fn slot(&self) -> Self::Slot;
+    /// Appends what its entries end in: where it stands, in the order in which rows were made.
+    fn append_place(&self, entry: &mut EntryBytes);
 
     /// Its public id. No two rows have the same, whatever becomes of them.
     fn id(&self) -> Uuid;
@@ -37,17 +43,43 @@ pub trait Row: Indexed + Clone + Debug + Serialize + DeserializeOwned + 'static 
     fn created_at(&self) -> Timestamp;
 }
 
-/// The index by id, which every resource has.
+/// A row of a resource. `each_resource!` implements it.
+pub trait SlotRow: Row {
+    /// Where a row stands. Slots are given out once, one after the other.
+    type Slot: Slot;
+
+    /// Where it stands.
+    fn slot(&self) -> Self::Slot;
+}
+
+/// A row that is found by the digest of a secret. `each_resource!` implements it.
+pub trait SecretRow: Row {
+    /// The SHA-256 of its secret.
+    fn digest(&self) -> [u8; 32];
+}
+
+/// The index by id, which every row has.
 #[must_use]
 pub const fn by_id<R: Row>() -> Index<R, Uuid> {
     Index::new(0)
 }
 
+/// The index by the instant from which on rows are forgotten, which those have that are.
+#[must_use]
+pub const fn by_end<R: Row>() -> Index<R, Timestamp> {
+    Index::new(u8::MAX - 1)
+}
+
 /// All that a row is found by.
 #[must_use]
 pub fn entries_of<R: Row>(row: &R) -> Vec<EntryBytes> {
-    let mut entries = Entries::new(row.slot().number());
+    let mut place = EntryBytes::new();
+    row.append_place(&mut place);
+    let mut entries = Entries::new(place);
     entries.add(&by_id::<R>(), &row.id());
+    if row.forgotten_at() < Timestamp::MAX {
+        entries.add(&by_end::<R>(), &row.forgotten_at());
+    }
     row.index(&mut entries);
     entries.into_vec()
 }

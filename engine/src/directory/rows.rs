@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::entry::{EntryBytes, Index, IndexKey, slot_of};
-use super::row::{Row, by_id, entries_of};
+use super::row::{SlotRow, by_id, entries_of};
 use crate::domain::ids::Slot as _;
 
 /// See the head of this file.
@@ -21,7 +21,7 @@ impl<R> Default for Rows<R> {
     }
 }
 
-impl<R: Row> Rows<R> {
+impl<R: SlotRow> Rows<R> {
     /// The row of a slot. Panics: if there is none.
     #[must_use]
     pub fn get(&self, slot: R::Slot) -> &R {

@@ -4,15 +4,15 @@
 //! CHOICE: a card that is closed keeps its links, so that who holds one learns that it is closed.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::card::find_card;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::card::CardState;
 use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
@@ -88,17 +88,28 @@ impl Indexed for SharedLink {
     }
 }
 
-/// What is asked about shared links. What opens one comes sealed by the edge.
-#[derive(Clone, Debug)]
-pub enum SharedLinkCommand {
-    /// Shares a card.
-    Create(NewSharedLink),
-    /// Changes a link.
-    Update(CompanyId, SharedLinkId, SharedLinkChanges),
-    /// Takes a link away.
-    Delete(CompanyId, SharedLinkId),
-    /// Somebody looked at a card by a link.
-    View(SharedLinkId),
+commands! {
+    /// What is asked about shared links. What opens one comes sealed by the edge.
+    #[derive(Clone, Debug)]
+    pub enum SharedLinkCommand(change) {
+        /// Shares a card.
+        Create(new: NewSharedLink) makes new.id.0 =>
+            Audited::of_company(new.company, "shared_link.created", new.id.0),
+            create(change, new);
+        /// Changes a link.
+        Update(company: CompanyId, id: SharedLinkId, changes: SharedLinkChanges) =>
+            Audited::of_company(*company, "shared_link.updated", id.0).with(changes.names()),
+            update(change, *company, *id, changes);
+        /// Takes a link away.
+        Delete(company: CompanyId, id: SharedLinkId) =>
+            Audited::of_company(*company, "shared_link.deleted", id.0),
+            delete(change, *company, *id);
+        /// Somebody looked at a card by a link. Who has one looks as often as they like, and nobody
+        /// knows who that is.
+        View(id: SharedLinkId) =>
+            Audited::silent("shared_link.viewed"),
+            view(change, *id);
+    }
 }
 
 /// A shared link to make.
@@ -132,47 +143,6 @@ changes! {
         sealed_passphrase as "passphrase": Option<Option<Vec<u8>>>,
         /// Whether balance and budget stay hidden.
         hide_balance: Option<bool>,
-    }
-}
-
-impl SharedLinkCommand {
-    /// The id of the link that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) | Self::Delete(..) | Self::View(_) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |company, action, id: &SharedLinkId| {
-            Audited::of_company(company, ("shared_link", action), id.0)
-        };
-        match self {
-            Self::Create(new) => of(new.company, "shared_link.created", &new.id),
-            Self::Update(company, id, changes) => {
-                of(*company, "shared_link.updated", id).with(changes.names())
-            }
-            Self::Delete(company, id) => of(*company, "shared_link.deleted", id),
-            // Who has a link looks as often as they like, and nobody knows who that is.
-            Self::View(id) => {
-                Audited::new(AuditedPlace::Switch, ("shared_link", "shared_link.viewed"), id.0)
-                    .about(AuditedObject::Each(Vec::new()))
-            }
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, card or link, the card is terminated or has too many links.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(company, id, changes) => update(change, *company, *id, changes),
-            Self::Delete(company, id) => delete(change, *company, *id),
-            Self::View(id) => view(change, *id),
-        }
     }
 }
 

@@ -9,16 +9,18 @@
 //! out and whatever ends all of them fits one record. Source: spec "Authentication".
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
+use super::entry::{Entries, EntryBytes, Index, IndexKey};
+use super::row::Indexed;
+use super::secrets::Secrets;
 use super::user::{User, find_user};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::directory::access_token::{AccessScope, TokenGrant, TokenOrigin};
 use crate::directory::member::find_active_member;
 use crate::domain::email::email_key;
@@ -43,7 +45,7 @@ pub struct Ticket {
     /// Whose it is.
     pub user: UserSlot,
     /// When it was issued.
-    pub made_at: Timestamp,
+    pub created_at: Timestamp,
     /// From when on it opens nothing.
     pub expires_at: Timestamp,
     /// Where it was asked for; empty where nobody did.
@@ -117,14 +119,8 @@ impl Ticket {
                 self.expires_at.plus(USED_CODE_MEMORY)
             }
             // At once: it opens nothing any more, and coming back with it does nothing.
-            (TicketState::Used | TicketState::Ended, _) => self.made_at,
+            (TicketState::Used | TicketState::Ended, _) => self.created_at,
         }
-    }
-
-    /// Whether it is remembered as it stands, until it is forgotten by time.
-    #[must_use]
-    pub fn is_remembered(&self) -> bool {
-        self.forgotten_at() > self.made_at
     }
 
     /// Which of the kinds of tickets it is.
@@ -147,6 +143,62 @@ impl Ticket {
     }
 }
 
+impl Ticket {
+    /// A user's, by their kind, that were neither used nor ended.
+    pub const OPEN_OF_USER: Index<Self, (UserSlot, TicketKind)> = Index::new(1);
+    /// Of these, codes that a member allowed.
+    pub const OPEN_CODES_OF_MEMBER: Index<Self, MemberSlot> = Index::new(2);
+    /// The same by the app that they were given to, and the company whose data they are for.
+    pub const OPEN_CODES_OF_APP: Index<Self, (AppSlot, CompanySlot)> = Index::new(3);
+    /// A user's codes that were used.
+    pub const USED_CODES_OF_USER: Index<Self, UserSlot> = Index::new(4);
+}
+
+impl Indexed for Ticket {
+    const CHANGES_ACCESS: bool = true;
+
+    fn index(&self, entries: &mut Entries) {
+        if self.state != TicketState::Open {
+            return entries.add(&Self::USED_CODES_OF_USER, &self.user);
+        }
+        entries.add(&Self::OPEN_OF_USER, &(self.user, self.kind()));
+        if let Some(code) = self.code() {
+            entries.add(&Self::OPEN_CODES_OF_MEMBER, &code.member);
+            entries.add(&Self::OPEN_CODES_OF_APP, &(code.app, code.company));
+        }
+    }
+
+    fn forgotten_at(&self) -> Timestamp {
+        self.forgotten_at()
+    }
+
+    fn is_remembered(&self) -> bool {
+        self.forgotten_at() > self.created_at
+    }
+}
+
+impl Secrets<Ticket> {
+    /// A user's tickets of a kind that open something at `at`, the oldest first.
+    pub(crate) fn open_of(
+        &self,
+        user: UserSlot,
+        kind: TicketKind,
+        at: Timestamp,
+    ) -> impl Iterator<Item = &Ticket> {
+        self.open_under(&Ticket::OPEN_OF_USER, &(user, kind), at)
+    }
+
+    /// Tickets under a key that open something at `at`, the oldest first.
+    pub(crate) fn open_under<K: IndexKey>(
+        &self,
+        index: &Index<Ticket, K>,
+        key: &K,
+        at: Timestamp,
+    ) -> impl Iterator<Item = &Ticket> + use<'_, K> {
+        self.under(index, key).filter(move |ticket| ticket.is_open(at))
+    }
+}
+
 /// The kinds of tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TicketKind {
@@ -158,17 +210,41 @@ pub enum TicketKind {
     AuthorizationCode,
 }
 
-/// What is asked about tickets.
-#[derive(Clone, Debug)]
-pub enum TicketCommand {
-    /// Issues a ticket.
-    Issue(NewTicket),
-    /// Ends one of a user's tickets.
-    End(UserId, TicketId),
-    /// Makes an access token for an authorization code.
-    ExchangeCode(Box<CodeExchange>),
-    /// Takes an authorization code back, with the token it gave.
-    RevokeCode([u8; 32]),
+impl IndexKey for TicketKind {
+    fn append(&self, bytes: &mut EntryBytes) {
+        bytes.push(match self {
+            Self::Session => 0,
+            Self::PasswordLink => 1,
+            Self::AuthorizationCode => 2,
+        });
+    }
+}
+
+commands! {
+    /// What is asked about tickets.
+    #[derive(Clone, Debug)]
+    pub enum TicketCommand(change) {
+        /// Issues a ticket.
+        Issue(new: NewTicket) =>
+            new.audited(),
+            issue_new(change, new);
+        /// Ends one of a user's tickets.
+        End(user: UserId, id: TicketId) =>
+            Audited::of_user(*user, "session.ended", id.0),
+            end_ticket(change, (*user, *id));
+        /// Makes an access token for an authorization code.
+        ExchangeCode(exchange: Box<CodeExchange>) =>
+            exchange.token.audited(),
+            exchange_code(change, exchange);
+        /// Takes an authorization code back, with the token it gave.
+        RevokeCode(digest: [u8; 32]) =>
+            Audited::new(
+                AuditedPlace::Ticket(*digest),
+                "authorization_code.revoked",
+                AuditedObject::Ticket,
+            ),
+            revoke_code(change, digest);
+    }
 }
 
 /// A ticket to issue.
@@ -233,45 +309,17 @@ pub struct CodeExchange {
     pub label: LineText,
 }
 
-impl TicketCommand {
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        match self {
-            Self::Issue(new) => new.audited(),
-            Self::End(user, id) => Audited::of_user(*user, ("session", "session.ended"), id.0),
-            Self::ExchangeCode(exchange) => exchange.token.audited(),
-            Self::RevokeCode(digest) => {
-                let what = ("authorization_code", "authorization_code.revoked");
-                Audited::new(AuditedPlace::Ticket(*digest), what, Uuid::nil())
-                    .about(AuditedObject::Ticket)
-            }
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: nobody or nothing has this id, the ticket is spent, there are too many.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Issue(new) => issue_new(change, new),
-            Self::End(user, id) => end_ticket(change, (*user, *id)),
-            Self::ExchangeCode(exchange) => exchange_code(change, exchange),
-            Self::RevokeCode(digest) => revoke_code(change, digest),
-        }
-    }
-}
-
 impl NewTicket {
     fn audited(&self) -> Audited<'_> {
         match &self.content {
             NewTicketContent::Session { .. } => {
-                Audited::of_user(self.user, ("session", "session.created"), self.id.0)
+                Audited::of_user(self.user, "session.created", self.id.0)
             }
             NewTicketContent::PasswordLink { .. } => {
-                Audited::of_user(self.user, ("password_link", "password_link.created"), self.id.0)
+                Audited::of_user(self.user, "password_link.created", self.id.0)
             }
             NewTicketContent::AuthorizationCode(code) => {
-                let what = ("authorization_code", "authorization_code.created");
-                Audited::of_company(code.company, what, self.id.0)
+                Audited::of_company(code.company, "authorization_code.created", self.id.0)
             }
         }
     }
@@ -294,7 +342,7 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
         digest: new.digest,
         id: new.id,
         user: user.slot,
-        made_at: change.moment.at,
+        created_at: change.moment.at,
         expires_at: new.expires_at,
         address: new.address.clone(),
         state: TicketState::Open,
@@ -305,7 +353,7 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
 
 /// Issues a ticket. Errors: its secret is known, it has expired, or there are too many.
 pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), Rejection> {
-    let tickets = &change.state.identity().tickets;
+    let tickets = &change.state.directory().tickets;
     if tickets.find(&ticket.digest, change.moment.at).is_some() {
         return Err(Rejection::IdTaken);
     }
@@ -313,14 +361,14 @@ pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), 
         return Err(Rejection::TicketSpent);
     }
     // What has ended since the last record goes with this one.
-    if tickets.len() >= limits::TICKETS_MAX && tickets.first_end() > change.moment.at {
+    if tickets.iter().len() >= limits::TICKETS_MAX && tickets.first_end() > change.moment.at {
         return Err(Rejection::Full);
     }
     let open: Vec<_> = tickets.open_of(ticket.user, ticket.kind(), change.moment.at).collect();
     if open.len() >= limits::TICKETS_OF_USER_MAX {
         end(change, open[0]);
     }
-    change.push(Effect::Ticket(Box::new(ticket)));
+    change.put(ticket);
     Ok(())
 }
 
@@ -354,7 +402,7 @@ fn end_ticket(
 ) -> Result<(), Rejection> {
     let user = find_user(change.state, user)?.slot;
     let kinds = [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode];
-    let tickets = &change.state.identity().tickets;
+    let tickets = &change.state.directory().tickets;
     let mut open = kinds.into_iter().flat_map(|kind| tickets.open_of(user, kind, change.moment.at));
     end(change, open.find(|ticket| ticket.id == id).ok_or(Rejection::TicketNotFound)?);
     Ok(())
@@ -375,13 +423,13 @@ pub(crate) fn end(change: &mut StateChange<'_>, ticket: &Ticket) {
         }
     };
     let (address, state) = (String::new(), TicketState::Ended);
-    change.push(Effect::Ticket(Box::new(Ticket { address, state, content, ..ticket.clone() })));
+    change.put(Ticket { address, state, content, ..ticket.clone() });
 }
 
 /// Makes the token that a code is for; the code opens nothing afterwards.
 /// Errors: `TicketSpent`; the code is for another company's data; the id or text is in use.
 fn exchange_code(change: &mut StateChange<'_>, exchange: &CodeExchange) -> Result<(), Rejection> {
-    let ticket = change.state.identity().tickets.get(&exchange.digest);
+    let ticket = change.state.directory().tickets.get(&exchange.digest);
     let ticket =
         ticket.filter(|ticket| ticket.is_open(change.moment.at)).ok_or(Rejection::TicketSpent)?;
     let code = ticket.code().ok_or(Rejection::TicketSpent)?;
@@ -400,35 +448,37 @@ fn exchange_code(change: &mut StateChange<'_>, exchange: &CodeExchange) -> Resul
     let (redirect_uri, code_challenge, token) = (None, None, Some(digest));
     let code = AuthorizationCode { redirect_uri, code_challenge, token, ..code.clone() };
     forget_used_code(change, ticket.user);
-    change.push(Effect::Ticket(Box::new(Ticket {
+    change.put(Ticket {
         state: TicketState::Used,
         address: String::new(),
         content: TicketContent::AuthorizationCode(Box::new(code)),
         ..ticket.clone()
-    })));
+    });
     Ok(())
 }
 
 /// Forgets the oldest of a user's used codes where there are so many.
 fn forget_used_code(change: &mut StateChange<'_>, user: UserSlot) {
-    let mut used = change.state.identity().tickets.used_codes_of(user);
+    let mut used = change.state.directory().tickets.under(&Ticket::USED_CODES_OF_USER, &user);
     let Some(oldest) = used.next() else { return };
     if used.count() + 1 >= limits::USED_CODES_OF_USER_MAX {
         let ended = Ticket { state: TicketState::Ended, ..oldest.clone() };
-        change.push(Effect::Ticket(Box::new(ended)));
+        change.put(ended);
     }
 }
 
 /// Takes a code back, with the token it gave: somebody has come with it who should not have it.
 /// Source: RFC 6749, 4.1.2. Errors: no such code.
 fn revoke_code(change: &mut StateChange<'_>, digest: &[u8; 32]) -> Result<(), Rejection> {
-    let ticket = change.state.identity().tickets.find(digest, change.moment.at);
+    let ticket = change.state.directory().tickets.find(digest, change.moment.at);
     let ticket = ticket.ok_or(Rejection::TicketNotFound)?;
     let code = ticket.code().ok_or(Rejection::TicketNotFound)?;
     if ticket.is_open(change.moment.at) {
         end(change, ticket);
     }
-    if let Some(token) = code.token.and_then(|digest| change.state.identity().tokens.get(&digest)) {
+    if let Some(token) =
+        code.token.and_then(|digest| change.state.directory().access_tokens.get(&digest))
+    {
         revoke(change, token);
     }
     Ok(())
@@ -445,7 +495,7 @@ mod tests {
             digest: [1; 32],
             id: TicketId(Uuid::nil()),
             user: UserSlot(0),
-            made_at: Timestamp(5),
+            created_at: Timestamp(5),
             expires_at: Timestamp(10),
             address: String::new(),
             state,

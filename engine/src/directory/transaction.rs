@@ -6,37 +6,36 @@ use super::dimension::check_dimensions;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::domain::ids::{CompanyId, TransactionId};
 use crate::domain::transaction_tags::TagChanges;
 
-/// What is asked about what stands beside transactions.
-#[derive(Clone, Debug)]
-pub enum TransactionCommand {
-    /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
-    /// changes hands.
-    Tag(CompanyId, TransactionId, TagChanges),
+commands! {
+    /// What is asked about what stands beside transactions.
+    #[derive(Clone, Debug)]
+    pub enum TransactionCommand(change) {
+        /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
+        /// changes hands.
+        Tag(company: CompanyId, id: TransactionId, changes: TagChanges) =>
+            Audited::of_company(*company, "transaction.updated", id.0).with(changes.names()),
+            tag(change, (*company, *id), changes);
+    }
 }
 
-impl TransactionCommand {
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let Self::Tag(company, id, changes) = self;
-        let what = ("transaction", "transaction.updated");
-        Audited::of_company(*company, what, id.0).with(changes.names())
+/// Tags a transaction; what the change does not speak of stays.
+/// Errors: no such company, transaction or dimension.
+fn tag(
+    change: &mut StateChange<'_>,
+    (company, id): (CompanyId, TransactionId),
+    changes: &TagChanges,
+) -> Result<(), Rejection> {
+    let company = find_company(change.state, company)?;
+    let seq = change.moment.ids.open_transaction_id(id);
+    let seq = seq.filter(|seq| *seq <= change.state.last_transaction());
+    let seq = seq.ok_or(Rejection::TransactionNotFound)?;
+    check_dimensions(change.state, company, &changes.dimensions.map(Option::flatten))?;
+    if *changes != TagChanges::default() {
+        change.push(Effect::TransactionTags(seq, Box::new(changes.clone())));
     }
-
-    /// Says what it changes; what the change does not speak of stays.
-    /// Errors: no such company, transaction or dimension.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        let Self::Tag(company, id, changes) = self;
-        let company = find_company(change.state, *company)?;
-        let seq = change.moment.ids.open_transaction_id(*id);
-        let seq = seq.filter(|seq| *seq <= change.state.last_transaction());
-        let seq = seq.ok_or(Rejection::TransactionNotFound)?;
-        check_dimensions(change.state, company, &changes.dimensions.map(Option::flatten))?;
-        if *changes != TagChanges::default() {
-            change.push(Effect::TransactionTags(seq, Box::new(changes.clone())));
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -8,9 +8,8 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use super::access_token::revoke;
+use super::access_token::{AccessToken, revoke};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{Entries, Index};
@@ -18,8 +17,8 @@ use super::row::Indexed;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
 use crate::command::Moment;
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::directory::member::Member;
 use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
@@ -100,21 +99,36 @@ impl Indexed for User {
     }
 }
 
-/// What is asked about users.
-#[derive(Clone, Debug)]
-pub enum UserCommand {
-    /// Makes a user.
-    Create(NewUser),
-    /// Changes a user.
-    Update(UserId, UserChanges),
-    /// Sets a password by a link.
-    UsePasswordLink(PasswordLinkUse),
-    /// Uses up a step of a user's one-time passwords, and all before it.
-    UseTotpStep(UserId, u64),
-    /// Ends all sessions of a user.
-    EndSessions(UserId),
-    /// Puts on record that somebody failed to sign in as a user; changes nothing.
-    NoteSignInFailed(UserId, SignInProof),
+commands! {
+    /// What is asked about users.
+    #[derive(Clone, Debug)]
+    pub enum UserCommand(change) {
+        /// Makes a user.
+        Create(new: NewUser) makes new.id.0 =>
+            Audited::new(AuditedPlace::Email(&new.email), "user.created", AuditedObject::One(new.id.0)),
+            create(change, new);
+        /// Changes a user.
+        Update(id: UserId, changes: UserChanges) =>
+            Audited::of_user(*id, "user.updated", id.0).with(changes.names()),
+            update(change, *id, changes);
+        /// Sets a password by a link.
+        UsePasswordLink(used: PasswordLinkUse) =>
+            Audited::new(AuditedPlace::Ticket(used.digest), "user.password_set", AuditedObject::Holder)
+                .with(vec!["password"]),
+            set_password_by_link(change, used);
+        /// Uses up a step of a user's one-time passwords, and all before it.
+        UseTotpStep(id: UserId, step: u64) =>
+            Audited::of_user(*id, "user.totp_used", id.0),
+            use_totp_step(change, *id, *step);
+        /// Ends all sessions of a user.
+        EndSessions(id: UserId) =>
+            Audited::of_user(*id, "user.sessions_ended", id.0),
+            end_sessions(change, *id);
+        /// Puts on record that somebody failed to sign in as a user; changes nothing.
+        NoteSignInFailed(id: UserId, proof: SignInProof) =>
+            Audited::of_user(*id, "user.sign_in_failed", id.0).with(vec![proof.name()]),
+            find_user(change.state, *id).map(drop);
+    }
 }
 
 /// A user to make.
@@ -184,21 +198,32 @@ impl std::fmt::Debug for PasswordLinkUse {
     }
 }
 
-/// A password that somebody gave and that was right. Comparing takes long, so whatever it lets them do
-/// is done only where it is the password still.
+/// A password that somebody gave and that was right, and the second factors that it was asked for with.
+/// Comparing takes long, and so do answers: whatever it lets them do is done only where all of it is
+/// what the user signs in with still. The last step of one-time passwords is not among it, since each
+/// use moves it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProvenPassword {
     /// Whose it is.
     pub user: UserId,
     /// The encoded hash that it was compared with.
     pub password_hash: Option<String>,
+    /// The sealed seed of one-time passwords, where they are asked for.
+    pub totp_seed: Option<Vec<u8>>,
+    /// The encoded hash of the answer, where a security question is asked.
+    pub answer_hash: Option<String>,
 }
 
 impl ProvenPassword {
-    /// The password that a user has.
+    /// What a user signs in with now.
     #[must_use]
     pub fn of(user: &User) -> Self {
-        Self { user: user.id, password_hash: user.password_hash.clone() }
+        Self {
+            user: user.id,
+            password_hash: user.password_hash.clone(),
+            totp_seed: user.totp.as_ref().map(|totp| totp.sealed_seed.clone()),
+            answer_hash: user.security_question.as_ref().map(|asked| asked.answer_hash.clone()),
+        }
     }
 }
 
@@ -242,58 +267,10 @@ impl SignInProof {
     }
 }
 
-impl UserCommand {
-    /// The id of the user that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..)
-            | Self::UsePasswordLink(_)
-            | Self::UseTotpStep(..)
-            | Self::EndSessions(_)
-            | Self::NoteSignInFailed(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |id: &UserId, action| Audited::of_user(*id, ("user", action), id.0);
-        match self {
-            Self::Create(new) => {
-                Audited::new(AuditedPlace::Email(&new.email), ("user", "user.created"), new.id.0)
-            }
-            Self::Update(id, changes) => of(id, "user.updated").with(changes.names()),
-            Self::UsePasswordLink(used) => {
-                let place = AuditedPlace::Ticket(used.digest);
-                Audited::new(place, ("user", "user.password_set"), Uuid::nil())
-                    .about(AuditedObject::Holder)
-                    .with(vec!["password"])
-            }
-            Self::UseTotpStep(id, _) => of(id, "user.totp_used"),
-            Self::EndSessions(id) => of(id, "user.sessions_ended"),
-            Self::NoteSignInFailed(id, proof) => {
-                of(id, "user.sign_in_failed").with(vec![proof.name()])
-            }
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such user, an address or id that is taken, a session or link that is spent.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(id, changes) => update(change, *id, changes),
-            Self::UsePasswordLink(used) => set_password_by_link(change, used),
-            Self::UseTotpStep(id, step) => use_totp_step(change, *id, *step),
-            Self::EndSessions(id) => {
-                let user = find_user(change.state, *id)?.slot;
-                end_open(change, (user, TicketKind::Session), None);
-                Ok(())
-            }
-            Self::NoteSignInFailed(id, _) => find_user(change.state, *id).map(drop),
-        }
-    }
+fn end_sessions(change: &mut StateChange<'_>, id: UserId) -> Result<(), Rejection> {
+    let user = find_user(change.state, id)?.slot;
+    end_open(change, (user, TicketKind::Session), None);
+    Ok(())
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> {
@@ -347,7 +324,7 @@ pub(crate) fn invite(
         digest: invite.digest,
         id: invite.ticket,
         user,
-        made_at: change.moment.at,
+        created_at: change.moment.at,
         expires_at: invite.expires_at,
         address: String::new(),
         state: TicketState::Open,
@@ -372,7 +349,7 @@ fn check_session(
     user: UserSlot,
     digest: &[u8; 32],
 ) -> Result<(), Rejection> {
-    let mut open = state.identity().tickets.open_of(user, TicketKind::Session, moment.at);
+    let mut open = state.directory().tickets.open_of(user, TicketKind::Session, moment.at);
     if open.any(|ticket| ticket.digest == *digest) { Ok(()) } else { Err(Rejection::TicketSpent) }
 }
 
@@ -424,7 +401,7 @@ fn set_password_by_link(
     change: &mut StateChange<'_>,
     used: &PasswordLinkUse,
 ) -> Result<(), Rejection> {
-    let ticket = change.state.identity().tickets.get(&used.digest);
+    let ticket = change.state.directory().tickets.get(&used.digest);
     let is_link = |ticket: &&Ticket| {
         ticket.kind() == TicketKind::PasswordLink && ticket.is_open(change.moment.at)
     };
@@ -432,9 +409,7 @@ fn set_password_by_link(
     let user = change.state.directory().users.get(ticket.user);
     let password_hash = Some(used.password_hash.clone());
     change.put(User { password_hash, ..user.clone() });
-    change
-        .effects
-        .push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
+    change.put(Ticket { state: TicketState::Used, ..ticket.clone() });
     end_ways_in(change, user, Some(&used.digest))
 }
 
@@ -465,13 +440,10 @@ fn end_ways_in(
     for kind in [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode] {
         end_open(change, (user.slot, kind), kept);
     }
-    let identity = change.state.identity();
-    let members = memberships(change.state, &user.email);
-    for digest in members.flat_map(|member| identity.tokens_of_member(member.slot)) {
-        let token = &change.state.identity().tokens[&digest];
-        if token.is_of_password() {
-            revoke(change, token);
-        }
+    let tokens = &change.state.directory().access_tokens;
+    for member in memberships(change.state, &user.email) {
+        let of_member = tokens.under(&AccessToken::OF_MEMBER, &member.slot);
+        of_member.filter(|token| token.is_of_password()).for_each(|token| revoke(change, token));
     }
     change.check_room()
 }
@@ -482,11 +454,11 @@ fn end_open(
     (user, kind): (UserSlot, TicketKind),
     kept: Option<&[u8; 32]>,
 ) {
-    let open = change.state.identity().tickets.open_of(user, kind, change.moment.at);
+    let open = change.state.directory().tickets.open_of(user, kind, change.moment.at);
     open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(change, ticket));
 }
 
-/// Errors: `PasswordChanged` since it was proven.
+/// Errors: `PasswordChanged` where it, or a second factor, was changed since it was proven.
 pub(crate) fn check_password(
     state: &dyn PartitionView,
     proven: &ProvenPassword,

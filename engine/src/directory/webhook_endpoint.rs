@@ -5,7 +5,6 @@
 //! a tombstone without its secrets, since slots are given out once.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
@@ -14,6 +13,7 @@ use super::row::Indexed;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::command::resource::commands;
 use crate::directory::app::find_app;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
@@ -98,15 +98,23 @@ impl Indexed for WebhookEndpoint {
     }
 }
 
-/// What is asked about webhook endpoints. Secrets come sealed by the edge.
-#[derive(Clone, Debug)]
-pub enum WebhookEndpointCommand {
-    /// Makes one.
-    Create(NewWebhookEndpoint),
-    /// Changes one.
-    Update(CompanyId, WebhookEndpointId, WebhookEndpointChanges),
-    /// Takes one away.
-    Delete(CompanyId, WebhookEndpointId),
+commands! {
+    /// What is asked about webhook endpoints. Secrets come sealed by the edge.
+    #[derive(Clone, Debug)]
+    pub enum WebhookEndpointCommand(change) {
+        /// Makes one.
+        Create(new: NewWebhookEndpoint) makes new.id.0 =>
+            Audited::of_company(new.company, "webhook_endpoint.created", new.id.0),
+            create(change, new);
+        /// Changes one.
+        Update(company: CompanyId, id: WebhookEndpointId, changes: WebhookEndpointChanges) =>
+            Audited::of_company(*company, "webhook_endpoint.updated", id.0).with(changes.names()),
+            update(change, (*company, *id), changes);
+        /// Takes one away.
+        Delete(company: CompanyId, id: WebhookEndpointId) =>
+            Audited::of_company(*company, "webhook_endpoint.deleted", id.0),
+            delete(change, (*company, *id));
+    }
 }
 
 /// A webhook endpoint to make.
@@ -160,41 +168,6 @@ pub struct NewSecret {
     pub sealed: Vec<u8>,
     /// Until when deliveries are signed with the one before, too.
     pub overlap_until: Timestamp,
-}
-
-impl WebhookEndpointCommand {
-    /// The id of the endpoint that it makes.
-    #[must_use]
-    pub const fn made_id(&self) -> Option<Uuid> {
-        match self {
-            Self::Create(new) => Some(new.id.0),
-            Self::Update(..) | Self::Delete(..) => None,
-        }
-    }
-
-    /// What an audit says of it.
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        let of = |company, action, id: &WebhookEndpointId| {
-            Audited::of_company(company, ("webhook_endpoint", action), id.0)
-        };
-        match self {
-            Self::Create(new) => of(new.company, "webhook_endpoint.created", &new.id),
-            Self::Update(company, id, changes) => {
-                of(*company, "webhook_endpoint.updated", id).with(changes.names())
-            }
-            Self::Delete(company, id) => of(*company, "webhook_endpoint.deleted", id),
-        }
-    }
-
-    /// Says what it changes.
-    /// Errors: no such company, app or endpoint, the id is in use, or the company has too many.
-    pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
-        match self {
-            Self::Create(new) => create(change, new),
-            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
-            Self::Delete(company, id) => delete(change, (*company, *id)),
-        }
-    }
 }
 
 /// Makes an endpoint, enabled.

@@ -72,7 +72,7 @@ impl ShardState {
         self.messages.forget_expired(at, next);
         self.early_reversals.forget_expired(at);
         self.keyed_answers.forget_expired(at);
-        self.identity.tickets.forget_expired(at);
+        self.directory.forget_expired(at);
         if at >= self.days_end_at {
             self.turn_days(at);
         }
@@ -105,7 +105,6 @@ impl ShardState {
                 self.accounts[slot.index()].balances = *balances;
             }
             Effect::Row(row) => self.directory.apply(row),
-            Effect::AccessToken(token) => self.identity.apply_token(token),
             Effect::NetworkKey(digest) => self.network_key = Some(*digest),
             Effect::CardIssued(card) => self.apply_card_issued(card),
             Effect::CardProfile(profile) => self.cards.set_profile(profile),
@@ -137,7 +136,6 @@ impl ShardState {
             }
             Effect::CompanySso(company, None) => drop(self.single_sign_on.remove(company)),
             Effect::KeyedAnswer(answer) => self.keyed_answers.insert(answer),
-            Effect::Ticket(row) => self.identity.tickets.insert(row),
             // Read from the tables only.
             Effect::Posting(_)
             | Effect::NetworkLog(_)

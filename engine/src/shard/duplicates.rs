@@ -279,11 +279,6 @@ impl Messages {
     pub(super) fn iter(&self, at: Timestamp) -> impl Iterator<Item = &RememberedAnswer> {
         self.answers.iter().map(|entry| &entry.1).filter(move |answer| answer.expires_at > at)
     }
-
-    /// Memory taken by keys. Units: bytes.
-    pub(super) fn index_bytes(&self) -> usize {
-        self.index.bytes()
-    }
 }
 
 /// Keys of messages as a restart reads them from the tables, beside the state they are for.

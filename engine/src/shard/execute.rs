@@ -1,6 +1,5 @@
 //! Turns a command into effects and a reply. Reads the state, changes nothing.
 
-use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::execute_keyed::execute_keyed;
 use super::execute_network::execute_network;
@@ -27,7 +26,7 @@ pub fn execute(
             return Reply::Network(execute_network(&mut change, request));
         }
         Command::Tick => return Reply::Ticked,
-        Command::Admin(command) => execute_admin(&mut change, command),
+        Command::Admin(command) => command.execute(&mut change.for_resources()),
         Command::Keyed(command) => execute_keyed(&mut change, command),
         Command::Noted(command) => execute_noted(&mut change, command),
     };
@@ -36,7 +35,7 @@ pub fn execute(
 
 /// A change, with who made it.
 fn execute_noted(change: &mut ShardChange<'_>, command: &NotedCommand) -> Result<(), Rejection> {
-    execute_admin(change, &command.change)?;
+    command.change.execute(&mut change.for_resources())?;
     audit(change, &command.note, &command.change);
     Ok(())
 }

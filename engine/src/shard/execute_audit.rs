@@ -25,7 +25,7 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
         return;
     }
     let (state, audited) = (change.state, command.audited());
-    let objects = objects_of(state, audited.place, audited.object);
+    let objects = objects_of(state, audited.place, &audited.object);
     let company = company_of(state, note, audited.place, change.effects);
     for object in &objects {
         change.push(Effect::Audit(Box::new(AuditEvent {
@@ -34,7 +34,7 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
             actor: note.actor,
             address: note.address.clone(),
             action: audited.action.to_owned(),
-            object_kind: audited.object_kind.to_owned(),
+            object_kind: audited.object_kind().to_owned(),
             object: *object,
             fields: audited.fields.iter().map(|name| (*name).to_owned()).collect(),
         })));
@@ -44,16 +44,16 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
 fn objects_of(
     state: &ShardState,
     place: AuditedPlace<'_>,
-    object: AuditedObject,
+    object: &AuditedObject,
 ) -> Vec<Option<Uuid>> {
     let ticket = match place {
-        AuditedPlace::Ticket(digest) => state.identity.tickets.get(&digest),
+        AuditedPlace::Ticket(digest) => state.directory.tickets.get(&digest),
         _ => None,
     };
     match object {
         AuditedObject::Unnamed => vec![None],
-        AuditedObject::One(id) => vec![Some(id)],
-        AuditedObject::Each(ids) => ids.into_iter().map(Some).collect(),
+        AuditedObject::One(id) => vec![Some(*id)],
+        AuditedObject::Each(ids) => ids.iter().copied().map(Some).collect(),
         AuditedObject::Ticket => vec![ticket.map(|ticket| ticket.id.0)],
         AuditedObject::Holder => {
             vec![ticket.map(|ticket| state.directory.users.get(ticket.user).id.0)]
@@ -74,7 +74,7 @@ fn company_of(
         AuditedPlace::Email(email) => company_of_user(state, note, email),
         AuditedPlace::User(id) => company_of_user(state, note, &users.find(id.0)?.email),
         AuditedPlace::Ticket(digest) => {
-            let ticket = state.identity.tickets.get(&digest)?;
+            let ticket = state.directory.tickets.get(&digest)?;
             match ticket.code() {
                 Some(code) => Some(code.company),
                 None => company_of_user(state, note, &users.get(ticket.user).email),

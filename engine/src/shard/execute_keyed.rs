@@ -3,7 +3,6 @@
 //! A key is claimed in the record of its change and answered once: by a first record that says where
 //! the answer is found, and a second one with the answer itself, which ends what may be said of it.
 
-use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::keyed_answers::KeyUse;
 use super::shard_change::ShardChange;
@@ -35,7 +34,7 @@ pub(super) fn execute_keyed(
         }
     };
     if let Some(asked) = asked {
-        execute_admin(change, asked)?;
+        asked.execute(&mut change.for_resources())?;
         if let Some(note) = note {
             audit(change, note, asked);
         }

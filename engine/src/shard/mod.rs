@@ -8,7 +8,6 @@ mod card_money;
 pub mod cards;
 mod duplicates;
 mod execute;
-mod execute_admin;
 mod execute_audit;
 mod execute_authorization;
 mod execute_card;

@@ -383,12 +383,6 @@ impl ShardState {
     pub fn transactions_in_memory(&self) -> usize {
         self.transactions.len()
     }
-
-    /// Memory taken by the keys of messages. Units: bytes.
-    #[must_use]
-    pub fn message_key_bytes(&self) -> usize {
-        self.messages.index_bytes()
-    }
 }
 
 /// How many transactions are loaded at a time for timers.

@@ -4,7 +4,6 @@
 use super::state::ShardState;
 use crate::directory::Directory;
 use crate::directory::change::{PartitionView, StateChange};
-use crate::directory::identity::Identity;
 use crate::domain::account::Account;
 use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardProfile, CardRecord, PanHash};
@@ -52,10 +51,6 @@ impl PartitionView for ShardState {
 
     fn directory(&self) -> &Directory {
         &self.directory
-    }
-
-    fn identity(&self) -> &Identity {
-        &self.identity
     }
 
     fn pan_generations(&self) -> PanGenerations {

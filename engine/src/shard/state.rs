@@ -13,7 +13,6 @@ use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
 use crate::directory::Directory;
-use crate::directory::identity::Identity;
 use crate::directory::member::MemberState;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::authorization_id::{AUTHORIZATION_ID_COUNT, sequence_residue_of};
@@ -80,7 +79,6 @@ pub struct ShardState {
     pub(super) early_reversals: EarlyReversals,
     pub(super) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: KeyedAnswers,
-    pub(super) identity: Identity,
     pub(super) timers: Timers,
     /// For a shard that does not keep all of the past in memory.
     pub(super) caching: Option<Caching>,

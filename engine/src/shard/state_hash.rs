@@ -100,7 +100,6 @@ impl ShardState {
             ),
             part("companies", self.companies.iter().map(|entry| &entry.company)),
             part("accounts", self.accounts.iter().map(|entry| (&entry.account, &entry.balances))),
-            part("access tokens", self.identity.tokens.values()),
             part("network key", [self.network_key]),
             part("generations of card number keys", [self.pan_generations]),
             part("cards", self.cards.records()),
@@ -119,7 +118,6 @@ impl ShardState {
             part("early reversals", self.early_reversals.sorted()),
             part("single sign-on", &self.single_sign_on),
             part("idempotency keys", self.keyed_answers.sorted()),
-            part("tickets", self.identity.tickets.iter()),
         ];
         self.add_directory(&mut parts);
         parts
@@ -127,8 +125,12 @@ impl ShardState {
 
     fn add_directory(&self, parts: &mut Vec<PartHash>) {
         macro_rules! add {
-            ($($rows:ident: $row:ident($slot:ident),)*) => {
+            (
+                $($rows:ident: $row:ident($slot:ident),)*;
+                $($secrets:ident: $secret:ident,)*
+            ) => {
                 $(parts.push(part(stringify!($rows), self.directory.$rows.iter()));)*
+                $(parts.push(part(stringify!($secrets), self.directory.$secrets.iter()));)*
             };
         }
         each_resource!(add);

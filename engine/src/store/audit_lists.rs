@@ -1,5 +1,5 @@
 //! What is found by lists, proven against the rows that it follows from: the sets of states, what
-//! tags set by hand did to the lists of dimensions, tickets, tokens, and the indexes of resources.
+//! tags set by hand did to the lists of dimensions, audit events, and the indexes of rows.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,7 @@ use super::project::{MARK_ACTOR, MARK_OBJECT};
 use super::query::Snapshot;
 use super::rows;
 use super::sets;
-use super::tables::{
-    ACCESS_TOKENS, APP_TOKENS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_TOKENS, RowTable, TAG_MOVES,
-    TICKET_ENDS, TICKETS, TOKEN_IDS, TRANSACTION_TAGS, USER_TICKETS,
-};
-use crate::directory::access_token::AccessToken;
-use crate::directory::ticket::Ticket;
+use super::tables::{AUDIT_EVENTS, AUDIT_MARKS, RowTable, TAG_MOVES, TRANSACTION_TAGS};
 use crate::domain::audit::AuditEvent;
 use crate::domain::transaction_tags::TagChanges;
 
@@ -62,39 +57,8 @@ impl Snapshot {
             expected: i128::from(expected),
             found: i128::from(found),
         };
-        let people = self.lists_of_people()?;
-        let tokens = self.lists_of_tokens()?;
-        let rows = rows.into_iter().chain(people).chain(tokens);
+        let rows = rows.into_iter().chain(self.lists_of_events()?);
         Ok(rows.map(figure).chain(self.audit_directory()?).collect())
-    }
-
-    /// Access tokens, and how many the lists lead to.
-    fn lists_of_tokens(&self) -> Result<[ListFigure; 3], StoreError> {
-        let (ids, of_company) = (self.table(TOKEN_IDS)?, self.table(COMPANY_TOKENS)?);
-        let (mut tokens, mut live) = (RowLookup::default(), RowLookup::default());
-        self.look_at(&ACCESS_TOKENS, |digest, token: AccessToken| {
-            tokens
-                .look(ids.get(token.id.0.as_u128())?.is_some_and(|found| found.value() == digest));
-            if !token.is_revoked {
-                let key = (token.company.0, token.created_at.0, digest);
-                live.look(of_company.get(key)?.is_some());
-            }
-            Ok(())
-        })?;
-        let of_app = self.table(APP_TOKENS)?;
-        let mut by_app = RowLookup::default();
-        self.look_at(&ACCESS_TOKENS, |_, token: AccessToken| {
-            if let Some(app) = token.app().filter(|_| !token.is_revoked) {
-                let key = (app.0, token.company.0, token.id.0.as_u128());
-                by_app.look(of_app.get(key)?.is_some());
-            }
-            Ok(())
-        })?;
-        Ok([
-            tokens.figure("access tokens found by id", ids.len()?),
-            live.figure("access tokens found by their company", of_company.len()?),
-            by_app.figure("access tokens found by their app", of_app.len()?),
-        ])
     }
 
     /// Hands every row of a table to `visit`, with its key.
@@ -115,15 +79,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Tickets and audit events, and how many the lists lead to.
-    fn lists_of_people(&self) -> Result<[ListFigure; 3], StoreError> {
-        let (ends, of_user) = (self.table(TICKET_ENDS)?, self.table(USER_TICKETS)?);
-        let mut tickets = RowLookup::default();
-        self.look_at(&TICKETS, |digest, ticket: Ticket| {
-            tickets.look(ends.get((ticket.forgotten_at().0, digest))?.is_some());
-            tickets.look(of_user.get((ticket.user.0, ticket.made_at.0, digest))?.is_some());
-            Ok(())
-        })?;
+    /// Audit events, and how many the lists lead to.
+    fn lists_of_events(&self) -> Result<[ListFigure; 2], StoreError> {
         let marks = self.table(AUDIT_MARKS)?;
         let (mut newest, mut events, mut marked) = (BTreeMap::new(), 0, RowLookup::default());
         self.look_at(&AUDIT_EVENTS, |(owner, number), event: AuditEvent| {
@@ -136,10 +93,6 @@ impl Snapshot {
             Ok(())
         })?;
         Ok([
-            tickets.figure(
-                "tickets found by their end and by their user",
-                ends.len()? + of_user.len()?,
-            ),
             ("audit events, numbered without holes", newest.values().sum(), events),
             marked.figure("audit events found by who and by what", marks.len()?),
         ])

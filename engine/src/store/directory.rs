@@ -1,26 +1,30 @@
 //! The tables of resources: of each one its rows by slot and the entries of its indexes. All of it
-//! follows from `each_resource!` and from what a row says of itself.
+//! follows from `each_resource!` and from what a row says of itself. Rows that are found by secrets have
+//! the same tables, by digest.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
-use redb::{ReadableTableMetadata, TableDefinition, WriteTransaction};
+use redb::{Key, ReadableTable, ReadableTableMetadata, TableDefinition, Value, WriteTransaction};
 
 use super::audit::AuditFigure;
 use super::error::StoreError;
 use super::project::{stored_row, write_table};
 use super::query::Snapshot;
 use super::tables::RowTable;
+use crate::directory::access_token::AccessToken;
 use crate::directory::app::App;
 use crate::directory::dimension::Dimension;
-use crate::directory::entry::EntryBytes;
+use crate::directory::entry::{EntryBytes, digest_of, slot_of};
 use crate::directory::member::Member;
 use crate::directory::requisition::Requisition;
-use crate::directory::row::{Indexed, Row, entries_of};
+use crate::directory::row::{Indexed, Row, by_end, entries_of};
 use crate::directory::shared_link::SharedLink;
+use crate::directory::ticket::Ticket;
 use crate::directory::user::User;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::directory::{DirectoryRow, each_resource};
-use crate::domain::ids::Slot;
+use crate::domain::ids::Timestamp;
 
 /// A table of index entries; an entry leads to a slot by itself.
 pub(super) type EntryTable = TableDefinition<'static, &'static [u8], ()>;
@@ -28,38 +32,80 @@ pub(super) type EntryTable = TableDefinition<'static, &'static [u8], ()>;
 /// A table of rows by slot.
 pub(super) type SlotTable = TableDefinition<'static, u32, &'static [u8]>;
 
-/// A resource with its tables.
+/// A table of rows by the digests of their secrets.
+pub(super) type SecretTable = TableDefinition<'static, [u8; 32], &'static [u8]>;
+
+/// Rows with their tables.
 pub(super) trait Stored: Row {
-    /// Its rows by slot.
-    const ROWS: RowTable<u32, Self>;
+    /// The key of a row: its slot, or the digest of its secret.
+    type Key: Key + for<'a> Value<SelfType<'a> = Self::Key> + Copy + Ord + Debug + 'static;
+
+    /// The rows.
+    const ROWS: RowTable<Self::Key, Self>;
     /// What they are found by.
     const ENTRIES: EntryTable;
+
+    /// The key.
+    fn key(&self) -> Self::Key;
+
+    /// The key that an entry leads to; none of bytes that are no entry.
+    fn key_of(entry: &[u8]) -> Option<Self::Key>;
 }
 
 macro_rules! define_tables {
-    ($($rows:ident: $row:ident($slot:ident),)*) => {
-        $(impl Stored for $row {
-            const ROWS: RowTable<u32, Self> = RowTable::new(<Self as Row>::NAME);
-            const ENTRIES: EntryTable =
-                TableDefinition::new(concat!(stringify!($rows), "_entries"));
-        })*
+    (
+        $($rows:ident: $row:ident($slot:ident),)*;
+        $($secrets:ident: $secret:ident,)*
+    ) => {
+        $(define_tables!($rows: $row, u32, slot_of, slot.0);)*
+        $(define_tables!($secrets: $secret, [u8; 32], digest_of, digest);)*
 
         /// The two tables of each resource.
         pub(super) const RESOURCE_TABLES: &[(SlotTable, EntryTable)] =
             &[$(($row::ROWS.definition(), $row::ENTRIES),)*];
 
+        /// The same of the resources that are found by secrets.
+        pub(super) const SECRET_TABLES: &[(SecretTable, EntryTable)] =
+            &[$(($secret::ROWS.definition(), $secret::ENTRIES),)*];
+
+        /// Lets go of the rows that are forgotten by `at`.
+        fn forget_ended(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
+            $(forget_rows::<$secret>(write_txn, at)?;)*
+            Ok(())
+        }
+
+        define_tables!(all: $($rows: $row,)* $($secrets: $secret,)*);
+    };
+    ($rows:ident: $row:ident, $key:ty, $key_of:ident, $($field:tt)+) => {
+        impl Stored for $row {
+            type Key = $key;
+
+            const ROWS: RowTable<$key, Self> = RowTable::new(<Self as Row>::NAME);
+            const ENTRIES: EntryTable =
+                TableDefinition::new(concat!(stringify!($rows), "_entries"));
+
+            fn key(&self) -> $key {
+                self.$($field)+
+            }
+
+            fn key_of(entry: &[u8]) -> Option<$key> {
+                $key_of(entry)
+            }
+        }
+    };
+    (all: $($rows:ident: $row:ident,)*) => {
         /// The newest rows of what a run of records changes.
         #[derive(Debug, Default)]
         pub(super) struct DirectoryChanges {
-            $($rows: BTreeMap<u32, $row>,)*
+            $($rows: BTreeMap<<$row as Stored>::Key, $row>,)*
         }
 
         impl DirectoryChanges {
-            /// Takes a row, which stands for all before it in its slot.
+            /// Takes a row, which stands for all before it under its key.
             pub(super) fn take(&mut self, row: DirectoryRow) {
                 match row {
                     $(DirectoryRow::$row(row) => {
-                        self.$rows.insert(row.slot.0, *row);
+                        self.$rows.insert(row.key(), *row);
                     })*
                 }
             }
@@ -69,20 +115,30 @@ macro_rules! define_tables {
                 $(($row::CHANGES_ACCESS && !self.$rows.is_empty()))||*
             }
 
-            /// Writes the rows and the difference of their entries.
-            pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+            /// Writes the rows and the difference of their entries. Lets go of those that are forgotten by
+            /// `at`, the instant of the newest record.
+            pub(super) fn write(
+                &self,
+                write_txn: &WriteTransaction,
+                at: Timestamp,
+            ) -> Result<(), StoreError> {
                 $(write_rows(write_txn, &self.$rows)?;)*
-                Ok(())
+                forget_ended(write_txn, at)
             }
         }
 
         impl Snapshot {
-            /// Hands every row of every resource to `visit`, in slot order.
+            /// Hands every row of every resource that rules ask for to `visit`, in the order of their
+            /// keys.
             pub(super) fn each_directory_row(
                 &self,
                 visit: &mut dyn FnMut(DirectoryRow),
             ) -> Result<(), StoreError> {
-                $(self.each(&$row::ROWS, |_, row| visit(row.into()))?;)*
+                $(self.each(&$row::ROWS, |_, row| {
+                    if row.is_remembered() {
+                        visit(row.into());
+                    }
+                })?;)*
                 Ok(())
             }
 
@@ -95,9 +151,33 @@ macro_rules! define_tables {
 }
 each_resource!(define_tables);
 
+/// Lets go of the rows that are forgotten by `at`.
+/// INVARIANT: the shard forgets by the same rule.
+fn forget_rows<R: Stored>(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
+    let ends = by_end::<R>().upto(at);
+    let ends = ends.start().as_slice()..=ends.end().as_slice();
+    let mut entries = write_txn.open_table(R::ENTRIES)?;
+    let mut ended = Vec::new();
+    for entry in entries.range(ends)? {
+        ended.extend(R::key_of(entry?.0.value()));
+    }
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let mut rows = write_txn.open_table(R::ROWS.definition())?;
+    for key in ended {
+        for entry in stored_row(&R::ROWS, &rows, key)?.iter().flat_map(entries_of) {
+            entries.remove(entry.as_slice())?;
+        }
+        rows.remove(key)?;
+    }
+    Ok(())
+}
+
+/// Writes rows and the difference of their entries.
 fn write_rows<R: Stored>(
     write_txn: &WriteTransaction,
-    rows: &BTreeMap<u32, R>,
+    rows: &BTreeMap<R::Key, R>,
 ) -> Result<(), StoreError> {
     if rows.is_empty() {
         return Ok(());
@@ -105,8 +185,8 @@ fn write_rows<R: Stored>(
     {
         let stored = write_txn.open_table(R::ROWS.definition())?;
         let mut entries = write_txn.open_table(R::ENTRIES)?;
-        for (slot, row) in rows {
-            let before = stored_row(&R::ROWS, &stored, *slot)?;
+        for (key, row) in rows {
+            let before = stored_row(&R::ROWS, &stored, *key)?;
             let before: BTreeSet<_> = before.iter().flat_map(entries_of).collect();
             let now: BTreeSet<_> = entries_of(row).into_iter().collect();
             for entry in before.difference(&now) {
@@ -129,7 +209,7 @@ impl Snapshot {
         self.each(&R::ROWS, |_, row: R| expected.extend(entries_of(&row)))?;
         let mut found = 0;
         for entry in &expected {
-            found += u64::from(redb::ReadableTable::get(&entries, entry.as_slice())?.is_some());
+            found += u64::from(entries.get(entry.as_slice())?.is_some());
         }
         if found == expected.len() as u64 {
             found = entries.len()?;
@@ -143,6 +223,6 @@ impl Snapshot {
 }
 
 /// What is wrong where an entry leads nowhere.
-pub(super) fn missing_row<R: Row>(slot: R::Slot) -> StoreError {
-    StoreError::Inconsistent { what: format!("{} has no row {}", R::NAME, slot.number()) }
+pub(super) fn missing_row<R: Stored>(key: Option<R::Key>) -> StoreError {
+    StoreError::Inconsistent { what: format!("{} has no row {key:?}", R::NAME) }
 }

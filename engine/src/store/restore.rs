@@ -14,8 +14,8 @@ use super::error::StoreError;
 use super::query::{Snapshot, TransactionRows};
 use super::rows;
 use super::tables::{
-    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES,
-    EARLY_REVERSALS, KEYED_ANSWERS, StoredAnswer, TICKETS,
+    ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES, EARLY_REVERSALS,
+    KEYED_ANSWERS, StoredAnswer,
 };
 use crate::codec::CodecError;
 use crate::command::NewTransaction;
@@ -113,11 +113,6 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
         }
     }
     snapshot.each_directory_row(&mut |row| apply(Effect::Row(row)))?;
-    snapshot.each(&ACCESS_TOKENS, |_, row| {
-        if !row.is_revoked {
-            apply(Effect::AccessToken(Box::new(row)));
-        }
-    })?;
     if let Some(digest) = snapshot.network_key()? {
         apply(Effect::NetworkKey(digest));
     }
@@ -133,11 +128,6 @@ fn restore_passing(
     applied_at: Timestamp,
     apply: Apply<'_>,
 ) -> Result<(), StoreError> {
-    snapshot.each(&TICKETS, |_, row| {
-        if row.forgotten_at() > applied_at {
-            apply(Effect::Ticket(Box::new(row)));
-        }
-    })?;
     snapshot.each(&KEYED_ANSWERS, |_, row| {
         if row.expires_at > applied_at {
             apply(Effect::KeyedAnswer(Box::new(row)));

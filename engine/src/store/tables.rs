@@ -10,8 +10,8 @@
 //! | meta | name | format, directory, checkpoint, numbers, commit, network key |
 //! | companies, accounts, account_balances | slot | row |
 //! | members, users, apps, webhook_endpoints, dimensions, shared_links, requisitions | slot | row: see `directory` |
-//! | the same with `_entries` | index, key, slot | -; see `directory::entry` |
-//! | access_tokens | SHA-256 of the token | row |
+//! | access_tokens, tickets | SHA-256 of the secret | row: see `directory` |
+//! | the same with `_entries` | index, key, slot or instant and SHA-256 | -; see `directory::entry` |
 //! | cards | card slot | CRC32C, packed card |
 //! | card_usages | card slot / 500 | page of usages |
 //! | card_attempts, credential_failures | card slot | row |
@@ -33,16 +33,10 @@
 //! | company_sso | company | row |
 //! | keyed_answers | keyed hash of an idempotency key | row |
 //! | keyed_answer_ends | end, keyed hash | - |
-//! | tickets | SHA-256 of a ticket's secret | row |
-//! | ticket_ends | when it is forgotten, SHA-256 | - |
-//! | user_tickets | user, when it was issued, SHA-256 | - |
-//! | token_ids | id of an access token's record | SHA-256 of the token |
-//! | company_tokens | company, when it was made, SHA-256 of the token | -; without revoked ones |
 //! | audit_events | company, or 2^32 - 1 for none; number from 1 | row |
 //! | audit_marks | company, kind, id of an actor or object, number | - |
 //! | event_blocks | first event number | CRC32C, packed events: see `events` |
 //! | day_figures | account, quarter hours since 1970 | what was decided: see `figures` |
-//! | app_tokens | app, company, id of an access token's record | -; without revoked ones |
 //! | tag_moves | dimension, transaction sequence | whether it was put on by hand, or taken off |
 //! | state_pages | company, class, level, number | transactions and cards by their state: see `sets` |
 //! | run_chunks, run_lists | | lists of transactions and lines, network keys: see `runs` |
@@ -58,13 +52,11 @@ use std::marker::PhantomData;
 use redb::{Key, ReadableTable, TableDefinition};
 
 use super::blocks::BlockTable;
-use super::directory::RESOURCE_TABLES;
+use super::directory::{RESOURCE_TABLES, SECRET_TABLES};
 use super::error::StoreError;
 use super::runs::{self, RunKind};
 use super::sets::SetKey;
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
-use crate::directory::access_token::AccessToken;
-use crate::directory::ticket::Ticket;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::audit::AuditEvent;
 use crate::domain::card::Dimensions;
@@ -141,7 +133,6 @@ rows! {
     COMPANIES: u32 => Company = "companies";
     ACCOUNTS: u32 => Account = "accounts";
     ACCOUNT_BALANCES: u32 => AccountBalances = "account_balances";
-    ACCESS_TOKENS: [u8; 32] => AccessToken = "access_tokens";
     CARDS: u32 => Packed = "cards";
     CARD_USAGES: u32 => Packed = "card_usages";
     CARD_ATTEMPTS: u32 => Vec<Timestamp> = "card_attempts";
@@ -153,7 +144,6 @@ rows! {
     TRANSACTION_TAGS: u64 => TagChanges = "transaction_tags";
     COMPANY_SSO: u32 => SingleSignOn = "company_sso";
     KEYED_ANSWERS: [u8; 32] => KeyedAnswer = "keyed_answers";
-    TICKETS: [u8; 32] => Ticket = "tickets";
     AUDIT_EVENTS: (u32, u64) => AuditEvent = "audit_events";
     EVENT_BLOCKS: u64 => Packed = "event_blocks";
     DAY_FIGURES: (u32, u32) => Packed = "day_figures";
@@ -182,13 +172,8 @@ indexes! {
     CARD_MARKS: CardMarkKey => () = "card_marks";
     KEYED_ANSWER_ENDS: (i64, [u8; 32]) => () = "keyed_answer_ends";
     TAG_MOVES: (u128, u64) => bool = "tag_moves";
-    TICKET_ENDS: (i64, [u8; 32]) => () = "ticket_ends";
-    USER_TICKETS: (u32, i64, [u8; 32]) => () = "user_tickets";
-    TOKEN_IDS: u128 => [u8; 32] = "token_ids";
-    COMPANY_TOKENS: (u32, i64, [u8; 32]) => () = "company_tokens";
     AUDIT_MARKS: AuditMarkKey => () = "audit_marks";
     STATE_PAGES: SetKey => &[u8] = "state_pages";
-    APP_TOKENS: (u32, u32, u128) => () = "app_tokens";
 }
 
 pub(super) const TRANSACTION_BLOCKS: BlockTable = TableDefinition::new("transaction_blocks");
@@ -220,6 +205,10 @@ pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), Store
         write_txn.open_table(*rows)?;
         write_txn.open_table(*entries)?;
     }
+    for (rows, entries) in SECRET_TABLES {
+        write_txn.open_table(*rows)?;
+        write_txn.open_table(*entries)?;
+    }
     for blocks in BLOCKS {
         write_txn.open_table(blocks)?;
     }
@@ -246,6 +235,10 @@ pub(super) fn copy_all(
     each_row_table!(copy_rows);
     each_index!(copy_index);
     for (rows, entries) in RESOURCE_TABLES {
+        copy(from, to, *rows)?;
+        copy(from, to, *entries)?;
+    }
+    for (rows, entries) in SECRET_TABLES {
         copy(from, to, *rows)?;
         copy(from, to, *entries)?;
     }

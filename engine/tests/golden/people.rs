@@ -38,9 +38,9 @@ fn records_of_people_cover_each_kind_of_row() {
 fn kind_of(effect: &Effect) -> &'static str {
     match effect {
         Effect::Row(DirectoryRow::User(_)) => "user",
-        Effect::Ticket(_) => "ticket",
+        Effect::Row(DirectoryRow::Ticket(_)) => "ticket",
         Effect::Row(DirectoryRow::App(_)) => "app",
-        Effect::AccessToken(_) => "token",
+        Effect::Row(DirectoryRow::AccessToken(_)) => "token",
         Effect::Row(DirectoryRow::Member(_)) => "member",
         Effect::Audit(_) => "audit",
         _ => "other",

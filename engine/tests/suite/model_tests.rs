@@ -326,8 +326,10 @@ fn audit_people(payload: &[u8], model: &Model, at: Timestamp) -> Vec<&'static st
                 Effect::Row(DirectoryRow::User(row)) => {
                     users.insert(row.slot.0, row.password_hash.is_some());
                 }
-                Effect::Ticket(row) => drop(tickets.insert(row.digest, *row)),
-                Effect::AccessToken(row) => drop(tokens.insert(row.digest, row.is_revoked)),
+                Effect::Row(DirectoryRow::Ticket(row)) => drop(tickets.insert(row.digest, *row)),
+                Effect::Row(DirectoryRow::AccessToken(row)) => {
+                    tokens.insert(row.digest, row.is_revoked);
+                }
                 _ => {}
             }
         }
@@ -346,12 +348,18 @@ fn audit_people(payload: &[u8], model: &Model, at: Timestamp) -> Vec<&'static st
 
 fn told_by(effect: &Effect) -> Option<&'static str> {
     match effect {
-        Effect::Ticket(ticket) if ticket.state == TicketState::Used && ticket.code().is_none() => {
+        Effect::Row(DirectoryRow::Ticket(ticket))
+            if ticket.state == TicketState::Used && ticket.code().is_none() =>
+        {
             Some("password by a link")
         }
-        Effect::Ticket(ticket) if ticket.state == TicketState::Ended => Some("ticket ended"),
-        Effect::AccessToken(token) if token.is_revoked => Some("token revoked"),
-        Effect::AccessToken(token) if is_of_code(token) => Some("token for a code"),
+        Effect::Row(DirectoryRow::Ticket(ticket)) if ticket.state == TicketState::Ended => {
+            Some("ticket ended")
+        }
+        Effect::Row(DirectoryRow::AccessToken(token)) if token.is_revoked => Some("token revoked"),
+        Effect::Row(DirectoryRow::AccessToken(token)) if is_of_code(token) => {
+            Some("token for a code")
+        }
         Effect::Audit(_) => Some("change audited"),
         _ => None,
     }

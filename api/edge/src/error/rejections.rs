@@ -165,7 +165,7 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
         Rejection::TicketSpent => ("ticket_spent", "it was used, was ended or has expired"),
         Rejection::AppChanged => ("app_changed", "the app was edited since it was looked at"),
         Rejection::PasswordChanged => {
-            ("password_changed", "the password was changed since it was given")
+            ("password_changed", "the password or a second factor was changed since it was given")
         }
         Rejection::MemberInactive => {
             ("member_inactive", "an inactive member has no role: activate the member with it")

@@ -161,12 +161,18 @@ pub mod counted {
         VERIFIED.try_with(|verified| verified.set(verified.get() + 1)).unwrap_or_default();
     }
 
+    /// How many passwords the work around this has verified, or is verifying.
+    #[must_use]
+    pub fn so_far() -> u32 {
+        VERIFIED.with(Cell::get)
+    }
+
     /// What comes of `work`, and how many passwords it had verified.
     pub async fn verifications<T>(work: impl Future<Output = T>) -> (T, u32) {
         VERIFIED
             .scope(Cell::new(0), async {
                 let done = work.await;
-                (done, VERIFIED.with(Cell::get))
+                (done, so_far())
             })
             .await
     }

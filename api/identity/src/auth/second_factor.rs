@@ -3,8 +3,8 @@
 //! sign-in page.
 //!
 //! A conversation is found by the SHA-256 of the secret that its client holds, lives five minutes in
-//! memory only, and ends with the fifth wrong answer, with a new password, with the process, or when
-//! what it was for has been made: until then its last answer may be given again.
+//! memory only, and ends with the fifth wrong answer, with a new password, with a second factor that is
+//! set up, changed or removed, with the process, or when what it was for has been made: until then its last answer may be given again.
 //! INVARIANT: a try is counted before it is verified, so answers that come at the same time are no
 //! more than those that come one by one; and a one-time code is used up in the engine's record, so it
 //! works once whatever conversation it is given in. Whoever knows the password cannot keep its owner
@@ -150,7 +150,7 @@ pub struct SecondFactors {
 
 #[derive(Clone, Debug)]
 struct Conversation {
-    /// With whom, by which password: a new one ends the conversation.
+    /// With whom, by which password and second factors: a change of any ends the conversation.
     proven: ProvenPassword,
     /// What is left to ask, in this order; never empty.
     questions: Vec<(Factor, String)>,

@@ -12,7 +12,6 @@
 use axum::http::{Method, StatusCode};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
-use uuid::Uuid;
 
 const RESULTS: &str = "results:";
 
@@ -63,33 +62,10 @@ pub(super) fn shown_at(
             let paths: Vec<_> = cards.iter().map(|new| format!("/v1/cards/{}", new.id.0)).collect();
             format!("{RESULTS}{}", paths.join(","))
         }
-        _ if is_post => made_by(command).map(|id| format!("{path}/{id}")).unwrap_or_default(),
+        _ if is_post => command.made_id().map(|id| format!("{path}/{id}")).unwrap_or_default(),
         _ => path.to_owned(),
     };
     (status, shown)
-}
-
-/// The id of what a command makes in the collection that it is posted to.
-fn made_by(command: &AdminCommand) -> Option<Uuid> {
-    match command {
-        AdminCommand::Company(command) => command.made_id(),
-        AdminCommand::Member(command) => command.made_id(),
-        AdminCommand::Card(command) => command.made_id(),
-        AdminCommand::SharedLink(command) => command.made_id(),
-        AdminCommand::Requisition(command) => command.made_id(),
-        AdminCommand::Dimension(command) => command.made_id(),
-        AdminCommand::WebhookEndpoint(command) => command.made_id(),
-        AdminCommand::AccessToken(command) => command.made_id(),
-        AdminCommand::User(command) => command.made_id(),
-        AdminCommand::App(command) => command.made_id(),
-        // Named one by one, so that whoever adds a command says what it makes.
-        AdminCommand::SetNetworkKey(_)
-        | AdminCommand::Allowance(_)
-        | AdminCommand::Transaction(_)
-        | AdminCommand::Ticket(_)
-        | AdminCommand::WithPassword(..)
-        | AdminCommand::PanKey(_) => None,
-    }
 }
 
 #[cfg(test)]
@@ -98,6 +74,7 @@ mod tests {
 
     use cardswitch_engine::domain::credential::PinVerifier;
     use cardswitch_engine::domain::ids::{CardId, CompanyId};
+    use uuid::Uuid;
 
     use super::*;
 

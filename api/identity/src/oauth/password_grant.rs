@@ -119,7 +119,7 @@ pub(super) fn find_membership(
 }
 
 /// Makes the token of a password grant.
-/// Errors: the password was changed meanwhile, the member or the app is gone, the switch cannot tell.
+/// Errors: the password or a second factor was changed meanwhile, the member or the app is gone, the switch cannot tell.
 pub async fn make_token(
     state: &AppState,
     proven: &ProvenPassword,
@@ -144,7 +144,9 @@ pub async fn make_token(
         // The text was drawn for this token, so who has it in use is this token: the answer to the
         // request that made it was lost.
         Ok(()) | Err(WriteError::Rejected(Rejection::IdTaken)) => Ok(()),
-        Err(WriteError::Rejected(Rejection::PasswordChanged)) => Err(wrong_credentials()),
+        Err(WriteError::Rejected(Rejection::PasswordChanged)) => Err(ApiError::invalid_grant(
+            "the password or a second factor was changed meanwhile: ask again",
+        )),
         Err(WriteError::Rejected(_)) => {
             Err(ApiError::invalid_grant("the member or the app is gone"))
         }

@@ -265,17 +265,58 @@ impl Webhooks {
 
 /// Whether a change concerns who is told of events.
 #[must_use]
-pub const fn is_concerned(command: &AdminCommand) -> bool {
-    matches!(
-        command,
+pub fn is_concerned(command: &AdminCommand) -> bool {
+    match command {
+        AdminCommand::WithPassword(_, command) => is_concerned(command),
         AdminCommand::WebhookEndpoint(_)
-            | AdminCommand::App(AppCommand::Delete(..))
-            | AdminCommand::AccessToken(AccessTokenCommand::Grant(_))
-            | AdminCommand::Ticket(TicketCommand::ExchangeCode(_))
-            | AdminCommand::Ticket(TicketCommand::RevokeCode(_))
-            | AdminCommand::AccessToken(AccessTokenCommand::Revoke(..))
-            | AdminCommand::App(AppCommand::RevokeTokens(..))
-            | AdminCommand::Member(MemberCommand::Delete(..))
-            | AdminCommand::Member(MemberCommand::Update(..))
-    )
+        | AdminCommand::App(AppCommand::Delete(..) | AppCommand::RevokeTokens(..))
+        | AdminCommand::AccessToken(
+            AccessTokenCommand::Grant(_) | AccessTokenCommand::Revoke(..),
+        )
+        | AdminCommand::Ticket(TicketCommand::ExchangeCode(_) | TicketCommand::RevokeCode(_))
+        | AdminCommand::Member(MemberCommand::Delete(..) | MemberCommand::Update(..)) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::directory::access_token::{
+        AccessScope, NewAccessToken, NewTokenGrant, TokenOrigin,
+    };
+    use cardswitch_engine::directory::user::{ProvenPassword, UserCommand};
+    use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId, UserId};
+
+    use super::*;
+
+    /// An app's first token for a password let it be told of a company up to a minute late.
+    #[test]
+    fn what_is_done_for_a_password_concerns_as_without_one() {
+        let token = NewAccessToken {
+            id: AccessTokenId(Uuid::nil()),
+            digest: [1; 32],
+            company: CompanyId(Uuid::nil()),
+            scope: AccessScope::default(),
+        };
+        let grant = AccessTokenCommand::Grant(Box::new(NewTokenGrant {
+            token,
+            app: None,
+            member: None,
+            origin: TokenOrigin::Password,
+            label: "Books".parse().unwrap(),
+        }));
+        let ends = UserCommand::EndSessions(UserId(Uuid::nil()));
+        let rows = [(AdminCommand::AccessToken(grant), true), (AdminCommand::User(ends), false)];
+        for (command, expected) in rows {
+            assert_eq!(is_concerned(&command), expected, "{command:?}");
+            let proven = ProvenPassword {
+                user: UserId(Uuid::nil()),
+                password_hash: None,
+                totp_seed: None,
+                answer_hash: None,
+            };
+            let command = AdminCommand::WithPassword(proven, Box::new(command));
+            assert_eq!(is_concerned(&command), expected, "{command:?}");
+        }
+    }
 }

@@ -11,7 +11,6 @@ mod audit_events;
 mod cards;
 mod changes;
 mod events;
-mod identity;
 mod indexes;
 mod organization;
 mod tags;
@@ -35,7 +34,6 @@ use crate::command::NewTransactionView;
 use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
 use crate::command::record::RecordView;
 use crate::decision::IncrementDecision;
-use crate::directory::access_token::AccessToken;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::CardUsage;
 use crate::domain::audit::AuditEvent;
@@ -50,7 +48,6 @@ use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::packed::append_line;
 use cards::CardImages;
 use events::{EventChanges, Touched};
-use identity::IdentityChanges;
 use organization::OrganizationChanges;
 
 /// A run of records on its way into the tables.
@@ -59,9 +56,7 @@ pub struct Projection {
     companies: BTreeMap<u32, Company>,
     accounts: BTreeMap<u32, Account>,
     directory: DirectoryChanges,
-    access_tokens: BTreeMap<[u8; 32], AccessToken>,
     organization: OrganizationChanges,
-    identity: IdentityChanges,
     audit_events: Vec<AuditEvent>,
     network_key: Option<[u8; 32]>,
     pan_generations: Option<PanGenerations>,
@@ -143,10 +138,7 @@ impl Projection {
     /// Whether it may change who may see what: rights follow from rows of these tables alone.
     #[must_use]
     pub(in crate::store) fn changes_access(&self) -> bool {
-        !self.companies.is_empty()
-            || self.directory.changes_access()
-            || !self.access_tokens.is_empty()
-            || !self.identity.is_empty()
+        !self.companies.is_empty() || self.directory.changes_access()
     }
 
     /// After-images of usages, in the order of their records.
@@ -223,7 +215,6 @@ impl Projection {
             Effect::Account(row) => put(&mut self.accounts, row.slot.0, *row),
             Effect::AccountBalances(slot, row) => self.balances.push((slot.0, row)),
             Effect::Row(row) => self.directory.take(row),
-            Effect::AccessToken(row) => put(&mut self.access_tokens, row.digest, *row),
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
             Effect::CardIssued(issued) => {
                 let (slot, usage) = (issued.profile.slot.0, issued.record.usage);
@@ -268,7 +259,6 @@ impl Projection {
             Effect::TransactionTags(..) | Effect::CompanySso(..) | Effect::KeyedAnswer(_) => {
                 self.organization.take(effect)
             }
-            Effect::Ticket(row) => self.identity.take(*row),
             Effect::Audit(row) => self.audit_events.push(*row),
         }
         Ok(())

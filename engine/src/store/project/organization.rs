@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use redb::{Key, ReadableTable, Table, Value, WriteTransaction};
+use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::de::DeserializeOwned;
 
 use super::write::write_table;
@@ -97,23 +97,6 @@ fn forget_keyed_answers(write_txn: &WriteTransaction, at: Timestamp) -> Result<(
     let mut stored = write_txn.open_table(KEYED_ANSWERS.definition())?;
     for ended in ends.extract_from_if(..next, |_, ()| true)? {
         stored.remove(ended?.0.value().1)?;
-    }
-    Ok(())
-}
-
-pub(super) fn set_listed<K>(
-    list: &mut Table<'_, K, ()>,
-    key: K,
-    is_listed: bool,
-) -> Result<(), StoreError>
-where
-    K: Key + Copy + 'static,
-    for<'a> K: Value<SelfType<'a> = K>,
-{
-    if is_listed {
-        list.insert(key, ())?;
-    } else {
-        list.remove(key)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
 use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
-use super::{PackedRows, Projection, audit_events, cards, identity, indexes, tags};
+use super::{PackedRows, Projection, audit_events, cards, indexes, tags};
 use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::pan_key::PanGenerations;
@@ -80,8 +80,7 @@ impl Projection {
         cards::write_cards(write_txn, &self.cards)?;
         write_table(write_txn, &COMPANIES, &self.companies)?;
         write_table(write_txn, &ACCOUNTS, &self.accounts)?;
-        self.directory.write(write_txn)?;
-        identity::write_tokens(write_txn, &self.access_tokens)?;
+        self.directory.write(write_txn, at)?;
         if let Some(digest) = &self.network_key {
             write_txn.open_table(META)?.insert(META_NETWORK_KEY, digest.as_slice())?;
         }
@@ -91,7 +90,6 @@ impl Projection {
         }
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
         write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
-        self.identity.write(write_txn, at)?;
         audit_events::write_events(write_txn, &self.audit_events)?;
         self.organization.write(write_txn, at)
     }

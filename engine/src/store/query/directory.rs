@@ -3,11 +3,14 @@
 //! These lists are as long as people make them by hand, so a list is read whole: exact counts under
 //! any filter. Cost of each: O(rows of the list).
 
+use std::ops::RangeBounds;
+
+use redb::ReadOnlyTable;
 use uuid::Uuid;
 
 use super::list::{self, Listed, Page};
-use crate::directory::entry::{Index, IndexKey, slot_of};
-use crate::directory::row::by_id;
+use crate::directory::entry::{EntryBytes, Index, IndexKey};
+use crate::directory::row::{SlotRow, by_id};
 use crate::domain::ids::Slot as _;
 use crate::store::directory::{Stored, missing_row};
 use crate::store::error::StoreError;
@@ -15,7 +18,10 @@ use crate::store::query::Snapshot;
 
 impl Snapshot {
     /// The row of a slot.
-    pub(in crate::store) fn row<R: Stored>(&self, slot: R::Slot) -> Result<Option<R>, StoreError> {
+    pub(in crate::store) fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
+    where
+        R: Stored<Key = u32> + SlotRow,
+    {
         self.find(&R::ROWS, slot.number())
     }
 
@@ -30,11 +36,18 @@ impl Snapshot {
         index: &Index<R, K>,
         key: &K,
     ) -> Result<Option<R>, StoreError> {
-        let range = index.range(key);
-        let entries = self.table(R::ENTRIES)?;
-        let first = entries.range(range.start().as_slice()..=range.end().as_slice())?.next();
-        let slot = first.transpose()?.and_then(|(entry, _)| slot_of(entry.value()));
-        slot.map_or(Ok(None), |slot| self.row(R::Slot::of_number(slot)))
+        self.rows_within(index.range(key))?.next().transpose()
+    }
+
+    /// The newest row under a key that `accepts`. Cost: O(rows from the newest to that one).
+    pub(in crate::store) fn last_row<R: Stored, K: IndexKey>(
+        &self,
+        index: &Index<R, K>,
+        key: &K,
+        accepts: impl Fn(&R) -> bool,
+    ) -> Result<Option<R>, StoreError> {
+        let mut rows = self.rows_within(index.range(key))?.rev();
+        rows.find(|row| row.as_ref().map_or(true, &accepts)).transpose()
     }
 
     /// The rows under a key, the oldest first.
@@ -43,8 +56,28 @@ impl Snapshot {
         index: &Index<R, K>,
         key: &K,
     ) -> Result<Vec<R>, StoreError> {
-        let page = Page { order: list::Order::OldestFirst, ..Page::first(usize::MAX) };
-        Ok(self.list_rows(index, key, &page, |_| true)?.rows)
+        self.rows_within(index.range(key))?.collect()
+    }
+
+    /// The rows under every key of an index.
+    pub(in crate::store) fn rows_of_index<R: Stored, K: IndexKey>(
+        &self,
+        index: &Index<R, K>,
+    ) -> Result<Vec<R>, StoreError> {
+        self.rows_within(index.whole())?.collect()
+    }
+
+    /// The rows that these entries lead to, each read when its turn comes.
+    pub(super) fn rows_within<R: Stored, E: RangeBounds<EntryBytes>>(
+        &self,
+        entries: E,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<R, StoreError>> + use<R, E>, StoreError>
+    {
+        let rows = self.table(R::ROWS.definition())?;
+        let bounds = (entries.start_bound(), entries.end_bound());
+        let bounds = (bounds.0.map(EntryBytes::as_slice), bounds.1.map(EntryBytes::as_slice));
+        let entries = self.table(R::ENTRIES)?.range::<&[u8]>(bounds)?;
+        Ok(entries.map(move |entry| row_of(&rows, entry?.0.value())))
     }
 
     /// A page of the rows under a key that `accepts`.
@@ -60,13 +93,21 @@ impl Snapshot {
         let entries = self.table(R::ENTRIES)?;
         let keys = entries.range(range.start().as_slice()..=range.end().as_slice())?;
         list::filter_page(keys, page, |entry: &[u8]| {
-            let slot = slot_of(entry).unwrap_or(u32::MAX);
-            let row = super::find(&R::ROWS, &rows, slot)?;
-            let row = row.ok_or_else(|| missing_row::<R>(R::Slot::of_number(slot)))?;
+            let row: R = row_of(&rows, entry)?;
             let made_at = row.created_at();
             let is_within = page.created_after.is_none_or(|after| made_at >= after)
                 && page.created_before.is_none_or(|before| made_at < before);
             Ok((is_within && accepts(&row)).then_some(row))
         })
     }
+}
+
+/// The row that an entry leads to.
+fn row_of<R: Stored>(
+    rows: &ReadOnlyTable<R::Key, &'static [u8]>,
+    entry: &[u8],
+) -> Result<R, StoreError> {
+    let key = R::key_of(entry);
+    let row = key.map_or(Ok(None), |key| super::find(&R::ROWS, rows, key))?;
+    row.ok_or_else(|| missing_row::<R>(key))
 }

@@ -2,18 +2,19 @@
 //!
 //! Rows of tickets may be there a little after they have expired: whoever reads one looks at its end.
 
-use super::list::{self, Listed, Page};
+use super::list::{Listed, Page};
 use crate::directory::access_token::AccessToken;
 use crate::directory::app::App;
 use crate::directory::member::Member;
-use crate::directory::ticket::{Ticket, TicketKind, TicketState};
+use crate::directory::row::by_id;
+use crate::directory::ticket::{Ticket, TicketKind};
 use crate::directory::user::User;
 use crate::domain::company::Company;
 use crate::domain::email::email_key;
 use crate::domain::ids::{AccessTokenId, AppId, AppSlot, CompanySlot, UserId, UserSlot};
+use crate::store::directory::Stored as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::{ACCESS_TOKENS, COMPANY_TOKENS, TICKETS, TOKEN_IDS, USER_TICKETS};
 
 impl Snapshot {
     /// Finds a user.
@@ -54,19 +55,13 @@ impl Snapshot {
 
     /// Finds a ticket, also one that opens nothing any more, by the SHA-256 of its secret.
     pub fn ticket(&self, digest: &[u8; 32]) -> Result<Option<Ticket>, StoreError> {
-        self.find(&TICKETS, *digest)
+        self.find(&Ticket::ROWS, *digest)
     }
 
     /// A user's sessions that were not ended, the newest first.
     pub fn sessions_of(&self, user: UserSlot) -> Result<Vec<Ticket>, StoreError> {
-        let all = (user.0, i64::MIN, [0; 32])..=(user.0, i64::MAX, [u8::MAX; 32]);
-        let mut sessions = Vec::new();
-        for entry in self.table(USER_TICKETS)?.range(all)?.rev() {
-            let digest = entry?.0.value().2;
-            sessions.extend(self.ticket(&digest)?.filter(|ticket| {
-                ticket.kind() == TicketKind::Session && ticket.state == TicketState::Open
-            }));
-        }
+        let mut sessions = self.rows_under(&Ticket::OPEN_OF_USER, &(user, TicketKind::Session))?;
+        sessions.reverse();
         Ok(sessions)
     }
 
@@ -94,10 +89,10 @@ impl Snapshot {
         Ok(self.any_access_token(id)?.filter(|token| token.company == company))
     }
 
-    /// Finds an access token of any company by the id of its record, also a revoked one.
+    /// Finds an access token of any company by the id of its record, also a revoked one; the newest,
+    /// where the id was free again.
     pub fn any_access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, StoreError> {
-        let digest = self.table(TOKEN_IDS)?.get(id.0.as_u128())?.map(|digest| digest.value());
-        digest.map_or(Ok(None), |digest| self.access_token(&digest))
+        self.last_row(&by_id(), &id.0, |_| true)
     }
 
     /// Lists a company's access tokens, without revoked ones.
@@ -107,20 +102,7 @@ impl Snapshot {
         company: CompanySlot,
         page: &Page,
     ) -> Result<Listed<AccessToken>, StoreError> {
-        let all = (company.0, i64::MIN, [0; 32])..=(company.0, i64::MAX, [u8::MAX; 32]);
-        let keys = self.table(COMPANY_TOKENS)?;
-        let digests = list::filter_page(keys.range(all)?, page, |(_, made_at, digest)| {
-            let is_within = page.created_after.is_none_or(|after| made_at >= after.0)
-                && page.created_before.is_none_or(|before| made_at < before.0);
-            Ok(is_within.then_some(digest))
-        })?;
-        let tokens = self.table(ACCESS_TOKENS.definition())?;
-        digests.load(|digest| {
-            let token = super::find(&ACCESS_TOKENS, &tokens, digest)?;
-            token.ok_or_else(|| StoreError::Inconsistent {
-                what: "a company's list has a token that is not there".to_owned(),
-            })
-        })
+        self.list_rows(&AccessToken::OF_COMPANY, &company, page, |_| true)
     }
 
     /// Finds a member of a company, not a deleted one, by what a directory of identities calls it.

@@ -1,5 +1,6 @@
 //! What ends when a member leaves, before it does: for whoever is to confirm it.
 
+use crate::directory::access_token::AccessToken;
 use crate::directory::member::Member;
 use crate::directory::requisition::Requisition;
 use crate::directory::shared_link::SharedLink;
@@ -9,7 +10,7 @@ use crate::domain::ids::{CardId, CardSlot, MemberSlot};
 use crate::limits;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::{CARD_MARKS, COMPANY_TOKENS, CardMark};
+use crate::store::tables::{CARD_MARKS, CardMark};
 
 /// What ends when a member is deactivated or deleted. INVARIANT: the same as the shard ends in the
 /// record of that, as far as nobody changes anything in between.
@@ -31,7 +32,7 @@ pub struct LeavingEffects {
 
 impl Snapshot {
     /// What ends when a member leaves; nothing where there is no such member.
-    /// Cost: O(cards, pending requisitions and links of the member, tokens of the company).
+    /// Cost: O(cards, pending requisitions and links, tokens of the member).
     pub fn effects_of_leaving(&self, slot: MemberSlot) -> Result<LeavingEffects, StoreError> {
         let mut effects = LeavingEffects::default();
         let Some(member) = self.member(slot)? else { return Ok(effects) };
@@ -69,13 +70,6 @@ impl Snapshot {
     }
 
     fn tokens_acting_for(&self, member: &Member) -> Result<u64, StoreError> {
-        let company = member.company.0;
-        let all = (company, i64::MIN, [0; 32])..=(company, i64::MAX, [u8::MAX; 32]);
-        let mut tokens = 0;
-        for entry in self.table(COMPANY_TOKENS)?.range(all)? {
-            let Some(token) = self.access_token(&entry?.0.value().2)? else { continue };
-            tokens += u64::from(token.member() == Some(member.slot));
-        }
-        Ok(tokens)
+        Ok(self.rows_under(&AccessToken::OF_MEMBER, &member.slot)?.len() as u64)
     }
 }

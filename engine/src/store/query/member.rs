@@ -4,9 +4,9 @@ use crate::directory::access_token::AccessToken;
 use crate::directory::member::Member;
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanySlot, MemberId, MemberSlot};
+use crate::store::directory::Stored as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::ACCESS_TOKENS;
 
 impl Snapshot {
     /// Finds a member, also a deleted one.
@@ -35,6 +35,6 @@ impl Snapshot {
 
     /// Finds an access token, also a revoked one, by the SHA-256 of its text.
     pub fn access_token(&self, digest: &[u8; 32]) -> Result<Option<AccessToken>, StoreError> {
-        self.find(&ACCESS_TOKENS, *digest)
+        self.find(&AccessToken::ROWS, *digest)
     }
 }

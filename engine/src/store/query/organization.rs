@@ -87,7 +87,7 @@ impl Snapshot {
 
     /// The newest shared link of a card.
     pub fn shared_link_of_card(&self, card: CardSlot) -> Result<Option<SharedLink>, StoreError> {
-        Ok(self.rows_under(&SharedLink::OF_CARD, &card)?.pop())
+        self.last_row(&SharedLink::OF_CARD, &card, |_| true)
     }
 
     /// Lists a company's shared links, or those of one of its cards, without deleted ones.
@@ -121,9 +121,8 @@ impl Snapshot {
 
     /// The newest approved requisition that a card fulfils.
     pub fn requisition_of_card(&self, card: CardSlot) -> Result<Option<Requisition>, StoreError> {
-        let requisitions = self.rows_under(&Requisition::OF_CARD, &card)?;
         let is_approved = |row: &Requisition| row.status == RequisitionStatus::Approved;
-        Ok(requisitions.into_iter().rfind(is_approved))
+        self.last_row(&Requisition::OF_CARD, &card, is_approved)
     }
 
     /// Lists requisitions of a company.

@@ -1,14 +1,11 @@
 //! Webhook endpoints, and which companies an app may be told of.
 
-use uuid::Uuid;
-
 use super::list::{Listed, Page};
+use crate::directory::access_token::AccessToken;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, WebhookEndpointId};
-use crate::store::directory::Stored as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::APP_TOKENS;
 
 impl Snapshot {
     /// Finds a webhook endpoint of a company by its id, not a deleted one.
@@ -31,40 +28,36 @@ impl Snapshot {
     }
 
     /// Every webhook endpoint of every company, in the order in which they were made, without deleted
-    /// ones. Cost: O(endpoints, deleted ones too).
+    /// ones. Cost: O(endpoints that are not deleted).
     pub fn all_webhook_endpoints(&self) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        let mut endpoints = Vec::new();
-        self.each(&WebhookEndpoint::ROWS, |_, row: WebhookEndpoint| {
-            if !row.is_deleted {
-                endpoints.push(row);
-            }
-        })?;
+        let mut endpoints = self.rows_of_index(&WebhookEndpoint::OF_COMPANY)?;
+        endpoints.sort_unstable_by_key(|row| row.slot);
         Ok(endpoints)
     }
 
     /// The companies of which an app holds an access token that is not revoked.
-    /// Cost: O(tokens of the app that are not revoked), which are bounded.
+    /// Cost: O(companies).
     pub fn companies_of_app(&self, app: AppSlot) -> Result<Vec<CompanySlot>, StoreError> {
         let mut companies = Vec::new();
-        let all = (app.0, 0, 0)..=(app.0, u32::MAX, u128::MAX);
-        for entry in self.table(APP_TOKENS)?.range(all)? {
-            let company = CompanySlot(entry?.0.value().1);
-            if companies.last() != Some(&company) {
-                companies.push(company);
-            }
+        let mut from = CompanySlot(0);
+        loop {
+            let entries = AccessToken::OF_APP.range_of(app, from);
+            let Some(token) = self.rows_within::<AccessToken, _>(entries)?.next().transpose()?
+            else {
+                return Ok(companies);
+            };
+            companies.push(token.company);
+            from = CompanySlot(token.company.0 + 1);
         }
-        Ok(companies)
     }
 
-    /// The first of the access tokens that an app holds of a company, by their ids; none where all
-    /// are revoked. Ids have the time in them.
+    /// The oldest of the access tokens that an app holds of a company; none where all are revoked.
     pub fn first_token_of_app(
         &self,
         app: AppSlot,
         company: CompanySlot,
     ) -> Result<Option<AccessTokenId>, StoreError> {
-        let all = (app.0, company.0, 0)..=(app.0, company.0, u128::MAX);
-        let first = self.table(APP_TOKENS)?.range(all)?.next().transpose()?;
-        Ok(first.map(|(key, _)| AccessTokenId(Uuid::from_u128(key.value().2))))
+        let first: Option<AccessToken> = self.first_row(&AccessToken::OF_APP, &(app, company))?;
+        Ok(first.map(|token| token.id))
     }
 }

@@ -8,11 +8,13 @@ use super::queries::{Wanted, check_lines, check_transactions};
 use super::world::journal;
 use super::*;
 use crate::command::effect::RememberedAnswer;
+use crate::directory::ticket::Ticket;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::network_key::DuplicateKey;
 use crate::domain::transaction_tags::TagChanges;
 use crate::journal::testing::next_random;
 use crate::store::AnswerPlace;
+use crate::store::directory::Stored as _;
 use crate::store::query::{LineFilter, Order, Page, TransactionFilter};
 
 fn check_against_model(store: &Store, records: &[Record], random: &mut u64) {
@@ -188,7 +190,7 @@ fn a_snapshot_keeps_the_numbers_of_its_commit() {
 }
 
 /// Records after which all tables have rows, also those that let go of them.
-fn full_journal() -> Vec<Record> {
+pub(super) fn full_journal() -> Vec<Record> {
     let is_full = |records: &Vec<Record>| {
         let store = store_of(records);
         let snapshot = store.read().unwrap();
@@ -199,7 +201,7 @@ fn full_journal() -> Vec<Record> {
         }
         let has_rows =
             |table: &SlotTable| snapshot.table(*table).unwrap().first().unwrap().is_some();
-        have_rows!(ANSWERS, KEYED_ANSWERS, TICKETS)
+        have_rows!(ANSWERS, KEYED_ANSWERS, Ticket::ROWS)
             && RESOURCE_TABLES.iter().all(|(rows, _)| has_rows(rows))
     };
     (51..).map(|seed| journal(seed, 400)).find(is_full).unwrap()
@@ -270,7 +272,7 @@ fn a_flipped_byte_is_found_by_whoever_reads_it() {
     refused(CARD_USAGES.definition());
     refused(ANSWERS.definition());
     refused(KEYED_ANSWERS.definition());
-    refused(TICKETS.definition());
+    refused(Ticket::ROWS.definition());
     refused(TRANSACTION_BLOCKS);
     RESOURCE_TABLES.iter().for_each(|(rows, _)| refused(*rows));
     for table in [LINE_BLOCKS, POSTING_BLOCKS] {

@@ -21,7 +21,7 @@ mod world;
 use redb::{Key, ReadableDatabase, ReadableTable, Value};
 
 use super::checkpoint::Checkpoint;
-use super::directory::{RESOURCE_TABLES, SlotTable};
+use super::directory::{RESOURCE_TABLES, SECRET_TABLES, SlotTable};
 use super::rows;
 use super::runs::RunKind;
 use super::tables::*;
@@ -78,6 +78,13 @@ fn store_of(records: &[Record]) -> Store {
     store
 }
 
+/// Makes a row unreadable: whatever reads it fails.
+fn damage_row(store: &Store, rows: SlotTable, slot: u32) {
+    let write_txn = store.database.begin_write().unwrap();
+    write_txn.open_table(rows).unwrap().insert(slot, [9].as_slice()).unwrap();
+    write_txn.commit().unwrap();
+}
+
 /// A table's name with its keys and values.
 type TableDump = (String, Vec<(String, String)>);
 
@@ -98,6 +105,10 @@ fn dump_rows_and_indexes(read_txn: &redb::ReadTransaction) -> Vec<TableDump> {
     each_row_table!(dump_rows);
     each_index!(dump_index);
     for (rows, entries) in RESOURCE_TABLES {
+        tables.push(dump_table(rows.to_string(), &read_txn.open_table(*rows).unwrap()));
+        tables.push(dump_table(entries.to_string(), &read_txn.open_table(*entries).unwrap()));
+    }
+    for (rows, entries) in SECRET_TABLES {
         tables.push(dump_table(rows.to_string(), &read_txn.open_table(*rows).unwrap()));
         tables.push(dump_table(entries.to_string(), &read_txn.open_table(*entries).unwrap()));
     }

@@ -128,8 +128,7 @@ impl Model {
             Effect::Company(row) => drop(self.companies.insert(row.slot, *row)),
             Effect::Account(row) => drop(self.accounts.insert(row.slot, *row)),
             Effect::AccountBalances(slot, row) => drop(self.balances.insert(slot, row)),
-            Effect::Row(DirectoryRow::Member(row)) => drop(self.members.insert(row.slot, *row)),
-            Effect::AccessToken(row) => drop(self.tokens.insert(row.digest, *row)),
+            Effect::Row(row) => self.apply_row(row),
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
             Effect::CardIssued(issued) => {
                 let IssuedCard { profile, record, sealed_pan } = *issued;
@@ -171,13 +170,6 @@ impl Model {
                 let key = (expires_at, original_key.map(|k| k.0), retrieval_key.map(|k| k.0));
                 self.early.insert(key);
             }
-            Effect::Row(DirectoryRow::Dimension(row)) => {
-                drop(self.dimensions.insert(row.slot, *row))
-            }
-            Effect::Row(DirectoryRow::SharedLink(row)) => drop(self.links.insert(row.slot, *row)),
-            Effect::Row(DirectoryRow::Requisition(row)) => {
-                drop(self.requisitions.insert(row.slot, *row))
-            }
             Effect::TransactionTags(seq, row) => {
                 self.transactions.get_mut(&seq).unwrap().tags.merge(&row);
                 self.tags.entry(seq).or_default().merge(&row);
@@ -185,14 +177,22 @@ impl Model {
             Effect::CompanySso(slot, Some(row)) => drop(self.sso.insert(slot, *row)),
             Effect::CompanySso(slot, None) => drop(self.sso.remove(&slot)),
             Effect::KeyedAnswer(row) => drop(self.keyed_answers.insert(row.key, *row)),
-            Effect::Row(DirectoryRow::User(row)) => drop(self.users.insert(row.slot, *row)),
-            Effect::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
-            Effect::Row(DirectoryRow::App(row)) => drop(self.apps.insert(row.slot, *row)),
             Effect::Audit(row) => self.events.push(*row),
-            Effect::Row(DirectoryRow::WebhookEndpoint(row)) => {
-                drop(self.endpoints.insert(row.slot, *row))
-            }
             Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
+        }
+    }
+
+    fn apply_row(&mut self, row: DirectoryRow) {
+        match row {
+            DirectoryRow::Member(row) => drop(self.members.insert(row.slot, *row)),
+            DirectoryRow::User(row) => drop(self.users.insert(row.slot, *row)),
+            DirectoryRow::App(row) => drop(self.apps.insert(row.slot, *row)),
+            DirectoryRow::WebhookEndpoint(row) => drop(self.endpoints.insert(row.slot, *row)),
+            DirectoryRow::Dimension(row) => drop(self.dimensions.insert(row.slot, *row)),
+            DirectoryRow::SharedLink(row) => drop(self.links.insert(row.slot, *row)),
+            DirectoryRow::Requisition(row) => drop(self.requisitions.insert(row.slot, *row)),
+            DirectoryRow::AccessToken(row) => drop(self.tokens.insert(row.digest, *row)),
+            DirectoryRow::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
         }
     }
 

@@ -1,14 +1,20 @@
 //! What people set up around cards, as the tables show it.
 
 use redb::ReadableTableMetadata;
+use uuid::Uuid;
 
 use super::model::{Model, page_of};
 use super::world::journal;
 use super::*;
 use crate::directory::member::MemberState;
-use crate::directory::requisition::RequisitionStatus;
+use crate::directory::requisition::{Requisition, RequisitionStatus};
+use crate::directory::shared_link::SharedLink;
 use crate::domain::card::DimensionKind;
-use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, Timestamp};
+use crate::domain::ids::{
+    CardSlot, CompanySlot, MemberSlot, RequisitionId, RequisitionSlot, SharedLinkId,
+    SharedLinkSlot, Timestamp,
+};
+use crate::store::directory::Stored as _;
 use crate::store::query::{Order, Page, RequisitionFilter};
 
 fn pages() -> Vec<Page> {
@@ -137,4 +143,37 @@ fn single_rows_are_those_of_the_slow_store() {
         assert_eq!(snapshot.keyed_answer(key).unwrap().as_ref(), Some(answer));
     }
     assert!(model.tags.len() > 20);
+}
+
+/// Each card of a list shows its newest requisition and shared link: all of a card's were read for it.
+#[test]
+fn the_newest_of_a_card_is_read_without_those_before_it() {
+    let mut records = journal(12, 1_500);
+    let model = Model::of(&records);
+    let is_approved = |row: &&Requisition| row.status == RequisitionStatus::Approved;
+    let asked = model.requisitions.values().find(is_approved).unwrap();
+    let link = model.links.values().find(|row| !row.is_deleted).unwrap();
+    let newer_link = SharedLink {
+        slot: SharedLinkSlot(u32::try_from(model.links.len()).unwrap()),
+        id: SharedLinkId(Uuid::from_u128(1)),
+        ..link.clone()
+    };
+    let next = model.requisitions.len();
+    let newer = [RequisitionStatus::Approved, RequisitionStatus::Denied].map(|status| {
+        let place = next + usize::from(status == RequisitionStatus::Denied);
+        let slot = RequisitionSlot(u32::try_from(place).unwrap());
+        let id = RequisitionId(Uuid::from_u128(place as u128));
+        Requisition { slot, id, status, ..asked.clone() }
+    });
+    let mut effects: Vec<_> = newer.clone().map(Effect::row).into();
+    effects.push(Effect::row(newer_link.clone()));
+    let last = records.last().unwrap();
+    records.push(Record { seq: last.seq.next(), at: last.at, effects });
+    let store = store_of(&records);
+    damage_row(&store, Requisition::ROWS.definition(), asked.slot.0);
+    damage_row(&store, SharedLink::ROWS.definition(), link.slot.0);
+    let snapshot = store.read().unwrap();
+    let [approved, _] = newer;
+    assert_eq!(snapshot.requisition_of_card(asked.card.unwrap()).unwrap(), Some(approved));
+    assert_eq!(snapshot.shared_link_of_card(link.card).unwrap(), Some(newer_link));
 }

@@ -45,7 +45,7 @@ fn people_are_those_of_the_slow_store() {
                     && ticket.kind() == TicketKind::Session
                     && ticket.state == TicketState::Open
             });
-            expected.sort_by_key(|ticket| std::cmp::Reverse((ticket.made_at, ticket.digest)));
+            expected.sort_by_key(|ticket| std::cmp::Reverse((ticket.created_at, ticket.digest)));
             assert_eq!(sessions, expected);
         }
         assert_eq!(snapshot.user_by_id(UserId(Uuid::nil())).unwrap(), None);

@@ -9,7 +9,7 @@ use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::ticket::{
     CodeExchange, NewTicket, NewTicketContent, TicketCommand, TicketKind, TicketState,
 };
-use cardswitch_engine::directory::user::{NewInvite, NewUser, UserChanges, UserCommand};
+use cardswitch_engine::directory::user::{NewInvite, NewUser, Totp, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
 
@@ -19,7 +19,7 @@ pub(crate) struct Person {
     id: UserId,
     email: String,
     pub(crate) password: Option<String>,
-    totp_step: Option<u64>,
+    pub(crate) totp: Option<Totp>,
 }
 
 pub(crate) struct Ticket {
@@ -81,11 +81,11 @@ impl Model {
             UserCommand::Update(id, changes) => self.update_user(at, *id, changes),
             UserCommand::UseTotpStep(id, step) => {
                 let user = self.user(*id)?;
-                let used = self.users[user].totp_step.ok_or(Rejection::StepUsed)?;
-                if *step <= used {
+                let totp = self.users[user].totp.as_mut().ok_or(Rejection::StepUsed)?;
+                if *step <= totp.last_step {
                     return Err(Rejection::StepUsed);
                 }
-                self.users[user].totp_step = Some(*step);
+                totp.last_step = *step;
                 Ok(())
             }
             UserCommand::EndSessions(user) => {
@@ -204,7 +204,7 @@ impl Model {
             id: new.id,
             email: new.email.to_lowercase(),
             password: new.password_hash.clone(),
-            totp_step: None,
+            totp: None,
         });
         Ok(())
     }
@@ -228,7 +228,7 @@ impl Model {
             });
         }
         if let Some(totp) = &changes.totp {
-            self.users[user].totp_step = totp.as_ref().map(|totp| totp.last_step);
+            self.users[user].totp.clone_from(totp);
         }
         if let Some(hash) = &changes.password_hash {
             self.set_password(at, user, hash, changes.keep_session);
@@ -415,7 +415,7 @@ impl Model {
         }
         let Some(user) = self.find_person(email) else { return };
         self.users[user].password = None;
-        self.users[user].totp_step = None;
+        self.users[user].totp = None;
         self.end_tickets(at, |ticket| ticket.user == user && ticket.code.is_none());
     }
 

@@ -74,10 +74,10 @@ fn an_invitation_makes_a_user_and_a_link_where_there_are_none() {
     };
     // Nobody has the address.
     assert_eq!(invited(&mut office, 20, 0, "new@example.com"), Ok(()));
-    assert_eq!(told(&office), ["members", "users", "Ticket"]);
+    assert_eq!(told(&office), ["members", "users", "tickets"]);
     // Somebody who has no password yet, in another company.
     assert_eq!(invited(&mut office, 21, 1, "New@example.com"), Ok(()));
-    assert_eq!(told(&office), ["members", "Ticket"]);
+    assert_eq!(told(&office), ["members", "tickets"]);
     // Somebody who has one.
     assert_eq!(invited(&mut office, 22, 1, "ada@example.com"), Ok(()));
     assert_eq!(told(&office), ["members"]);
@@ -123,7 +123,7 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     };
     let first = invite(&office, 20);
     assert_eq!(office.update(20, change(true, first)), Ok(()));
-    assert_eq!(told(&office), ["members", "users", "Ticket"]);
+    assert_eq!(told(&office), ["members", "users", "tickets"]);
     let records = office.driver.ends.len();
     let second = invite(&office, 21);
     assert_eq!(office.update(20, change(true, second)), Ok(()));

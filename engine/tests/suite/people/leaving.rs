@@ -40,7 +40,7 @@ fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
         // Who takes part in another company stays signed in.
         assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
         let revoked = effects.iter().find_map(|effect| match effect {
-            Effect::AccessToken(token) => Some(token.id),
+            Effect::Row(DirectoryRow::AccessToken(token)) => Some(token.id),
             _ => None,
         });
         assert_eq!(revoked, Some(token_id(1)));

@@ -12,6 +12,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
@@ -80,13 +81,13 @@ impl Office {
         let mut tokens = Vec::new();
         for effect in self.last_effects() {
             match effect {
-                Effect::Ticket(ticket) => {
+                Effect::Row(DirectoryRow::Ticket(ticket)) => {
                     match tickets.iter_mut().find(|row| row.0 == ticket.state) {
                         Some(row) => row.1 += 1,
                         None => tickets.push((ticket.state, 1)),
                     }
                 }
-                Effect::AccessToken(token) => tokens.push(token.is_revoked),
+                Effect::Row(DirectoryRow::AccessToken(token)) => tokens.push(token.is_revoked),
                 _ => {}
             }
         }

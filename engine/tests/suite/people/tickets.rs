@@ -219,8 +219,14 @@ fn what_is_spent_is_forgotten_at_once() {
         office.asks(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 101)))),
         Ok(())
     );
-    assert_eq!(office.entries("access tokens"), 0);
+    assert_eq!(office.entries("access_tokens"), 0);
     office.assert_replays();
+}
+
+/// Something harmless that is done for a password.
+fn with_password(proven: ProvenPassword) -> AdminCommand {
+    let ends = AdminCommand::User(UserCommand::EndSessions(user_id(BOB)));
+    AdminCommand::WithPassword(proven, Box::new(ends))
 }
 
 /// A password takes long to compare: it was right when it was given, and is another by now.
@@ -230,11 +236,7 @@ fn a_password_opens_nothing_once_it_is_another() {
     let user = user_id(BOB);
     let with = |user, hash: Option<&str>| {
         let password_hash = hash.map(str::to_owned);
-        let proven = ProvenPassword { user, password_hash };
-        AdminCommand::WithPassword(
-            proven,
-            Box::new(AdminCommand::User(UserCommand::EndSessions(user_id(BOB)))),
-        )
+        with_password(ProvenPassword { user, password_hash, totp_seed: None, answer_hash: None })
     };
     let changed = Err(Rejection::PasswordChanged);
     assert_eq!(office.asks(with(user, Some("hash"))), Ok(()));
@@ -249,5 +251,54 @@ fn a_password_opens_nothing_once_it_is_another() {
     for (told, user, hash, expected) in rows {
         assert_eq!(office.asks(with(user, hash)), expected, "{told}");
     }
+    office.assert_replays();
+}
+
+/// A sign-in had begun before its user set up one-time codes: it ended without one, since only the
+/// password was compared again. Nor is an answer of one second factor worth another.
+#[test]
+fn a_password_opens_nothing_once_it_is_asked_for_with_something_else() {
+    let mut office = Office::with_people();
+    let with = |seed: Option<u8>, answer: Option<&str>| {
+        with_password(ProvenPassword {
+            user: user_id(BOB),
+            password_hash: Some("hash".to_owned()),
+            totp_seed: seed.map(|seed| vec![seed; 20]),
+            answer_hash: answer.map(str::to_owned),
+        })
+    };
+    let totp = |seed| UserChanges {
+        totp: Some(Some(Totp { sealed_seed: vec![seed; 20], last_step: 0 })),
+        ..UserChanges::default()
+    };
+    let question = |answer: Option<&str>| {
+        let asked = answer.map(|answer| SecurityQuestion {
+            question: "First pet?".parse().unwrap(),
+            answer_hash: answer.to_owned(),
+        });
+        UserChanges { security_question: Some(asked), ..UserChanges::default() }
+    };
+    let no_totp = UserChanges { totp: Some(None), ..UserChanges::default() };
+    let steps = [
+        ("nothing", UserChanges::default(), (None, None)),
+        ("codes set up", totp(1), (Some(1), None)),
+        ("codes of another generator", totp(2), (Some(2), None)),
+        ("a question besides", question(Some("rex")), (Some(2), Some("rex"))),
+        ("another answer", question(Some("tom")), (Some(2), Some("tom"))),
+        ("no codes", no_totp, (None, Some("tom"))),
+        ("no question", question(None), (None, None)),
+    ];
+    let known: Vec<_> = steps.iter().map(|(_, _, proven)| *proven).collect();
+    for (told, changes, now) in steps {
+        office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+        for proven in &known {
+            let expected = if *proven == now { Ok(()) } else { Err(Rejection::PasswordChanged) };
+            assert_eq!(office.asks(with(proven.0, proven.1)), expected, "{told}: {proven:?}");
+        }
+    }
+    // A code that is used up is no other generator.
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), totp(3))));
+    office.does(AdminCommand::User(UserCommand::UseTotpStep(user_id(BOB), 7)));
+    assert_eq!(office.asks(with(Some(3), None)), Ok(()));
     office.assert_replays();
 }

@@ -3,6 +3,7 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::{
     AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
@@ -21,7 +22,10 @@ fn a_code_gives_one_token_and_a_replay_takes_it_back() {
     assert_eq!(office.asks(exchange(1, 1, 1)), Err(Rejection::CompanyNotFound));
     office.does(exchange(1, 1, 0));
     match office.last_effects().as_slice() {
-        [Effect::AccessToken(token), Effect::Ticket(code)] => {
+        [
+            Effect::Row(DirectoryRow::AccessToken(token)),
+            Effect::Row(DirectoryRow::Ticket(code)),
+        ] => {
             // Not what the exchange asked for: what was allowed.
             assert_eq!((token.scope, token.is_revoked), (BOOKS, false));
             let grant = token.grant.as_ref().unwrap();
@@ -34,7 +38,7 @@ fn a_code_gives_one_token_and_a_replay_takes_it_back() {
     }
     // The second of two who come with the same code.
     assert_eq!(office.asks(exchange(1, 2, 0)), Err(Rejection::TicketSpent));
-    assert_eq!(office.entries("access tokens"), 1);
+    assert_eq!(office.entries("access_tokens"), 1);
     office.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 1))));
     assert_eq!(office.last_ends(), (vec![], vec![true]));
     let records = office.driver.ends.len();
@@ -128,7 +132,10 @@ fn one_more_token_than_there_may_be_revokes_the_oldest() {
         let new = grant_of(number, 0, (Some(APP), Some(BOB)));
         office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
         match office.last_effects().as_slice() {
-            [Effect::AccessToken(old), Effect::AccessToken(new)] => {
+            [
+                Effect::Row(DirectoryRow::AccessToken(old)),
+                Effect::Row(DirectoryRow::AccessToken(new)),
+            ] => {
                 assert_eq!((old.id, old.is_revoked), (token_id(revoked), true));
                 assert!(!new.is_revoked);
             }
@@ -137,7 +144,7 @@ fn one_more_token_than_there_may_be_revokes_the_oldest() {
     }
     assert_eq!(office.update(BOB, leaving()), Ok(()));
     assert_eq!(office.last_ends().1, vec![true; room as usize]);
-    assert_eq!(office.entries("access tokens"), 0);
+    assert_eq!(office.entries("access_tokens"), 0);
     office.assert_replays();
 }
 

@@ -22,6 +22,8 @@ use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id,
 /// Users are the first members of the three companies, by their numbers.
 const USERS: u64 = 9;
 const APPS: u64 = 4;
+/// The sealed seed of everybody's one-time passwords.
+const SEED: [u8; 20] = [1; 20];
 
 /// How many of everything there were.
 #[derive(Default)]
@@ -99,7 +101,7 @@ impl PeopleDrawn {
     }
 
     fn draw_user_changes(&self, rng: &mut Rng) -> UserChanges {
-        let totp = Totp { sealed_seed: vec![1; 20], last_step: rng.below(5) };
+        let totp = Totp { sealed_seed: SEED.to_vec(), last_step: rng.below(5) };
         UserChanges {
             first_name: rng.chance(30).then(|| "Grace".parse().unwrap()),
             password_hash: rng.chance(30).then(|| "a new one".to_owned()),
@@ -171,17 +173,19 @@ impl PeopleDrawn {
     }
 }
 
-/// Sessions are for a password, which is not always the present one.
+/// Sessions are for a password and a second factor, which are not always the present ones.
 fn issue(ticket: NewTicket) -> AdminCommand {
     let user = ticket.user;
     let hashes = [Some("the first one"), Some("a new one"), Some("another"), None];
     let hash = hashes[usize::from(ticket.digest[0] % 4)].map(str::to_owned);
+    let totp_seed = ticket.digest[1].is_multiple_of(2).then(|| SEED.to_vec());
     let is_session = matches!(ticket.content, NewTicketContent::Session { .. });
     let command = AdminCommand::Ticket(TicketCommand::Issue(ticket));
     if !is_session {
         return command;
     }
-    AdminCommand::WithPassword(ProvenPassword { user, password_hash: hash }, Box::new(command))
+    let proven = ProvenPassword { user, password_hash: hash, totp_seed, answer_hash: None };
+    AdminCommand::WithPassword(proven, Box::new(command))
 }
 
 fn draw_member_id(rng: &mut Rng, number: u64) -> MemberId {

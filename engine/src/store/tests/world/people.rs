@@ -86,7 +86,7 @@ impl World {
                 ticket
             }
         };
-        self.record(vec![Effect::Ticket(Box::new(ticket))]);
+        self.record(vec![Effect::row(ticket)]);
     }
 
     fn new_ticket(&mut self) -> Option<Ticket> {
@@ -107,7 +107,7 @@ impl World {
             digest,
             id: TicketId(id(11, number)),
             user: UserSlot(u32::try_from(user).unwrap()),
-            made_at: self.at,
+            created_at: self.at,
             expires_at: self.at.plus(life * Timestamp::SECOND),
             address: "192.0.2.7".to_owned(),
             state: TicketState::Open,
@@ -206,7 +206,7 @@ impl World {
             let token = &mut self.people.tokens[place];
             token.is_revoked = true;
             let token = token.clone();
-            return self.record(vec![Effect::AccessToken(Box::new(token))]);
+            return self.record(vec![Effect::row(token)]);
         }
         let number = u32::try_from(self.people.tokens.len()).unwrap();
         let mut digest = [u8::try_from(number % 200).unwrap(); 32];
@@ -232,7 +232,7 @@ impl World {
             grant: (self.below(4) > 0).then_some(grant),
         };
         self.people.tokens.push(token.clone());
-        self.record(vec![Effect::AccessToken(Box::new(token))]);
+        self.record(vec![Effect::row(token)]);
     }
 
     /// Sets or clears an external id, or has two members swap theirs.
