@@ -51,7 +51,7 @@ siteTest('an app gets a new secret, other settings and a token, and is deleted',
   await signIn(page, stage.installation.administrator);
   const { clientId, clientSecret } = await registerApp(page, { redirectUrls: [REDIRECT] });
   await page.goto(`/apps/${clientId}`);
-  await page.getByRole('button', { name: 'Replace the secret' }).click();
+  await page.getByRole('button', { name: 'Rotate secret' }).click();
   const [, replaced] = await page.locator('code.secret').allTextContents();
   assert.notEqual(replaced, clientSecret);
   await stage.shot(page, 'app-secret');

@@ -155,7 +155,7 @@ impl AppFields {
             }
             (name, website, redirect_urls) => {
                 let mut form = AppForm::of(self, requested, approved);
-                "Some of it cannot be right. Look below.".clone_into(&mut form.alert);
+                "Please fix the highlighted fields.".clone_into(&mut form.alert);
                 form.name_error = name.err().unwrap_or_default();
                 form.website_error = website.err().unwrap_or_default();
                 form.redirect_urls_error = redirect_urls.err().unwrap_or_default();
@@ -179,7 +179,7 @@ fn parse_name(text: &str) -> Result<LineText, String> {
     let name = text.trim();
     // What is invisible could make one app look like another.
     if name.chars().any(is_invisible) {
-        return Err("Some of its characters cannot be seen.".to_owned());
+        return Err("Contains invisible characters.".to_owned());
     }
     match name.chars().count() {
         0 => Err("Fill this in.".to_owned()),

@@ -27,7 +27,7 @@ use super::second_factor::{FACTOR_PATH, FACTOR_S};
 use super::session::{MaybeSignedIn, begin_session};
 
 /// The same for an address that nobody has and for a wrong password.
-const WRONG: &str = "This e-mail address and password do not belong together.";
+const WRONG: &str = "Incorrect email or password.";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]

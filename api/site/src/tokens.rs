@@ -89,8 +89,8 @@ fn token_row(
 fn origin_words(origin: Option<TokenOrigin>, member: Option<&Member>) -> String {
     let who = member.map_or("a member", |member| member.email.as_str());
     match origin {
-        Some(TokenOrigin::Code) => format!("{who}, when the app asked"),
-        Some(TokenOrigin::Password) => format!("{who}, by password within the app"),
+        Some(TokenOrigin::Code) => format!("{who}, via OAuth"),
+        Some(TokenOrigin::Password) => format!("{who}, via password grant"),
         Some(TokenOrigin::OwnCompany) => format!("{who}, as owner of the app"),
         Some(TokenOrigin::Operator) | None => "the operator, on the command line".to_owned(),
     }

@@ -188,7 +188,7 @@ async fn what_ends_is_shown_before_a_member_leaves() {
     assert_eq!(ada.get(&act).await.expect(303).location(), path);
     assert_eq!(ada.post(&act, &yes).await.expect(303).location(), path);
     let page = ada.get(&path).await.expect(200);
-    assert!(page.body.contains("Deactivated") && page.body.contains("Let them in again"));
+    assert!(page.body.contains("Deactivated") && page.body.contains("Reactivate"));
     ada.post(&format!("{path}/reactivate"), &[]).await.expect(303);
     assert_eq!(shown(&bench, &format!("/v1{path}")).await["is_active"], true);
     assert_eq!(shown(&bench, &format!("/v1/cards/{card}")).await["state"], "terminated");

@@ -50,15 +50,15 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
     }
     let page = visitor.get(&format!("/transactions/{approved}")).await.expect(200);
     for text in
-        ["Approved: every rule passed.", "(5812)", "Oakland, CA, US", "Held now, until 11 Mar 2026"]
+        ["Approved.", "(5812)", "Oakland, CA, US", "Held now, until 11 Mar 2026"]
     {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     assert!(!page.body.contains("would have been approved"));
     let page = visitor.get(&format!("/transactions/{declined}")).await.expect(200);
     for text in [
-        "Declined: Over the card’s budget (code 1502).",
-        "It would have been approved whole with:",
+        "Declined: Over budget (code 1502).",
+        "To approve a purchase like this in full:",
         "$115.10 more in the budget.",
         "Up to <span class=\"money\">$84.90</span> would have been approved",
         "Asked for and declined",

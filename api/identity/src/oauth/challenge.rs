@@ -45,7 +45,7 @@ enum AnsweredBody {
     Challenge(ChallengeBody),
 }
 
-/// Shows the question that waits.
+/// Get the pending challenge.
 #[utoipa::path(
     get,
     path = "/v1/oauth/token/challenge",

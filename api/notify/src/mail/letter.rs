@@ -131,7 +131,7 @@ impl Letter {
             Block::Link { label: "Set a new password", address: link.to_owned() },
             words("If it was not you, do nothing: your password stays as it is."),
         ];
-        let reason = "You get this letter because somebody asked for it with your address.";
+        let reason = "You received this email because; somebody of the company -> someone at the company somebody asked for it with your address.";
         let subject = "Set a new password".to_owned();
         Draft { to, subject, title: "Set a new password", blocks, reason }.written().first()
     }
@@ -145,7 +145,7 @@ impl Letter {
             Block::Link { label: "Choose a password", address: link.to_owned() },
             words(format!("After that you sign in with {to}.")),
         ];
-        let reason = "You get this letter because an administrator entered your address. If you \
+        let reason = "You received this email because; somebody of the company -> someone at the company an administrator entered your address. If you \
                       do not know the company, do nothing.";
         let subject = format!("Your invitation to {}", subject_name(company));
         Draft { to, subject, title: "You are invited", blocks, reason }.written().first()
@@ -206,10 +206,10 @@ impl Letter {
             ));
         }
         blocks.push(words(
-            "Whoever has the link sees the card: do not pass it on. It works until the company \
+            "Anyone with the link sees the card: do not pass it on. It works until the company \
              takes it back.",
         ));
-        let reason = "You get this letter because somebody of the company entered your address. \
+        let reason = "You received this email because; somebody of the company -> someone at the company somebody of the company entered your address. \
                       If you do not know the company, do nothing.";
         let subject = format!("{} shares a card with you", subject_name(company));
         Draft { to, subject, title: "A card for you", blocks, reason }.written()
@@ -271,7 +271,7 @@ impl Letter {
 }
 
 /// Why cardholders get letters.
-const CARDHOLDER: &str = "You get this letter because the card is assigned to you.";
+const CARDHOLDER: &str = "You received this email because; somebody of the company -> someone at the company the card is assigned to you.";
 
 /// A purchase that was declined.
 #[derive(Clone, Debug)]

@@ -144,7 +144,7 @@ fn link_page(
         fields,
         faults,
     };
-    frame::page(state, "Share the card", Some(&acting.session), content)
+    frame::page(state, "Share card", Some(&acting.session), content)
 }
 
 /// POST /cards/{id}/links/new.

@@ -100,7 +100,7 @@ const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str
         (CardState::Suspended, SuspensionReason::SingleUse) => {
             "It was for one purchase and has been used."
         }
-        (CardState::Suspended, SuspensionReason::EndTime) => "Its time is over.",
+        (CardState::Suspended, SuspensionReason::EndTime) => "It has expired.",
         (CardState::Suspended, _) => "New purchases are declined for now.",
         (CardState::Terminated, _) => "It is closed.",
     }

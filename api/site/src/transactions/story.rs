@@ -66,7 +66,7 @@ pub(super) fn story(
         .map(|(at, what, amount)| Step { at: Some(moment(at, view.company.zone)), what, amount })
         .collect();
     if !posted.is_whole {
-        steps.push(Step::now("Further lines are in the statements", String::new()));
+        steps.push(Step::now("See statements for more", String::new()));
     }
     steps.extend(standing(view, row));
     Ok(steps)
@@ -84,8 +84,8 @@ const fn opening(row: &TransactionRow) -> &'static str {
         TransactionKind::Refund => "Refunded",
         TransactionKind::BankTransfer => "Deposit sent",
         TransactionKind::BankWithdrawal if is_approved => "Withdrawal sent",
-        TransactionKind::Verification if is_approved => "Card checked, nothing taken",
-        _ if is_approved => "Asked for and approved",
+        TransactionKind::Verification if is_approved => "Verified, $0",
+        _ if is_approved => "Authorized",
         _ => "Asked for and declined",
     }
 }
@@ -122,9 +122,9 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<Step> {
     {
         let is_expired = progress.flags.contains(TransactionFlags::HOLD_EXPIRED);
         let what = if is_expired {
-            "Canceled: its hold ended by time, nothing is left of it"
+            "Canceled: hold expired"
         } else {
-            "Canceled: nothing is left of it"
+            "Canceled: fully reversed"
         };
         steps.push(Step::now(what, String::new()));
     }

@@ -7,7 +7,7 @@ pub(crate) const fn outcome_words(code: ResponseCode) -> &'static str {
     match code {
         ResponseCode::Approved => "Approved",
         ResponseCode::Declined => "Declined",
-        ResponseCode::InsufficientFunds => "Not enough money in the account",
+        ResponseCode::InsufficientFunds => "Insufficient funds",
         ResponseCode::CardUnactivated => "Card not activated",
         ResponseCode::CardSuspended => "Card suspended",
         ResponseCode::CardExpired => "Card expired",
@@ -15,10 +15,10 @@ pub(crate) const fn outcome_words(code: ResponseCode) -> &'static str {
         ResponseCode::InvalidPin => "Wrong PIN",
         ResponseCode::InvalidCvv => "Wrong CVV",
         ResponseCode::InvalidZip => "Wrong ZIP code",
-        ResponseCode::AllowanceConstraints => "Outside of what the card is for",
-        ResponseCode::AllowanceExceeded => "Over the card’s budget",
-        ResponseCode::TransactionLimitExceeded => "Over the limit for one purchase",
+        ResponseCode::AllowanceConstraints => "Merchant category not allowed",
+        ResponseCode::AllowanceExceeded => "Over budget",
+        ResponseCode::TransactionLimitExceeded => "Over the per-transaction limit",
         ResponseCode::Risk => "Too many attempts",
-        ResponseCode::CashDenied => "Cash is not allowed",
+        ResponseCode::CashDenied => "Cash withdrawals not allowed",
     }
 }

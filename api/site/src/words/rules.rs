@@ -171,8 +171,8 @@ fn compared_words(
 /// Why a card is suspended, where nobody did it.
 const fn suspended_by(reason: SuspensionReason) -> Option<&'static str> {
     match reason {
-        SuspensionReason::SingleUse => Some("it was for one purchase, which was made"),
-        SuspensionReason::EndTime => Some("its time is over"),
+        SuspensionReason::SingleUse => Some("single-use card, already used"),
+        SuspensionReason::EndTime => Some("its end date has passed"),
         _ => None,
     }
 }
@@ -206,17 +206,17 @@ const fn verdict(rule: Rule, passed: bool) -> &'static str {
     let (passing, failing) = match rule {
         Rule::CardTerminated => ("The card is not closed", "The card is closed"),
         Rule::CompanyClosed => {
-            ("Company and cardholder are there", "The company is closed, or the cardholder gone")
+            ("Company and cardholder are active", "The company is closed, or the cardholder gone")
         }
         Rule::ReversedBefore => (
-            "Nobody took the purchase back before it arrived",
+            "Not reversed before it arrived",
             "The purchase was taken back before it arrived",
         ),
         Rule::OutOfBounds => {
-            ("The books can hold an amount like this", "The amount is more than the books can hold")
+            ("The amount is within the supported range", "The amount is more than the books can hold")
         }
         Rule::CardUnactivated => {
-            ("The card does not wait to be activated", "The card was never activated")
+            ("The card is activated", "The card was never activated")
         }
         Rule::CardSuspended => ("The card is not suspended", "The card is suspended"),
         Rule::CardExpired => ("The card has not expired", "The card has expired"),
@@ -230,9 +230,9 @@ const fn verdict(rule: Rule, passed: bool) -> &'static str {
             "No other ZIP code was shown than the one on file",
             "The ZIP code is not the one on file",
         ),
-        Rule::CashWithdrawal => ("It is no cash withdrawal", "It is a cash withdrawal"),
+        Rule::CashWithdrawal => ("Not a cash withdrawal", "It is a cash withdrawal"),
         Rule::VelocityPerMinute => (
-            "There were few enough attempts in a minute",
+            "Within the per-minute attempt limit",
             "There were too many attempts in a minute",
         ),
         Rule::VelocityPerHour => {
@@ -243,7 +243,7 @@ const fn verdict(rule: Rule, passed: bool) -> &'static str {
             "The card’s codes are locked: too many wrong ones were tried in an hour",
         ),
         Rule::BeforeStart => ("The card’s time has begun", "The card’s time has not begun"),
-        Rule::AfterEnd => ("The card’s time is not over", "The card’s time is over"),
+        Rule::AfterEnd => ("The card’s time is not over", "The card’s validity period has ended"),
         Rule::OutOfScope => {
             ("The card is for merchants of this kind", "The card is not for merchants of this kind")
         }

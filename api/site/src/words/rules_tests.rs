@@ -79,7 +79,7 @@ fn everything_else_is_told_in_words_too() {
         (
             Rule::CardSuspended,
             only(card(CardState::Suspended, SuspensionReason::EndTime)),
-            "The card is suspended (its time is over).",
+            "The card is suspended (its end date has passed).",
         ),
         (
             Rule::CardSuspended,
@@ -99,13 +99,13 @@ fn everything_else_is_told_in_words_too() {
         (
             Rule::AfterEnd,
             against(Quantity::Instant(MIDNIGHT), Quantity::Instant(MIDNIGHT)),
-            "The card’s time is over (until 8 Mar 2026, 00:00).",
+            "The card’s validity period has ended (until 8 Mar 2026, 00:00).",
         ),
         (
             Rule::PinWrong,
             pin,
             "The PIN is wrong, not set, or locked \
-             (one was compared; 1 of 3 wrong ones in a row before it).",
+             (one was compared; second wrong try of 3).",
         ),
         (Rule::CvvWrong, only(Quantity::Is(true)), "The CVV is wrong (one was compared)."),
         (

@@ -166,7 +166,7 @@ impl CompanyTerms<'_> {
 /// The body of POST /v1/cards, read.
 pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> CardOrder {
     let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
-    let terms = fields.must_object::<NewAllowance, _>("allowance", "What it may spend.", read);
+    let terms = fields.must_object::<NewAllowance, _>("allowance", "Spending limits.", read);
     let rule = line(DESCRIPTION_CHARS_MAX);
     let description = fields.must("description", DESCRIPTION_ABOUT, rule);
     let rule = Rule::plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));

@@ -388,7 +388,7 @@ pub async fn update_shared_link(
     read_shared_link(&state, &caller, id).await
 }
 
-/// Takes a shared link away; the card stays.
+/// Delete a shared link; the card stays.
 #[utoipa::path(delete, path = "/v1/shared-links/{shared_link_id}", responses((status = 204)))]
 pub async fn delete_shared_link(
     Call(state, caller): Call,

@@ -93,7 +93,7 @@ pub async fn list_webhook_attempts(
     Ok(Json(envelope(page_of(bodies, &page), &page, &address, state.urls())))
 }
 
-/// Sends an example: an event of a transaction that is none. The answer tells what came of it.
+/// Sends an example: a sample event. The answer tells what came of it.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test",
     responses((status = 200, body = WebhookAttemptBody)),

@@ -259,7 +259,7 @@ fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
     fields.must("since", about, instant())
 }
 
-/// Has a webhook endpoint told again what has happened since an instant.
+/// Replay events.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
     request_body = WebhookRecovery, responses((status = 200, body = WebhookEndpointBody)),
