@@ -60,7 +60,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await buy(stage, id, '75.00', 'A merchant with a name that goes on');
   await page.goto(`/cards/${id}`);
   await page.locator('details.why summary').first().click();
-  await page.getByText('It would have been approved with').waitFor();
+  await page.getByText('To approve it:').waitFor();
   await stage.shot(page, 'card');
 
   await page.getByRole('link', { name: 'Change budget and limits' }).click();
@@ -89,7 +89,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByLabel('Ask for').first().fill('First ship');
   await page.getByLabel('Answer').first().fill('Mark I');
   await stage.shot(page, 'card-share');
-  await page.getByRole('button', { name: 'Make the link' }).click();
+  await page.getByRole('button', { name: 'Create link' }).click();
   await page.getByText('The link is made.').waitFor();
   await page.getByText('Show the link').click();
   assert.match(await page.locator('#links code.secret').textContent(), /\/s\/[0-9a-f]{64}$/);

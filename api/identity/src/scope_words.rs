@@ -28,8 +28,8 @@ pub const SCOPES: [ScopeWords; 4] = [
     ScopeWords {
         name: "admin",
         allows: "Act as an administrator: see card numbers, make, close cards and their \
-                 budgets, invite and remove members, decide requisitions, share cards, take \
-                 access away",
+                 budgets, invite and remove members, decide requisitions, share cards, \
+                 revoke access",
         needs_approval: true,
     },
     ScopeWords {

@@ -69,7 +69,7 @@
     }
     plot?.setData(series());
     // The moment comes in words: the clock and zone of this browser are not the company's.
-    state.textContent = `Live, as of ${new Map(texts).get('taken-at')}.`;
+    state.textContent = `Live, as of ${new Map(texts).get('taken-at')}`;
   }
 
   function follow() {

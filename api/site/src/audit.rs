@@ -148,10 +148,8 @@ fn actor_words(snapshot: &Snapshot, actor: &Actor) -> Result<String, StoreError>
 fn token_words(snapshot: &Snapshot, id: AccessTokenId) -> Result<String, StoreError> {
     let token = snapshot.any_access_token(id)?;
     let label = token.map(|token| token.label().to_owned()).filter(|label| !label.is_empty());
-    Ok(label.map_or_else(
-        || "Operator token".to_owned(),
-        |label| format!("{label}, by access token"),
-    ))
+    Ok(label
+        .map_or_else(|| "Operator token".to_owned(), |label| format!("{label}, by access token")))
 }
 
 #[cfg(test)]

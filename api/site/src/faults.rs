@@ -85,7 +85,7 @@ pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
 /// What is wrong with a value, for people: what programs have to know of its form is left out.
 fn words_of(flaw: &Flaw) -> String {
     let known = match flaw.code {
-        "required" | "blank" => "Fill this in.",
+        "required" | "blank" => "Required.",
         "not_a_number" => "Enter an amount, such as 1250.00.",
         "not_a_time" => "Must be a date and time, such as 2026-03-04 12:30.",
         "not_a_date" => "Must be a date, such as 2026-03-04.",
@@ -141,7 +141,7 @@ mod tests {
     fn faults_stand_at_their_fields() {
         let faults = [Fault::new("allowance.amount", Flaw::required())];
         let shown = Faults::of_refusal(ApiError::invalid(faults.to_vec())).unwrap();
-        assert_eq!(shown.of("allowance.amount"), "Fill this in.");
+        assert_eq!(shown.of("allowance.amount"), "Required.");
         assert_eq!(shown.of("amount"), "");
         assert!(!shown.alert().is_empty() && !shown.is_empty());
         let conflict = Faults::of_refusal(ApiError::card_not_virtual()).unwrap();

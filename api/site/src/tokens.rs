@@ -78,7 +78,7 @@ fn token_row(
     let holder = app.map(|app| app.name).or(label);
     Ok(TokenRow {
         id: token.id.0.to_string(),
-        holder: holder.unwrap_or_else(|| "The operator of this switch".to_owned()),
+        holder: holder.unwrap_or_else(|| "Operator (CLI)".to_owned()),
         origin: origin_words(token.origin(), member.as_ref()),
         scopes: names(token.scope),
         made: shown_moment(token.created_at, session),

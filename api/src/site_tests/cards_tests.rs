@@ -254,8 +254,8 @@ async fn decisions_are_told_in_words() {
         "−$20.50",
         "Approved",
         "Over the per-transaction limit",
-        "The amount is over the limit for one purchase ($100.01 asked for, $100.00 allowed).",
-        "It would have been approved with $0.01 more on the limit for one purchase.",
+        "Over the per-transaction limit ($100.01 requested, $100.00 allowed).",
+        "To approve it: raise the per-transaction limit by $0.01.",
         "$479.50",
     ] {
         assert!(page.body.contains(words), "{words}: {}", page.body);

@@ -77,8 +77,8 @@ async fn faults_stand_at_their_fields_and_what_was_typed_stays() {
         (("amount", "lots"), "Enter an amount, such as 1250.00."),
         (("amount", "-5"), "Must be above 0."),
         (("amount", "1.005"), "Must have at most 2 decimals."),
-        (("amount", ""), "Fill this in."),
-        (("description", " "), "Fill this in."),
+        (("amount", ""), "Required."),
+        (("description", " "), "Required."),
         (
             ("description", "a\0b"),
             "Must have no control characters and no overrides of its direction.",

@@ -49,9 +49,7 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
         assert!(list.body.contains(text), "{text}: {}", list.body);
     }
     let page = visitor.get(&format!("/transactions/{approved}")).await.expect(200);
-    for text in
-        ["Approved.", "(5812)", "Oakland, CA, US", "Held now, until 11 Mar 2026"]
-    {
+    for text in ["Approved.", "(5812)", "Oakland, CA, US", "Held now, until 11 Mar 2026"] {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     assert!(!page.body.contains("would have been approved"));
@@ -59,9 +57,9 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
     for text in [
         "Declined: Over budget (code 1502).",
         "To approve a purchase like this in full:",
-        "$115.10 more in the budget.",
-        "Up to <span class=\"money\">$84.90</span> would have been approved",
-        "Asked for and declined",
+        "Raise the budget by $115.10.",
+        "The most that would have been approved: <span class=\"money\">$84.90</span>",
+        "Declined",
     ] {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }

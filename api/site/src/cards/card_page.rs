@@ -160,7 +160,7 @@ fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     }
     limits.extend(window(terms, view));
     if !terms.scope.codes().is_empty() {
-        limits.push(("Only at", scope_words(&terms.scope, "; ")));
+        limits.push(("Allowed merchants", scope_words(&terms.scope, "; ")));
     }
     limits
 }

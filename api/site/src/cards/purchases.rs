@@ -66,7 +66,10 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
             outcome_words(record.response_code).to_owned()
         }
         DecidedBy::Rules if is_partial => {
-            format!("Approved in part: {} was asked for", money(record.requested, company.currency))
+            format!(
+                "Partially approved (of {} requested)",
+                money(record.requested, company.currency)
+            )
         }
         DecidedBy::Rules if record.kind == TransactionKind::Verification => {
             "Card verification ($0)".to_owned()
@@ -77,7 +80,7 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
         DecidedBy::Rules => "Approved".to_owned(),
         DecidedBy::Network => match record.kind {
             TransactionKind::Refund => "Refund".to_owned(),
-            _ => "Decided by the card network".to_owned(),
+            _ => "Decided by the network (stand-in)".to_owned(),
         },
         DecidedBy::Transfer => "Bank transfer".to_owned(),
     }

@@ -119,10 +119,9 @@ fn undecided(
     let onward = if known.status == RequisitionStatus::Pending {
         "What is new is marked: decide again on what you see now"
     } else {
-        "Decision stands below"
+        "See the decision below"
     };
-    let review_alert =
-        format!("Nothing was decided, because {}. {onward}.", who_was_quicker(&changed));
+    let review_alert = format!("Not approved: {}. {onward}.", who_was_quicker(&changed));
     let (review_note, review_card) = (Some(form.note), form.card);
     RequisitionForms {
         review_alert,

@@ -154,7 +154,7 @@ fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
         rules.push(("Until", in_zone(terms.ends_at, zone)));
     }
     if !terms.scope.codes().is_empty() {
-        rules.push(("Only at", scope_words(&terms.scope, "; ")));
+        rules.push(("Allowed merchants", scope_words(&terms.scope, "; ")));
     }
     rules
 }

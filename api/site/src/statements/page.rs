@@ -165,7 +165,11 @@ fn figures(AccountRow { account, balances }: &AccountRow) -> Vec<Figure> {
         figures.push(figure("With credit", credit, "what can be spent in all"));
     }
     if balances.credits_in_transit.is_positive() {
-        figures.push(figure("On its way", balances.credits_in_transit, "transfers to the account"));
+        figures.push(figure(
+            "Incoming transfers",
+            balances.credits_in_transit,
+            "transfers to the account",
+        ));
     }
     figures
 }

@@ -144,7 +144,7 @@ impl<'a> Teller<'a> {
     /// What would have satisfied a rule, within a sentence.
     pub(crate) fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
         if self.keeps(remedy.rule) {
-            return "more Posted balance".to_owned();
+            return "raise the available funds".to_owned();
         }
         RuleWords::of(self.company).remedy(remedy, scope)
     }

@@ -16,12 +16,12 @@ pub(super) fn flag_words(name: &str) -> &str {
     match name {
         "advice" => "Stand-in decision by the network (advice).",
         "forced" => "Force-posted.",
-        "over_cleared" => "It was Settled above the hold.",
+        "over_cleared" => "Settled above the hold.",
         "after_final" => "Something was posted after its final presentment.",
         "consumed_single_use" => "Used a single-use card.",
         "hold_expired" => "Hold expired.",
         "over_refunded" => "Over-refunded.",
-        "partially_approved" => "It was Partially approved..",
+        "partially_approved" => "Partially approved.",
         "returned" => "The transfer came back.",
         other => other,
     }
