@@ -181,7 +181,7 @@ siteTest('axe finds nothing on pages of guests', async (stage) => {
   all.push(...(await findings(page)).map((finding) => `refused: ${finding}`));
   await page.goto(links.open.link);
   await page.getByRole('button', { name: /Show number/ }).click();
-  await page.getByRole('heading', { name: 'To pay with it' }).waitFor();
+  await page.getByRole('heading', { name: 'Payment details' }).waitFor();
   for (const { viewport, colorScheme } of LOOKS) {
     await page.setViewportSize(viewport);
     await page.emulateMedia({ colorScheme });

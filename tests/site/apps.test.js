@@ -31,7 +31,7 @@ siteTest('what is wrong with an app is told beside the field', async (stage) => 
   await signIn(page, stage.installation.administrator);
   await page.goto('/apps/new');
   await page.getByLabel('Name').fill('<script>alert(1)</script>');
-  await page.getByLabel('Web site').fill('https://books.example');
+  await page.getByLabel('Website').fill('https://books.example');
   await page.getByLabel('Redirect URLs').fill(`${REDIRECT}\nhttp://books.example/\n"><img src=x>`);
   await page.getByRole('button', { name: 'Register' }).click();
   await page.locator('.field-error').waitFor();
@@ -51,7 +51,7 @@ siteTest('an app gets a new secret, other settings and a token, and is deleted',
   await signIn(page, stage.installation.administrator);
   const { clientId, clientSecret } = await registerApp(page, { redirectUrls: [REDIRECT] });
   await page.goto(`/apps/${clientId}`);
-  await page.getByRole('button', { name: 'Replace the secret' }).click();
+  await page.getByRole('button', { name: 'Rotate secret' }).click();
   const [, replaced] = await page.locator('code.secret').allTextContents();
   assert.notEqual(replaced, clientSecret);
   await stage.shot(page, 'app-secret');
@@ -87,13 +87,13 @@ siteTest('two who change one app see each other', async (stage) => {
   await one.getByLabel('Redirect URLs').fill(`${REDIRECT}\nhttps://ledgers.example/callback`);
   await one.getByRole('button', { name: 'Save' }).click();
   await one.getByText('The app is saved.').waitFor();
-  await other.getByLabel('Web site').fill('https://elsewhere.example');
+  await other.getByLabel('Website').fill('https://elsewhere.example');
   await other.getByRole('button', { name: 'Save' }).click();
   await other.getByText('somebody changed this while you had it open: name and redirect URLs').waitFor();
   await stage.shot(other, 'app-changed-dark');
   assert.equal(await other.getByLabel('Name').inputValue(), 'Ledgers');
-  assert.equal(await other.getByLabel('Web site').inputValue(), 'https://books.example');
-  await other.getByLabel('Web site').fill('https://elsewhere.example');
+  assert.equal(await other.getByLabel('Website').inputValue(), 'https://books.example');
+  await other.getByLabel('Website').fill('https://elsewhere.example');
   await other.getByRole('button', { name: 'Save' }).click();
   await other.getByText('The app is saved.').waitFor();
 });
@@ -153,7 +153,7 @@ siteTest('a wish that is given up takes its approval along', async (stage) => {
   await stage.shot(page, 'app-approved');
   assert.equal(await offered.count(), 1);
   for (const isWished of [false, true]) {
-    await page.getByLabel('Web site').fill('https://books.example');
+    await page.getByLabel('Website').fill('https://books.example');
     await wish.setChecked(isWished);
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('The app is saved.').waitFor();

@@ -28,7 +28,7 @@ async function makeCard(page, { description, amount, limit = '' }) {
   await page.goto('/cards/new');
   await page.getByLabel('Description').fill(description);
   await page.getByLabel('Budget').fill(amount);
-  await page.getByLabel('Limit for one purchase').fill(limit);
+  await page.getByLabel('Per-transaction limit').fill(limit);
   await page.getByRole('button', { name: 'Make the card' }).click();
   await page.getByText('The card is made.').waitFor();
   return new URL(page.url()).pathname.split('/').at(-1);
@@ -48,7 +48,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await stage.shot(page, 'card-new');
   await page.getByLabel('Description').fill('x');
   await page.getByLabel('Budget').fill('a lot');
-  await page.getByLabel('E-mail of the holder').fill('nobody@example.com');
+  await page.getByLabel('Cardholder').fill('nobody@example.com');
   await page.getByRole('button', { name: 'Make the card' }).click();
   await page.getByRole('alert').waitFor();
   assert.equal(await page.getByLabel('Budget').inputValue(), 'a lot', 'what was typed stays');
@@ -60,36 +60,36 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await buy(stage, id, '75.00', 'A merchant with a name that goes on');
   await page.goto(`/cards/${id}`);
   await page.locator('details.why summary').first().click();
-  await page.getByText('It would have been approved with').waitFor();
+  await page.getByText('To approve it:').waitFor();
   await stage.shot(page, 'card');
 
   await page.getByRole('link', { name: 'Change budget and limits' }).click();
-  await page.getByLabel('Limit for one purchase').fill('100');
-  await page.getByText('Only at certain merchants').click();
+  await page.getByLabel('Per-transaction limit').fill('100');
+  await page.getByText('Restrict merchants').click();
   await stage.shot(page, 'card-allowance');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Budget and limits are saved.').waitFor();
 
-  await page.getByRole('link', { name: 'Show the number' }).click();
+  await page.getByRole('link', { name: 'Show card details' }).click();
   await page.getByLabel('Your password').fill('wrong');
-  await page.getByRole('button', { name: 'Show the number' }).click();
+  await page.getByRole('button', { name: 'Show card details' }).click();
   await page.getByText('This is not your current password.').waitFor();
   await stage.shot(page, 'card-number-refused');
   await page.getByLabel('Your password').fill(administrator.password);
-  await page.getByRole('button', { name: 'Show the number' }).click();
+  await page.getByRole('button', { name: 'Show card details' }).click();
   await page.getByRole('heading', { name: 'Card number' }).waitFor();
   assert.match(await page.locator('.plastic-number').textContent(), /^\d{4} \d{4} \d{4} \d{4}$/);
   assert.doesNotMatch(page.url() + (await page.title()), /\d{12}/);
   await stage.shot(page, 'card-number');
   await page.getByRole('link', { name: 'Done' }).click();
 
-  await page.getByRole('link', { name: 'Share the card' }).click();
+  await page.getByRole('link', { name: 'Share card' }).click();
   await page.getByRole('textbox', { name: 'Name' }).first().fill('Grace Hopper');
   await page.getByRole('textbox', { name: 'E-mail' }).fill('grace@example.com');
   await page.getByLabel('Ask for').first().fill('First ship');
   await page.getByLabel('Answer').first().fill('Mark I');
   await stage.shot(page, 'card-share');
-  await page.getByRole('button', { name: 'Make the link' }).click();
+  await page.getByRole('button', { name: 'Create link' }).click();
   await page.getByText('The link is made.').waitFor();
   await page.getByText('Show the link').click();
   assert.match(await page.locator('#links code.secret').textContent(), /\/s\/[0-9a-f]{64}$/);
@@ -100,7 +100,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByRole('button', { name: 'Suspend' }).click();
   await page.getByText('The card is suspended.').waitFor();
   assert.equal((await buy(stage, id, '1.00')).response_code, 1202);
-  await page.getByRole('link', { name: 'Close for good' }).click();
+  await page.getByRole('link', { name: 'Close card' }).click();
   await stage.shot(page, 'card-close');
   await page.getByRole('checkbox', { name: /Yes, close/ }).check();
   await page.getByRole('button', { name: 'Close the card' }).click();
@@ -134,7 +134,7 @@ siteTest('the overview follows what happens', async (stage) => {
   await page.getByText(/^Live, as of/).waitFor();
   await buy(stage, id, '215.40', 'Caledonian Sleeper');
   await buy(stage, id, '1200', 'Grand Hotel');
-  await page.getByRole('cell', { name: 'Over the limit for one purchase' }).first().waitFor();
+  await page.getByRole('cell', { name: 'Over the per-transaction limit' }).first().waitFor();
   await page.locator('[data-text=spent-today]', { hasText: '$215.40' }).waitFor();
   await stage.shot(page, 'overview');
   await page.emulateMedia({ colorScheme: 'dark' });
@@ -152,7 +152,7 @@ siteTest('members begin with what is theirs, by keyboard and without JavaScript'
   await signIn(root, stage.installation.administrator);
   await root.goto('/cards/new');
   await root.getByLabel('Description').fill('My travel');
-  await root.getByLabel('E-mail of the holder').fill('member@example.com');
+  await root.getByLabel('Cardholder').fill('member@example.com');
   await root.getByLabel('Budget').fill('300');
   await root.getByLabel('Budget').press('Enter');
   await root.getByText('The card is made.').waitFor();
@@ -169,7 +169,7 @@ siteTest('members begin with what is theirs, by keyboard and without JavaScript'
   await page.getByRole('link', { name: 'My travel' }).press('Enter');
   assert.equal(await page.getByRole('link', { name: 'Edit' }).count(), 0);
   await stage.shot(page, 'card-of-member');
-  await page.getByRole('link', { name: 'Show the number' }).press('Enter');
+  await page.getByRole('link', { name: 'Show card details' }).press('Enter');
   await page.getByLabel('Your password').fill(stage.prepared.member.password);
   await page.getByLabel('Your password').press('Enter');
   assert.match(await page.locator('.plastic-number').textContent(), /^\d{4} /);

@@ -58,7 +58,7 @@ siteTest('somebody is invited, chooses a password and comes in', async (stage) =
   await jean.waitForURL('**/login');
   await signIn(jean, { email: JEAN.email, password: PASSWORD });
 
-  await page.getByRole('button', { name: 'Send the letter again' }).click();
+  await page.getByRole('button', { name: 'Resend invitation' }).click();
   await page.getByText('is on its way').waitFor();
 }, people);
 
@@ -75,7 +75,7 @@ siteTest('what is wrong with a member is told beside the field', async (stage) =
   await page.getByRole('link', { name: '<script>alert(1)</script>' }).waitFor();
   assert.equal(await page.locator('main script').count(), 0);
   await page.goto('/members?q=nobody');
-  await page.getByText('Nobody was found').waitFor();
+  await page.getByText('No members found').waitFor();
   await stage.shot(page, 'members-not-found');
 }, people);
 
@@ -125,8 +125,8 @@ siteTest('what ends is shown before a member leaves, and then it ends', async (s
   await hers.goto('/requisitions');
   assert.equal(new URL(hers.url()).pathname, '/login', 'who takes no part is signed out');
 
-  await page.getByRole('button', { name: 'Let them in again' }).click();
-  await page.getByText('The member takes part again.').waitFor();
+  await page.getByRole('button', { name: 'Reactivate' }).click();
+  await page.getByText('Member reactivated.').waitFor();
   await page.getByRole('link', { name: 'Delete' }).click();
   await stage.shot(page, 'member-delete');
   await page.getByRole('checkbox', { name: /Yes, delete/ }).check();

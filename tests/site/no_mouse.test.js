@@ -96,8 +96,8 @@ siteTest('inviting somebody, asking for a purchase and approving it by keyboard 
   await jean.keyboard.press('Enter');
   await jean.waitForURL('**/login');
   await signInByKeyboard(jean, { email: 'jean@example.com', password: PASSWORD });
-  await press(jean, 'Ask for a purchase');
-  await jean.getByRole('heading', { name: 'Ask for a purchase' }).waitFor();
+  await press(jean, 'Request a purchase');
+  await jean.getByRole('heading', { name: 'Request a purchase' }).waitFor();
   await type(jean, 'What do you want to buy?', 'A keyboard');
   await jean.keyboard.press('Tab');
   await jean.keyboard.type('120');

@@ -20,8 +20,8 @@ async function people(installation) {
 async function askFor(page, { description, amount, day, note }) {
   await page.goto('/requisitions/new');
   await page.getByLabel('What do you want to buy?').fill(description);
-  await page.getByLabel('How much is it at most?').fill(amount);
-  if (day) await page.getByLabel('Last day to buy it').fill(day);
+  await page.getByLabel('Maximum amount').fill(amount);
+  if (day) await page.getByLabel('Buy by').fill(day);
   if (note) await page.getByLabel('Note').fill(note);
   await page.getByRole('button', { name: 'Ask for it' }).click();
   await page.getByText('You have asked for it.').waitFor();
@@ -39,7 +39,7 @@ siteTest('what a member asks for is approved, and they have a card for it', asyn
   await mary.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Requisitions' }).click();
   await mary.getByRole('heading', { name: 'You have asked for nothing yet' }).waitFor();
   await stage.shot(mary, 'requisitions-none');
-  await mary.getByRole('link', { name: 'Ask for a purchase' }).click();
+  await mary.getByRole('link', { name: 'Request a purchase' }).click();
   await stage.shot(mary, 'requisition-new');
   const path = await askFor(mary, { ...CHAIRS, day: '2090-03-31', note: 'Eight of them.\nThe old ones creak.' });
   await stage.shot(mary, 'requisition-waiting');
@@ -67,7 +67,7 @@ siteTest('what is denied and what is taken back says so', async (stage) => {
   const canceled = await askFor(mary, CHAIRS);
   await mary.getByRole('checkbox', { name: 'Yes, take it back' }).check();
   await mary.getByRole('button', { name: 'Take it back' }).click();
-  await mary.getByText('The requisition is taken back.').waitFor();
+  await mary.getByText('Request withdrawn.').waitFor();
   await stage.shot(mary, 'requisition-canceled');
   assert.equal(new URL(mary.url()).pathname, canceled);
 
@@ -87,14 +87,14 @@ siteTest('what is wrong with a request is told beside the field, and nothing typ
   await mary.goto('/requisitions/new');
   const evil = '"><script>alert(1)</script>\u200f🦊';
   await mary.getByLabel('What do you want to buy?').fill(evil);
-  await mary.getByLabel('How much is it at most?').fill('about ten');
+  await mary.getByLabel('Maximum amount').fill('about ten');
   await mary.getByLabel('Note').fill(evil);
   await mary.getByRole('button', { name: 'Ask for it' }).click();
   await mary.locator('#amount-error').waitFor();
   await stage.shot(mary, 'requisition-refused');
   assert.equal(await mary.getByLabel('What do you want to buy?').inputValue(), evil);
   assert.equal(await mary.getByLabel('Note').inputValue(), evil);
-  await mary.getByLabel('How much is it at most?').fill('10');
+  await mary.getByLabel('Maximum amount').fill('10');
   await mary.getByRole('button', { name: 'Ask for it' }).click();
   await mary.getByRole('heading', { name: '<script>alert(1)</script>' }).waitFor();
   await mary.goto('/requisitions');
@@ -107,7 +107,7 @@ siteTest('nobody approves what was changed under their eyes', async (stage) => {
   const path = await askFor(mary, CHAIRS);
   const grace = await as(stage, stage.prepared.reviewer);
   await grace.goto(path);
-  await mary.getByLabel('How much is it at most?').fill('9999');
+  await mary.getByLabel('Maximum amount').fill('9999');
   await mary.getByRole('button', { name: 'Save' }).click();
   await mary.getByText('The requisition is saved.').waitFor();
   await grace.locator('#review-note').fill('The blue ones.');
@@ -137,9 +137,9 @@ siteTest('accountants look on, and nobody sees what another member asks for', as
 siteTest('a purchase is asked for and approved by keyboard alone, without JavaScript', async (stage) => {
   const mary = await as(stage, stage.prepared.member);
   await mary.goto('/requisitions');
-  await tabTo(mary, 'Ask for a purchase');
+  await tabTo(mary, 'Request a purchase');
   await mary.keyboard.press('Enter');
-  await mary.getByRole('heading', { name: 'Ask for a purchase' }).waitFor();
+  await mary.getByRole('heading', { name: 'Request a purchase' }).waitFor();
   await tabTo(mary, 'What do you want to buy?');
   await mary.keyboard.type('Chairs');
   await mary.keyboard.press('Tab');
@@ -168,5 +168,5 @@ siteTest('a page left open across a logout does nothing', async (stage) => {
   await mary.waitForURL('**/login**');
   await signIn(mary, stage.prepared.member);
   await mary.goto(path);
-  await mary.getByText('Nobody has decided yet').waitFor();
+  await mary.getByText('Awaiting review').waitFor();
 }, people);

@@ -71,7 +71,7 @@ siteTest('a guest is asked for the passphrase, once', async (stage) => {
   await stage.shot(page, 'shared-card-balance-hidden');
   await page.reload();
   await page.getByRole('button', { name: /Show number/ }).click();
-  await page.getByRole('heading', { name: 'To pay with it' }).waitFor();
+  await page.getByRole('heading', { name: 'Payment details' }).waitFor();
   const [cookie] = (await page.context().cookies()).filter(({ name }) => name === 'shared-card');
   assert.equal(cookie.path, new URL(link.link).pathname);
   assert.ok(cookie.httpOnly && cookie.expires - Date.now() / 1000 < 15 * 60 + 5);
@@ -93,7 +93,7 @@ siteTest('a shared card works by keyboard, without JavaScript and in the dark', 
   await page.getByRole('heading', { name: 'Team lunch' }).waitFor();
   await page.getByRole('button', { name: /Show number/ }).focus();
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'To pay with it' }).waitFor();
+  await page.getByRole('heading', { name: 'Payment details' }).waitFor();
   assert.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0);
   await stage.shot(page, 'shared-card-dark');
 });
@@ -131,6 +131,6 @@ siteTest('cards that cannot pay say so', async (stage) => {
   const address_1 = { address_1: '1 Main St', city: 'Austin', state: 'TX', zip_code: '78701' };
   const physical = await share(api, {}, { is_virtual: false, shipping_address: address_1 });
   await page.goto(physical.link.link);
-  await page.getByText('Its number is on the card itself.').waitFor();
+  await page.getByText('See the physical card.').waitFor();
   await stage.shot(page, 'shared-card-physical');
 });

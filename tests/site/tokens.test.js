@@ -33,7 +33,7 @@ siteTest('an administrator revokes a token', async (stage) => {
   await page.getByLabel('Action').fill('app.created');
   await page.getByRole('button', { name: 'Filter' }).click();
   assert.ok((await events.count()) >= 1 && (await events.count()) < count);
-  await page.getByLabel('Id of who did it').fill('nonsense');
+  await page.getByLabel('Actor').fill('nonsense');
   await page.getByRole('button', { name: 'Filter' }).click();
   await page.getByRole('alert').waitFor();
   await stage.shot(page, 'audit-refused');
@@ -88,7 +88,7 @@ siteTest('a long log has pages', async (stage) => {
   await page.getByRole('link', { name: 'Older' }).click();
   await page.getByText('51–51 of 51').waitFor();
   assert.equal(await rows.count(), 1);
-  await page.getByText('an access token of the operator').waitFor();
+  await page.getByText('Operator token').waitFor();
   await stage.shot(page, 'audit-last-page');
   await page.getByRole('link', { name: 'Newer' }).click();
   await page.getByText('1–50 of 51').waitFor();

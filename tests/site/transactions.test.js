@@ -50,7 +50,7 @@ siteTest('purchases are listed, looked for and explained', async (stage) => {
   assert.equal(await page.locator('tbody tr').count(), 1);
   await page.getByRole('link', { name: 'Luigi’s Trattoria' }).click();
   assert.equal(new URL(page.url()).pathname, `/transactions/${bought.party}`);
-  await page.getByText('Declined: Over the limit for one purchase').waitFor();
+  await page.getByText('Declined: Over the per-transaction limit').waitFor();
   await stage.shot(page, 'transaction-declined');
   await page.getByText('rules that passed').click();
   await stage.shot(page, 'transaction-declined-rules');
@@ -80,7 +80,7 @@ siteTest('a deposit has a page of its own', async (stage) => {
   await tell(stage, 'transfers', { account_id: account, amount: 5000, bank_account: bank, settled: false });
   await page.goto('/transactions');
   await page.getByRole('link', { name: 'First Bank' }).click();
-  await page.getByText('Bank transfers are not subject to the rules of cards.').waitFor();
+  await page.getByText('Card rules don’t apply to bank transfers.').waitFor();
   await stage.shot(page, 'transaction-deposit');
 });
 
@@ -134,7 +134,7 @@ siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage
   ]);
   assert.equal(download.suggestedFilename(), 'lunch.pdf');
 
-  await page.getByLabel('Another file in its place').setInputFiles(PNG);
+  await page.getByLabel('Replace file').setInputFiles(PNG);
   await page.getByRole('button', { name: 'Hand in' }).click();
   await page.getByRole('link', { name: 'lunch.png' }).waitFor();
   await page.getByText('Show it here').click();
@@ -143,8 +143,8 @@ siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage
   await page.getByText('Delete it').click();
   await page.getByRole('button', { name: 'Delete the receipt' }).click();
   await page.getByText('The receipt is deleted.').waitFor();
-  await page.getByText('There will be none').click();
-  await page.getByRole('button', { name: 'Note it as lost' }).click();
+  await page.getByText('No receipt?').click();
+  await page.getByRole('button', { name: 'Mark as lost' }).click();
   await page.getByText('Lost, it was said on').waitFor();
   await stage.shot(page, 'receipt-lost');
 });

@@ -48,7 +48,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     await page.getByRole('link', { name: 'Done' }).click();
     await stage.shot(page, 'webhook-new');
 
-    await page.getByRole('button', { name: 'Send an example' }).click();
+    await page.getByRole('button', { name: 'Send test event' }).click();
     await page.getByText('the receiver took it').waitFor();
     const [hook] = receiver.hooks;
     const [event] = new Webhook(secret).verify(hook.body, hook.headers);
@@ -62,10 +62,10 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     assert.ok(!(await page.content()).includes(secret), 'a secret is shown once');
 
     receiver.status = 204;
-    await page.getByRole('button', { name: 'Replace the secret' }).click();
+    await page.getByRole('button', { name: 'Rotate secret' }).click();
     const replaced = await page.locator('code.secret').textContent();
     await page.getByRole('link', { name: 'Done' }).click();
-    await page.getByRole('button', { name: 'Send an example' }).click();
+    await page.getByRole('button', { name: 'Send test event' }).click();
     await page.getByText('the receiver took it').waitFor();
     const last = receiver.hooks.at(-1);
     for (const known of [secret, replaced]) new Webhook(known).verify(last.body, last.headers);

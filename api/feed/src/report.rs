@@ -331,7 +331,7 @@ impl FeedReport {
         }
         row(text, "sent again", counts.duplicates)?;
         row(text, "unanswered", counts.unanswered)?;
-        row(text, "purchases a second", self.authorizations_per_s())?;
+        row(text, "purchases/s", self.authorizations_per_s())?;
         let latency = &self.latency;
         writeln!(
             text,

@@ -27,9 +27,9 @@ pub const SCOPES: [ScopeWords; 4] = [
     },
     ScopeWords {
         name: "admin",
-        allows: "Act as an administrator: see card numbers, make, change and end cards and their \
-                 budgets, invite and remove members, decide requisitions, share cards, take \
-                 access away",
+        allows: "Act as an administrator: see card numbers, make, close cards and their \
+                 budgets, invite and remove members, decide requisitions, share cards, \
+                 revoke access",
         needs_approval: true,
     },
     ScopeWords {
@@ -64,13 +64,13 @@ pub fn allowed(scope: AccessScope) -> Vec<&'static str> {
 /// What whoever holds `scope` may not do, as far as people may fear it.
 pub fn forbidden(scope: AccessScope) -> Vec<&'static str> {
     if scope.admin {
-        return vec!["Learn your password"];
+        return vec!["See your password"];
     }
     let changes = match scope {
         AccessScope { accountant: false, scim: false, iam: false, .. } => "Change anything",
         _ => "Change cards, budgets or balances",
     };
-    vec![changes, "See card numbers", "Learn your password"]
+    vec![changes, "See card numbers", "See your password"]
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 pub use self::state::DoorState;
 use super::limits;
 
-/// Decides whether a purchase may be made, and holds its amount.
+/// Decide whether a purchase may be made, and hold its amount.
 #[utoipa::path(
     post, path = "/network/v1/authorizations",
     request_body(content = shapes::AuthorizationRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}})),
@@ -63,7 +63,7 @@ async fn authorize(
     carry_out(&state, Operation::Authorization, &headers, body.bytes()).await
 }
 
-/// Records what was decided on the issuer's behalf.
+/// Record a stand-in decision of the network (advice).
 #[utoipa::path(
     post, path = "/network/v1/advices",
     request_body(content = shapes::AdviceRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
@@ -78,7 +78,7 @@ async fn advise(
     carry_out(&state, Operation::Advice, &headers, body.bytes()).await
 }
 
-/// Gives back what a purchase holds, wholly or in part.
+/// Give back what a purchase holds, wholly or in part.
 #[utoipa::path(
     post, path = "/network/v1/reversals",
     request_body(content = shapes::ReversalRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"})),
@@ -93,7 +93,7 @@ async fn reverse(
     carry_out(&state, Operation::Reversal, &headers, body.bytes()).await
 }
 
-/// Posts a purchase.
+/// Post a purchase.
 #[utoipa::path(
     post, path = "/network/v1/presentments",
     request_body(content = shapes::PresentmentRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
@@ -108,7 +108,7 @@ async fn present(
     carry_out(&state, Operation::Presentment, &headers, body.bytes()).await
 }
 
-/// Gives money back for a purchase, or for none.
+/// Give money back for a purchase, or for none.
 #[utoipa::path(
     post, path = "/network/v1/refunds",
     request_body(content = shapes::RefundRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
@@ -123,7 +123,7 @@ async fn refund(
     carry_out(&state, Operation::Refund, &headers, body.bytes()).await
 }
 
-/// Adds to the hold of a pending purchase.
+/// Add to the hold of a pending purchase.
 #[utoipa::path(
     post, path = "/network/v1/increments",
     request_body(content = shapes::IncrementRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
@@ -138,7 +138,7 @@ async fn increment(
     carry_out(&state, Operation::Increment, &headers, body.bytes()).await
 }
 
-/// Moves money from the company's bank, or to it.
+/// Move money from the company's bank, or to it.
 #[utoipa::path(
     post, path = "/network/v1/transfers",
     request_body(content = shapes::TransferRequest, example = json!({"account_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 500, "settled": true})),
@@ -176,7 +176,7 @@ fn json_response(body: String) -> Response {
     ([(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
-/// Carries out many requests, which stand for themselves. One at fault has its error in its place;
+/// Carry out many independent requests. One at fault has its error in its place;
 /// the others go to the engine together.
 #[utoipa::path(
     post, path = "/network/v1/batch",

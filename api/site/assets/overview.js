@@ -69,16 +69,16 @@
     }
     plot?.setData(series());
     // The moment comes in words: the clock and zone of this browser are not the company's.
-    state.textContent = `Live, as of ${new Map(texts).get('taken-at')}.`;
+    state.textContent = `Live, as of ${new Map(texts).get('taken-at')}`;
   }
 
   function follow() {
     const stream = new EventSource(live.dataset.live);
     stream.addEventListener('message', (message) => show(JSON.parse(message.data)));
-    stream.addEventListener('error', () => { state.textContent = 'Not live. Load the page again for new figures.'; });
+    stream.addEventListener('error', () => { state.textContent = 'Connection lost. Reconnecting…'; });
     stream.addEventListener('end', () => {
       stream.close();
-      state.textContent = 'You are signed out, or may not see this any more.';
+      state.textContent = 'You’ve been signed out, or you no longer have access.';
     });
     // A page that is kept for the way back must not hold a connection.
     addEventListener('pagehide', () => stream.close());

@@ -85,7 +85,7 @@ pub(super) struct AppForm {
     pub(super) name: String,
     /// What is wrong with it.
     pub(super) name_error: String,
-    /// Web site.
+    /// Website.
     pub(super) website: String,
     /// What is wrong with it.
     pub(super) website_error: String,
@@ -155,7 +155,7 @@ impl AppFields {
             }
             (name, website, redirect_urls) => {
                 let mut form = AppForm::of(self, requested, approved);
-                "Some of it cannot be right. Look below.".clone_into(&mut form.alert);
+                "Please fix the highlighted fields.".clone_into(&mut form.alert);
                 form.name_error = name.err().unwrap_or_default();
                 form.website_error = website.err().unwrap_or_default();
                 form.redirect_urls_error = redirect_urls.err().unwrap_or_default();
@@ -179,24 +179,24 @@ fn parse_name(text: &str) -> Result<LineText, String> {
     let name = text.trim();
     // What is invisible could make one app look like another.
     if name.chars().any(is_invisible) {
-        return Err("Some of its characters cannot be seen.".to_owned());
+        return Err("Contains invisible characters.".to_owned());
     }
     match name.chars().count() {
-        0 => Err("Fill this in.".to_owned()),
+        0 => Err("Required.".to_owned()),
         1..=NAME_CHARS_MAX => Ok(LineText::spaced(name)),
-        _ => Err(format!("Has at most {NAME_CHARS_MAX} characters.")),
+        _ => Err(format!("Use up to {NAME_CHARS_MAX} characters.")),
     }
 }
 
 /// Reads a list, one address a line.
-/// Errors: one of them is none, there are too many, or one stands there twice.
+/// Errors: one of them is none, there are too many, or one is listed twice.
 fn parse_redirect_urls(lines: &str) -> Result<Vec<String>, String> {
     let mut urls: Vec<String> = Vec::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let shown: String = line.chars().take(80).collect();
         check_redirect_url(line).map_err(|fault| format!("{shown} {fault}."))?;
         if urls.iter().any(|known| known == line) {
-            return Err(format!("{shown} stands there twice."));
+            return Err(format!("{shown} is listed twice."));
         }
         urls.push(line.to_owned());
     }
@@ -227,7 +227,7 @@ fn parse_website(text: &str) -> Result<LineText, String> {
         return Err("Write an address, such as https://example.com.".to_owned());
     }
     if website.len() > WEBSITE_BYTES_MAX {
-        return Err(format!("Has at most {WEBSITE_BYTES_MAX} characters."));
+        return Err(format!("Use up to {WEBSITE_BYTES_MAX} characters."));
     }
     Ok(LineText::spaced(website))
 }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(urls, ["https://a.example/1", "https://a.example/2"]);
         assert_eq!(parse_redirect_urls(" \n "), Ok(Vec::new()));
         let twice = parse_redirect_urls("https://a.example/\nhttps://a.example/").unwrap_err();
-        assert!(twice.ends_with("stands there twice."), "{twice}");
+        assert!(twice.ends_with("is listed twice."), "{twice}");
         let wrong = parse_redirect_urls("https://a.example/\n\"><b>").unwrap_err();
         assert!(wrong.starts_with("\"><b> must"), "{wrong}");
         let many: Vec<_> =

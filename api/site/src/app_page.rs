@@ -156,7 +156,7 @@ pub(super) async fn replace_secret(
     if !may_replace_secret(&acting, &app) {
         let text = "The operator of this switch has approved the app: only administrators replace \
                     its secret.";
-        return Ok(error_page(StatusCode::FORBIDDEN, "This is not for you", text));
+        return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
     }
     let secret = DrawnSecret::draw()?;
     let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
@@ -165,7 +165,7 @@ pub(super) async fn replace_secret(
         .await?;
     let shown = ShownOnce {
         heading: "The new secret",
-        text: "The old one opens nothing any more.",
+        text: "The old secret no longer works.",
         shown: vec![("Client id", id.to_string()), ("Secret", secret.text)],
         onward: format!("/apps/{id}"),
     };
@@ -228,7 +228,7 @@ fn own_token(
 fn may_not_give() -> Response {
     let text = "Only administrators and accountants can give access to a company’s data, and \
                 nobody more than they have.";
-    error_page(StatusCode::FORBIDDEN, "This is not for you", text)
+    error_page(StatusCode::FORBIDDEN, "You don’t have access", text)
 }
 
 /// The refusal where nothing may be let at the company's data, as `oauth` has it.
@@ -263,7 +263,7 @@ pub(super) async fn delete_app(
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
     if !form.is_confirmed {
-        let alert = "Nothing was deleted: tick the box below to confirm.";
+        let alert = "Tick the box to confirm.";
         let again = AppForm::of_app(&app).with_alert(alert);
         return Ok(refused(app_page(&state, &acting, &app, &again)));
     }

@@ -111,7 +111,7 @@ pub(super) async fn register_app(
     state.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
     let shown = ShownOnce {
         heading: &heading,
-        text: "The app shows both when it exchanges codes for tokens.",
+        text: "Used to exchange codes and revoke tokens.",
         shown: vec![("Client id", id.0.to_string()), ("Secret", secret)],
         onward: format!("/apps/{}", id.0),
     };

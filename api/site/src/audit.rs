@@ -45,7 +45,7 @@ impl AuditQuery {
 fn parse_id(text: &str) -> Result<Option<Uuid>, &'static str> {
     match text.trim() {
         "" => Ok(None),
-        text => Uuid::parse_str(text).map(Some).map_err(|_| "That is no id."),
+        text => Uuid::parse_str(text).map(Some).map_err(|_| "Enter a valid ID."),
     }
 }
 
@@ -132,7 +132,7 @@ fn actor_words(snapshot: &Snapshot, actor: &Actor) -> Result<String, StoreError>
         Actor::Switch => "the switch itself".to_owned(),
         Actor::User { id, .. } => {
             let user = snapshot.user_by_id(id)?;
-            user.map_or_else(|| "somebody who is gone".to_owned(), |user| user.email)
+            user.map_or_else(|| "deleted user".to_owned(), |user| user.email)
         }
         Actor::Token { id, .. } => token_words(snapshot, id)?,
         Actor::App { id } => {
@@ -148,10 +148,8 @@ fn actor_words(snapshot: &Snapshot, actor: &Actor) -> Result<String, StoreError>
 fn token_words(snapshot: &Snapshot, id: AccessTokenId) -> Result<String, StoreError> {
     let token = snapshot.any_access_token(id)?;
     let label = token.map(|token| token.label().to_owned()).filter(|label| !label.is_empty());
-    Ok(label.map_or_else(
-        || "an access token of the operator".to_owned(),
-        |label| format!("{label}, by access token"),
-    ))
+    Ok(label
+        .map_or_else(|| "Operator token".to_owned(), |label| format!("{label}, by access token")))
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn send_on(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
 
 fn fault_page(fault: PageFault) -> Response {
     let text = format!("{fault} Go back to the app and tell its makers.");
-    error_page(StatusCode::BAD_REQUEST, "This app cannot be let in", &text)
+    error_page(StatusCode::BAD_REQUEST, "This app can’t be authorized", &text)
 }
 
 fn not_yours() -> Response {

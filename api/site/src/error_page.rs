@@ -34,20 +34,24 @@ pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
 #[must_use]
 pub(super) fn failure_page(status: StatusCode) -> Response {
     let (title, text) = match status.as_u16() {
-        400 => ("This did not work", "The request could not be understood. Go back and try again."),
-        403 => ("This is not for you", "Your role in this company does not allow it."),
-        404 => ("Nothing is here", "The address is wrong, or what was here is gone."),
-        405 => ("This did not work", "The page cannot be used in this way."),
+        400 => {
+            ("Something went wrong", "The request could not be understood. Go back and try again.")
+        }
+        403 => ("You don’t have access", "Your role in this company does not allow it."),
+        404 => ("Page not found", "The address is wrong, or the page was removed."),
+        405 => ("Something went wrong", "The page cannot be used in this way."),
         408 => ("That took too long", "The request did not arrive in time. Try again."),
-        409 => ("This did not work", "Something has changed meanwhile. Load the page again."),
-        413 => ("That is too much", "What was sent is longer than the page takes."),
-        415 => ("This did not work", "The page takes forms only."),
+        409 => ("Something went wrong", "Something has changed meanwhile. Load the page again."),
+        413 => ("Too large", "What was sent is longer than the page takes."),
+        415 => ("Something went wrong", "Unsupported request"),
         429 => ("Too many tries", "Wait a little before you try again."),
-        503 => ("Not now", "The switch is busy or restarting. Try again in a moment."),
+        503 => {
+            ("Temporarily unavailable", "The switch is busy or restarting. Try again in a moment.")
+        }
         500.. => {
             ("Something went wrong", "The fault is ours. The log of the switch has the cause.")
         }
-        _ => ("This did not work", "Go back and try again."),
+        _ => ("Something went wrong", "Go back and try again."),
     };
     error_page(status, title, text)
 }

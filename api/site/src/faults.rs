@@ -21,7 +21,7 @@ impl Faults {
     /// Of what the reader found.
     pub(super) fn new(faults: &[Fault]) -> Self {
         let by_param = faults.iter().map(|fault| (fault.param.clone(), words_of(&fault.flaw)));
-        let alert = "Some of it cannot be right. Look below.".to_owned();
+        let alert = "Please fix the highlighted fields.".to_owned();
         Self { alert, by_param: by_param.collect() }
     }
 
@@ -44,7 +44,7 @@ impl Faults {
     #[must_use]
     pub(super) fn and(mut self, param: &str, text: &str) -> Self {
         if self.alert.is_empty() {
-            "Some of it cannot be right. Look below.".clone_into(&mut self.alert);
+            "Please fix the highlighted fields.".clone_into(&mut self.alert);
         }
         self.by_param.push((param.to_owned(), text.to_owned()));
         self
@@ -85,12 +85,12 @@ pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
 /// What is wrong with a value, for people: what programs have to know of its form is left out.
 fn words_of(flaw: &Flaw) -> String {
     let known = match flaw.code {
-        "required" | "blank" => "Fill this in.",
-        "not_a_number" => "Write a number, such as 1250.00.",
+        "required" | "blank" => "Required.",
+        "not_a_number" => "Enter an amount, such as 1250.00.",
         "not_a_time" => "Must be a date and time, such as 2026-03-04 12:30.",
         "not_a_date" => "Must be a date, such as 2026-03-04.",
         "not_integers" => "Write numbers, with commas between them.",
-        "not_a_reference" => "Choose one of the list.",
+        "not_a_reference" => "Choose from the list.",
         _ => return sentence(&flaw.message),
     };
     known.to_owned()
@@ -141,7 +141,7 @@ mod tests {
     fn faults_stand_at_their_fields() {
         let faults = [Fault::new("allowance.amount", Flaw::required())];
         let shown = Faults::of_refusal(ApiError::invalid(faults.to_vec())).unwrap();
-        assert_eq!(shown.of("allowance.amount"), "Fill this in.");
+        assert_eq!(shown.of("allowance.amount"), "Required.");
         assert_eq!(shown.of("amount"), "");
         assert!(!shown.alert().is_empty() && !shown.is_empty());
         let conflict = Faults::of_refusal(ApiError::card_not_virtual()).unwrap();

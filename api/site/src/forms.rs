@@ -71,7 +71,7 @@ pub(super) fn refusal_where_changed(session: &Session, state: &AppState) -> Opti
 /// The refusal of a form that another site has sent.
 pub(super) fn foreign_form() -> Response {
     let text = "The form was sent from another site. If you meant to do this, do it from here.";
-    error_page(StatusCode::FORBIDDEN, "This form came from elsewhere", text)
+    error_page(StatusCode::FORBIDDEN, "Blocked: cross-site request", text)
 }
 
 /// The refusal of a form that was not made for the visitor.

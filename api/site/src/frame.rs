@@ -41,7 +41,7 @@ const LINKS: [Link; 12] = [
     link("Transactions", "/transactions", Group::Company, is_member),
     link("Requisitions", "/requisitions", Group::Company, is_member),
     link("Members", "/members", Group::Company, |visitor| Right::SeeMembers.is_with(visitor)),
-    link("Dimensions", "/dimensions", Group::Company, |visitor| {
+    link("Accounting", "/dimensions", Group::Company, |visitor| {
         Right::ManageDimensions.is_with(visitor)
     }),
     link("Statements", "/statements", Group::Company, |visitor| {

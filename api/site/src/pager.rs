@@ -10,7 +10,7 @@ pub(super) const ROWS: usize = 50;
 /// Which part of a list is asked for.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Part {
-    /// How many rows are left out before it.
+    /// Rows to skip.
     #[serde(default)]
     pub(super) offset: usize,
 }

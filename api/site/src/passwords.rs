@@ -97,7 +97,7 @@ pub(super) async fn forgot(
 ) -> Result<Response, ApiError> {
     // Every request counts, whatever becomes of it.
     state.throttle.admit_on_page(None, Source::Address(address)).await?.failed();
-    let response = small_page(&state, "Look into your mail", session.as_ref(), SentContent);
+    let response = small_page(&state, "Check your email", session.as_ref(), SentContent);
     if let Ok(place) = LINKS.try_acquire() {
         // Another task, but for the same visitor.
         let note = note_at_hand();
@@ -228,5 +228,5 @@ fn shown_set(
 fn dead_link() -> Response {
     let text = "It was used, has expired or was replaced by a newer one. Ask for another under \
                 \"Forgot your password?\" on the sign-in page.";
-    error_page(StatusCode::NOT_FOUND, "This link opens nothing any more", text)
+    error_page(StatusCode::NOT_FOUND, "This link has expired", text)
 }

@@ -119,7 +119,7 @@ pub(super) async fn change(
 
 fn question_error(question: &str) -> &'static str {
     if question.is_empty() {
-        "Ask something."
+        "Enter a question."
     } else if question.chars().count() > TEXT_CHARS_MAX {
         "A question has at most 200 characters."
     } else if LineText::new(question).is_err() {

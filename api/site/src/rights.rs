@@ -176,7 +176,7 @@ impl<'a> From<&'a Acting> for Reader<'a> {
 fn not_allowed(company: &Company) -> Response {
     let name = &company.name;
     let text = format!("Your role at {name} does not allow this. Ask one of its administrators.");
-    error_page(StatusCode::FORBIDDEN, "This is not for you", &text)
+    error_page(StatusCode::FORBIDDEN, "You don’t have access", &text)
 }
 
 fn no_company() -> Response {

@@ -78,7 +78,7 @@ fn shown(state: &AppState, challenge: &Challenge, error: &str) -> Response {
         Factor::SecurityQuestion => Some(challenge.question.as_str()),
     };
     let content = FactorContent { csrf: csrf_of(state, None), question, error };
-    small_page(state, "One more step", None, content)
+    small_page(state, "Verify it’s you", None, content)
 }
 
 /// POST /login/second-factor.

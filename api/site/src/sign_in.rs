@@ -27,9 +27,9 @@ use super::second_factor::{FACTOR_PATH, FACTOR_S};
 use super::session::{MaybeSignedIn, begin_session};
 
 /// The same for an address that nobody has and for a wrong password.
-const WRONG: &str = "This e-mail address and password do not belong together.";
+const WRONG: &str = "Incorrect email or password.";
 /// The password was right, but what it is asked for with is something else by now.
-const CHANGED: &str = "Your password or second step was changed meanwhile. Sign in again.";
+const CHANGED: &str = "Your password or second step was changed in the meantime. Sign in again.";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]

@@ -78,7 +78,7 @@ fn token_row(
     let holder = app.map(|app| app.name).or(label);
     Ok(TokenRow {
         id: token.id.0.to_string(),
-        holder: holder.unwrap_or_else(|| "The operator of this switch".to_owned()),
+        holder: holder.unwrap_or_else(|| "Operator (CLI)".to_owned()),
         origin: origin_words(token.origin(), member.as_ref()),
         scopes: names(token.scope),
         made: shown_moment(token.created_at, session),
@@ -89,8 +89,8 @@ fn token_row(
 fn origin_words(origin: Option<TokenOrigin>, member: Option<&Member>) -> String {
     let who = member.map_or("a member", |member| member.email.as_str());
     match origin {
-        Some(TokenOrigin::Code) => format!("{who}, when the app asked"),
-        Some(TokenOrigin::Password) => format!("{who}, by password within the app"),
+        Some(TokenOrigin::Code) => format!("{who}, via OAuth"),
+        Some(TokenOrigin::Password) => format!("{who}, via password grant"),
         Some(TokenOrigin::OwnCompany) => format!("{who}, as owner of the app"),
         Some(TokenOrigin::Operator) | None => "the operator, on the command line".to_owned(),
     }

@@ -24,7 +24,7 @@ use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
 
-const WRONG_CODE: &str = "That is not the code the app shows now. Is your phone's clock right?";
+const WRONG_CODE: &str = "Incorrect code. Check your phone’s clock.";
 /// What stands around the picture, as the format demands. Units: modules.
 const MARGIN: i32 = 4;
 /// In what groups the key is shown for typing. Units: characters.

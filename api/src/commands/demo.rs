@@ -87,7 +87,7 @@ fn tell_the_way_in(args: &DemoArgs, home: &Home, server: &Server, credentials: &
     say(args, &format!("sign in at http://{}/login", server.http()));
     say(args, &format!("  e-mail    {}", credentials.admin_email));
     say(args, &format!("  password  {}", credentials.admin_password));
-    let ends = "the site ends with this command: `--duration 1h` gives you longer";
+    let ends = "The site stops when this command ends: `--duration 1h` gives you longer";
     if home.is_temporary {
         say(args, &format!("{ends}, `--data DIR` keeps what is there"));
     } else {

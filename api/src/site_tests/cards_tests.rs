@@ -252,10 +252,10 @@ async fn decisions_are_told_in_words() {
         "Luigi",
         "Oakland, CA, US",
         "−$20.50",
-        "Approved: every rule passed",
-        "Over the limit for one purchase",
-        "The amount is over the limit for one purchase ($100.01 asked for, $100.00 allowed).",
-        "It would have been approved with $0.01 more on the limit for one purchase.",
+        "Approved",
+        "Over the per-transaction limit",
+        "Over the per-transaction limit ($100.01 requested, $100.00 allowed).",
+        "To approve it: raise the per-transaction limit by $0.01.",
         "$479.50",
     ] {
         assert!(page.body.contains(words), "{words}: {}", page.body);
@@ -280,7 +280,7 @@ async fn holders_see_nothing_of_the_account_in_a_decline() {
             "{}",
             page.body
         );
-        assert!(page.body.contains("more money in the account."), "{}", page.body);
+        assert!(page.body.contains("more Posted balance."), "{}", page.body);
         assert!(!page.body.contains("over what the account has available ("), "{}", page.body);
     }
     let page = visit(&bench, ROOT).await.get(&path_of(&card)).await.expect(200);

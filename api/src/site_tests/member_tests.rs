@@ -77,7 +77,7 @@ async fn faults_of_a_member_stand_at_their_fields_and_what_was_typed_stays() {
     let mut ada = visitor(&bench, EMAIL).await;
     ada.fill("/members/new", &JEAN).await.expect(303);
     let rows = [
-        (("first_name", ""), 400, "Fill this in."),
+        (("first_name", ""), 400, "Required."),
         (
             ("last_name", "a\0b"),
             400,
@@ -158,7 +158,7 @@ async fn what_ends_is_shown_before_a_member_leaves() {
     for part in [
         "1 card is closed",
         "Lunches ••••",
-        "1 requisition that waits is denied",
+        "1 pending requisition is denied",
         "1 shared link that was sent to them opens",
         "signed out everywhere",
     ] {
@@ -188,7 +188,7 @@ async fn what_ends_is_shown_before_a_member_leaves() {
     assert_eq!(ada.get(&act).await.expect(303).location(), path);
     assert_eq!(ada.post(&act, &yes).await.expect(303).location(), path);
     let page = ada.get(&path).await.expect(200);
-    assert!(page.body.contains("Deactivated") && page.body.contains("Let them in again"));
+    assert!(page.body.contains("Deactivated") && page.body.contains("Reactivate"));
     ada.post(&format!("{path}/reactivate"), &[]).await.expect(303);
     assert_eq!(shown(&bench, &format!("/v1{path}")).await["is_active"], true);
     assert_eq!(shown(&bench, &format!("/v1/cards/{card}")).await["state"], "terminated");

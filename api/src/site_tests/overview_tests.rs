@@ -86,8 +86,7 @@ async fn the_start_page_shows_each_role_what_is_theirs() {
     assert!(!bench.authorize(&card, amount(10_001)).await);
     for email in [ROOT, BOOKS] {
         let page = visit(&bench, email).await.get("/overview").await.expect(200);
-        for words in
-            ["$20.50", "Over the limit for one purchase", "1503", "data-day=\"2026-03-04\""]
+        for words in ["$20.50", "Over the per-transaction limit", "1503", "data-day=\"2026-03-04\""]
         {
             assert!(page.body.contains(words), "{email} {words}: {}", page.body);
         }

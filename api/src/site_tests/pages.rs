@@ -55,7 +55,7 @@ async fn unknown_paths_are_pages_for_browsers_and_bodies_for_programs() {
         assert!(body.header("content-type").starts_with("application/json"), "{path}");
     }
     let page = visitor.send("DELETE", "/login", &[], "").await.expect(405);
-    assert!(page.body.contains("This did not work") && page.header("allow").contains("GET"));
+    assert!(page.body.contains("Something went wrong") && page.header("allow").contains("GET"));
 }
 
 #[tokio::test]

@@ -74,11 +74,11 @@ async fn faults_stand_at_their_fields_and_what_was_typed_stays() {
     let mut mary = visitor(&bench, MEMBER).await;
     let long = "x".repeat(1_001);
     let rows = [
-        (("amount", "lots"), "Write a number, such as 1250.00."),
+        (("amount", "lots"), "Enter an amount, such as 1250.00."),
         (("amount", "-5"), "Must be above 0."),
         (("amount", "1.005"), "Must have at most 2 decimals."),
-        (("amount", ""), "Fill this in."),
-        (("description", " "), "Fill this in."),
+        (("amount", ""), "Required."),
+        (("description", " "), "Required."),
         (
             ("description", "a\0b"),
             "Must have no control characters and no overrides of its direction.",
@@ -87,7 +87,7 @@ async fn faults_stand_at_their_fields_and_what_was_typed_stays() {
         (("note", "\u{7}"), "Must have no control characters and no overrides of its direction."),
         (("end_time", "2026-03-03"), "Must be today or later."),
         (("end_time", "<b>"), "Must be a date, such as 2030-03-31."),
-        (("label", "x"), "Choose one of the list."),
+        (("label", "x"), "Choose from the list."),
     ];
     for ((name, value), words) in rows {
         let mut fields = CHAIRS.to_vec();
@@ -183,7 +183,7 @@ async fn a_card_that_is_there_fulfils_it_and_no_others_card_is_offered() {
     assert_eq!([&own, &others, &closed].map(|id| is_offered(id)), [true, false, false]);
     let seen = page.field("seen").unwrap();
     for (card, status, words) in [
-        ("<b>", 400, "Choose one of the list."),
+        ("<b>", 400, "Choose from the list."),
         ("00000000-0000-0000-0000-000000000009", 400, "Names no card of this company."),
         (closed.as_str(), 409, "terminated"),
         (others.as_str(), 400, "Must be a card of the member who asks."),

@@ -191,7 +191,7 @@ async fn a_right_code_takes_no_wrong_answer_back() {
         thief.fill(path, &[("answer", "analytical")]).await.expect(401);
     }
     let told = letter(&bench, known).await;
-    assert!(told.contains("Somebody knows your password"), "{told}");
+    assert!(told.contains("Someone knows your password"), "{told}");
 }
 
 /// Whoever knew the password guessed second factors, and its owner learned nothing of it.
@@ -210,7 +210,7 @@ async fn five_wrong_factors_after_a_right_password_are_a_letter_and_stand_in_the
         visitor.post("/login/second-factor", &[("answer", "analytical")]).await.expect(401);
     }
     let told = letter(&bench, 0).await;
-    assert!(told.contains("Somebody knows your password") && told.contains(EMAIL), "{told}");
+    assert!(told.contains("Someone knows your password") && told.contains(EMAIL), "{told}");
     // The first, second and fourth: they are written after the answers.
     loop {
         let events = bench.state.switch.read_at_once(|snapshot| {

@@ -250,7 +250,7 @@ async fn what_is_gone_looks_like_what_never_was() {
 
     let unknown = format!("/s/{}", "0".repeat(64));
     let expected = visitor.get(&unknown).await.expect(404);
-    assert!(expected.body.contains("There is no card here"));
+    assert!(expected.body.contains("Card not available"));
     let loud = kept.to_uppercase().replace("/S/", "/s/");
     let mut loud_paths = vec!["/s/short".to_owned(), "/s/%3Cscript%3E".to_owned()];
     if loud != kept {
@@ -339,7 +339,7 @@ async fn the_number_of_a_physical_card_is_on_the_card_alone() {
     let (_, path) = share(&bench, &card, &json!({})).await;
     let mut visitor = Visitor::new(&bench);
     let page = visitor.get(&path).await.expect(200);
-    assert!(page.body.contains("Its number is on the card itself."));
+    assert!(page.body.contains("See the physical card."));
     assert!(page.body.contains("Not activated") && page.csrf().is_none());
     visitor.get("/login").await;
     let page = visitor.post(&path, &SHOW).await.expect(409);

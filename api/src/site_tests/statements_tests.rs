@@ -18,17 +18,19 @@ async fn balances_and_lines_are_those_of_the_month() {
     }
     assert!(page.body.contains("In <span class=\"money\">$1,000.00</span>, out"), "{}", page.body);
     let page = visitor.get("/statements?month=2026-02").await.expect(200);
-    assert!(page.body.contains("Nothing was posted") && page.body.contains("Month after"));
+    assert!(page.body.contains("Nothing posted") && page.body.contains("Next month"));
     bench.advance("2026-04-01T06:59:00Z");
     let mut visitor = sign_in_as(&bench, MemberRole::Accountant).await;
     assert!(visitor.get("/statements").await.body.contains("aria-label=\"Lines of March 2026\""));
     bench.advance("2026-04-01T07:01:00Z");
     let page = visitor.get("/statements").await.expect(200);
-    assert!(page.body.contains("value=\"2026-04\" selected") && page.body.contains("Month before"));
+    assert!(
+        page.body.contains("value=\"2026-04\" selected") && page.body.contains("Previous month")
+    );
     for wrong in ["2026-13", "\"><script>", "2026-03-01"] {
         let query = url::form_urlencoded::byte_serialize(wrong.as_bytes()).collect::<String>();
         let page = visitor.get(&format!("/statements?month={query}")).await.expect(200);
-        assert!(page.body.contains("That is no month.") && !page.body.contains("<script"));
+        assert!(page.body.contains("Choose a month.") && !page.body.contains("<script"));
     }
 }
 

@@ -52,7 +52,7 @@ async fn an_endpoint_is_added_changed_turned_off_and_deleted() {
 
     ada.post(&format!("{path}/state"), &[("to", "off")]).await.expect(303);
     let page = ada.get(&path).await.expect(200);
-    assert!(page.body.contains("Turn on") && !page.body.contains("Send an example"));
+    assert!(page.body.contains("Turn on") && !page.body.contains("Send test event"));
     ada.post(&format!("{path}/state"), &[("to", "on")]).await.expect(303);
 
     ada.get(&path).await.expect(200);

@@ -45,7 +45,7 @@ export async function getApi(url, path, accessToken) {
 export async function registerApp(page, { name = 'Books', redirectUrls, scopes = [] }) {
   await page.goto('/apps/new');
   await page.getByLabel('Name').fill(name);
-  await page.getByLabel('Web site').fill('https://books.example');
+  await page.getByLabel('Website').fill('https://books.example');
   await page.getByLabel('Redirect URLs').fill(redirectUrls.join('\n'));
   for (const scope of scopes) await page.getByRole('checkbox', { name: scope }).check();
   await page.getByRole('button', { name: 'Register' }).click();

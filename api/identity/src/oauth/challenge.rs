@@ -45,7 +45,7 @@ enum AnsweredBody {
     Challenge(ChallengeBody),
 }
 
-/// Shows the question that waits.
+/// Get the pending challenge.
 #[utoipa::path(
     get,
     path = "/v1/oauth/token/challenge",
@@ -82,7 +82,7 @@ async fn show(
     Err(ApiError::challenge_over())
 }
 
-/// Answers the question that waits.
+/// Answer the pending challenge.
 #[utoipa::path(
     post,
     path = "/v1/oauth/token/challenge",

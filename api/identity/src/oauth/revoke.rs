@@ -54,7 +54,7 @@ enum Named {
     Company(CompanyId),
 }
 
-/// Revokes an access token of the app, or all of its tokens of a company.
+/// Revoke an access token of the app, or all of its tokens of a company.
 #[utoipa::path(
     post,
     path = "/v1/oauth/token/revoke",

@@ -51,7 +51,7 @@ pub(crate) struct TokenRequest {
     company_id: Option<String>,
 }
 
-/// Gives an access token.
+/// Give an access token.
 #[utoipa::path(
     post,
     path = "/v1/oauth/token",

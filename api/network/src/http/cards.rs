@@ -94,7 +94,7 @@ impl NetworkTransactionBody {
     }
 }
 
-/// Shows the secrets of a card, which a simulated network needs.
+/// Retrieve the secrets of a card, which a simulated network needs.
 #[utoipa::path(
     get, path = "/network/v1/cards/{card_id}", responses((status = 200, body = CardSecretsBody)),
 )]
@@ -123,7 +123,7 @@ queries! {
     };
 }
 
-/// Lists the transactions of a card as its merchant's side sees them, the newest first.
+/// List the transactions of a card as its merchant's side sees them, the newest first.
 #[utoipa::path(
     get, path = "/network/v1/cards/{card_id}/transactions", operation_id = "list_card_transactions",
     params(PageParameters, NetworkOrdering), responses((status = 200, body = TransactionsBody)),

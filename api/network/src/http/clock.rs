@@ -32,13 +32,13 @@ fn clock_body(state: &DoorState) -> Json<ClockBody> {
     Json(ClockBody { now: render_time(clock.now()), manual: clock.is_manual() })
 }
 
-/// Shows the switch's clock.
+/// Retrieve the switch's clock.
 #[utoipa::path(get, path = "/network/v1/clock", responses((status = 200, body = ClockBody)))]
 pub(super) async fn get_clock(State(state): State<DoorState>, _: NetworkAccess) -> Json<ClockBody> {
     clock_body(&state)
 }
 
-/// Sets a manual clock to `now` or moves it on by `advance`, and runs what became due. A clock never
+/// Set a manual clock to `now` or move it on by `advance`, and run what became due. A clock never
 /// goes back.
 #[utoipa::path(
     post, path = "/network/v1/clock",

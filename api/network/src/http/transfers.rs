@@ -76,7 +76,7 @@ fn bank_account(inner: &mut Fields<'_>) -> BankAccount {
     BankAccount { description, name, number }
 }
 
-/// Posts a transfer in transit.
+/// Post a transfer in transit.
 #[utoipa::path(
     post, path = "/network/v1/transfers/{transaction_id}/settle",
     responses((status = 200, body = TransferAnswer)),
@@ -91,7 +91,7 @@ pub(super) async fn settle(
     conclude(state, access, id, headers, TransferConclusion::Settle).await
 }
 
-/// Brings a transfer back.
+/// Reverse a transfer.
 #[utoipa::path(
     post, path = "/network/v1/transfers/{transaction_id}/return",
     responses((status = 200, body = TransferAnswer)),

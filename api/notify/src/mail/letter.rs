@@ -131,7 +131,7 @@ impl Letter {
             Block::Link { label: "Set a new password", address: link.to_owned() },
             words("If it was not you, do nothing: your password stays as it is."),
         ];
-        let reason = "You get this letter because somebody asked for it with your address.";
+        let reason = "You received this email because someone asked for it with your address.";
         let subject = "Set a new password".to_owned();
         Draft { to, subject, title: "Set a new password", blocks, reason }.written().first()
     }
@@ -145,7 +145,7 @@ impl Letter {
             Block::Link { label: "Choose a password", address: link.to_owned() },
             words(format!("After that you sign in with {to}.")),
         ];
-        let reason = "You get this letter because an administrator entered your address. If you \
+        let reason = "You received this email because an administrator entered your address. If you \
                       do not know the company, do nothing.";
         let subject = format!("Your invitation to {}", subject_name(company));
         Draft { to, subject, title: "You are invited", blocks, reason }.written().first()
@@ -161,7 +161,7 @@ impl Letter {
                  company.",
             ),
         ];
-        let reason = "You get this letter whenever your password is set.";
+        let reason = "You receive this email whenever your password is set.";
         let subject = "Your password was set".to_owned();
         Draft { to, subject, title: "Your password was set", blocks, reason }.written().first()
     }
@@ -180,8 +180,8 @@ impl Letter {
             ),
             Block::Link { label: "Set a new password", address: link.to_owned() },
         ];
-        let reason = "You get this letter at most once a day, when the second step fails often.";
-        let (subject, title) = ("Somebody knows your password".to_owned(), "Is this you?");
+        let reason = "You receive this email at most once a day, when the second step fails often.";
+        let (subject, title) = ("Someone knows your password".to_owned(), "Was this you?");
         Draft { to, subject, title, blocks, reason }.written().first()
     }
 
@@ -206,10 +206,10 @@ impl Letter {
             ));
         }
         blocks.push(words(
-            "Whoever has the link sees the card: do not pass it on. It works until the company \
+            "Anyone with the link sees the card: do not pass it on. It works until the company \
              takes it back.",
         ));
-        let reason = "You get this letter because somebody of the company entered your address. \
+        let reason = "You received this email because someone at the company entered your address. \
                       If you do not know the company, do nothing.";
         let subject = format!("{} shares a card with you", subject_name(company));
         Draft { to, subject, title: "A card for you", blocks, reason }.written()
@@ -220,7 +220,7 @@ impl Letter {
     pub fn decline(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
         let DeclinedPurchase { why: (cause, help), last_four, link, .. } = purchase;
         let blocks = vec![
-            words(format!("A purchase with the card that ends in {last_four} was declined.")),
+            words(format!("A purchase with the card ending in {last_four} was declined.")),
             words(format!("{cause} {help}")),
             purchase.facts(),
             Block::Link { label: "See the transaction", address: (*link).to_owned() },
@@ -252,7 +252,7 @@ impl Letter {
         let DeclinedPurchase { why: (cause, _), last_four, link, .. } = purchase;
         let blocks = vec![
             words(format!(
-                "Somebody may be trying out the card that ends in {last_four}. Purchases were \
+                "Someone may be trying out the card ending in {last_four}. Purchases were \
                  declined; the last of them is this one."
             )),
             purchase.facts(),
@@ -264,14 +264,14 @@ impl Letter {
             Block::Link { label: "See the transaction", address: (*link).to_owned() },
             words("Nobody from cardswitch ever asks for your card number, PIN or password."),
         ];
-        let subject = format!("Suspicious activity on the card that ends in {last_four}");
+        let subject = format!("Suspicious activity on the card ending in {last_four}");
         let reason = CARDHOLDER;
-        Draft { to, subject, title: "Is this you?", blocks, reason }.written().first()
+        Draft { to, subject, title: "Was this you?", blocks, reason }.written().first()
     }
 }
 
 /// Why cardholders get letters.
-const CARDHOLDER: &str = "You get this letter because the card is assigned to you.";
+const CARDHOLDER: &str = "You received this email because the card is assigned to you.";
 
 /// A purchase that was declined.
 #[derive(Clone, Debug)]
@@ -306,7 +306,7 @@ impl DeclinedPurchase<'_> {
             ("Place", self.town.clone()),
             ("Amount", self.amount.clone()),
             ("Time", self.time.clone()),
-            ("Card", format!("ends in {}", self.last_four)),
+            ("Card", format!("ending in {}", self.last_four)),
             ("Used for", self.card.to_owned()),
         ];
         let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());

@@ -46,7 +46,7 @@ pub(super) struct CardFields {
     pub(super) end_time: String,
     /// Groups of merchant categories that are ticked.
     pub(super) scope: Vec<String>,
-    /// Single categories, with commas between them.
+    /// Specific codes (MCC), with commas between them.
     pub(super) codes: String,
     /// What the form showed.
     pub(super) seen: String,

@@ -19,7 +19,7 @@ use crate::words::zone_words;
 
 /// How often a budget starts anew, to choose from.
 const INTERVALS: [(&str, &str); 6] = [
-    ("", "Never: it is spent once"),
+    ("", "Never (one-time budget)"),
     ("daily", "Every day"),
     ("weekly", "Every Monday"),
     ("monthly", "On the 1st of every month"),

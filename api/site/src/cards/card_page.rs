@@ -160,7 +160,7 @@ fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     }
     limits.extend(window(terms, view));
     if !terms.scope.codes().is_empty() {
-        limits.push(("Only at", scope_words(&terms.scope, "; ")));
+        limits.push(("Allowed merchants", scope_words(&terms.scope, "; ")));
     }
     limits
 }
@@ -200,7 +200,7 @@ fn link_row(link: &SharedLink, view: &View<'_>) -> Result<LinkRow, StoreError> {
     let recipient = recipient.map(|recipient| format!("{}, {}", recipient.name, recipient.email));
     Ok(LinkRow {
         id: link.id.0.to_string(),
-        recipient: recipient.unwrap_or_else(|| "Whoever has the link".to_owned()),
+        recipient: recipient.unwrap_or_else(|| "Anyone with the link".to_owned()),
         address: view.link_address(link)?,
         is_asked: link.sealed_passphrase.is_some(),
         hides_balance: link.hide_balance,

@@ -144,7 +144,7 @@ fn link_page(
         fields,
         faults,
     };
-    frame::page(state, "Share the card", Some(&acting.session), content)
+    frame::page(state, "Share card", Some(&acting.session), content)
 }
 
 /// POST /cards/{id}/links/new.
@@ -215,12 +215,9 @@ mod tests {
             {"name": "", "type": "text", "value": "lost"},
         ]);
         assert_eq!(body["passphrase_fields"], asked);
-        let faults = Faults::default().and("passphrase_fields.1.name", "Fill this in.");
+        let faults = Faults::default().and("passphrase_fields.1.name", "Required.");
         let rows = fields.rows(&faults);
-        assert_eq!(
-            (rows[1].value.as_str(), rows[1].name_error.as_str()),
-            ("lost", "Fill this in.")
-        );
+        assert_eq!((rows[1].value.as_str(), rows[1].name_error.as_str()), ("lost", "Required."));
         assert_eq!(rows.len(), PASSPHRASE_ROWS);
     }
 }

@@ -69,7 +69,7 @@ fn ask_page(state: &AppState, acting: &Acting, card: &CardRow, error: &'static s
         face: Face::new(card, &acting.company, state.now()),
         error,
     };
-    frame::page(state, "Show the number", Some(&acting.session), content)
+    frame::page(state, "Show card details", Some(&acting.session), content)
 }
 
 /// The page for whom the number is not.

@@ -66,18 +66,21 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
             outcome_words(record.response_code).to_owned()
         }
         DecidedBy::Rules if is_partial => {
-            format!("Approved in part: {} was asked for", money(record.requested, company.currency))
+            format!(
+                "Partially approved (of {} requested)",
+                money(record.requested, company.currency)
+            )
         }
         DecidedBy::Rules if record.kind == TransactionKind::Verification => {
-            "The card was checked, nothing was spent".to_owned()
+            "Card verification ($0)".to_owned()
         }
         DecidedBy::Rules if progress.state == TransactionState::Canceled => {
-            "Approved, then given back whole".to_owned()
+            "Approved, then fully reversed".to_owned()
         }
-        DecidedBy::Rules => "Approved: every rule passed".to_owned(),
+        DecidedBy::Rules => "Approved".to_owned(),
         DecidedBy::Network => match record.kind {
-            TransactionKind::Refund => "Money back from the merchant".to_owned(),
-            _ => "Decided by the card network".to_owned(),
+            TransactionKind::Refund => "Refund".to_owned(),
+            _ => "Decided by the network (stand-in)".to_owned(),
         },
         DecidedBy::Transfer => "Bank transfer".to_owned(),
     }

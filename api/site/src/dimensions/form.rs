@@ -45,8 +45,8 @@ pub(super) fn parent_choices(
     let offered = tree.branches.iter().enumerate().filter(|(place, _)| !left_out.contains(place));
     let offered: Vec<_> =
         offered.map(|(_, branch)| branch).filter(|branch| has_room(branch)).collect();
-    let none = "Nothing: it stands on its own";
-    let asked = Asked { name: "parent", label: "Part of", none, chosen };
+    let none = "None (top level)";
+    let asked = Asked { name: "parent", label: "Parent", none, chosen };
     choice_among(asked, &offered, tree.count)
 }
 

@@ -236,7 +236,7 @@ pub(super) async fn delete_dimension(
 ) -> Result<Response, ApiError> {
     let found = find(&state, &acting, kind, id).await?;
     if !form.is_confirmed {
-        let delete_alert = "Nothing was deleted: tick the box below to confirm.";
+        let delete_alert = "Tick the box to confirm.";
         let shown = DimensionForm { delete_alert, ..DimensionForm::of(&found) };
         let page = dimension_page(&state, &acting, &found, &shown);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));

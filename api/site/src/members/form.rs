@@ -131,7 +131,7 @@ pub(super) fn seen(member: &Member) -> Seen {
         .field("department", department)
         .field("label", label)
         .field("location", location)
-        .field("whether they take part", member.takes_part())
+        .field("active status", member.takes_part())
 }
 
 #[cfg(test)]

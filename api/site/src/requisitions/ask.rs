@@ -71,7 +71,7 @@ async fn new_page(
         members,
         dimensions,
     };
-    Ok(frame::page(state, "Ask for a purchase", Some(&acting.session), content))
+    Ok(frame::page(state, "Request a purchase", Some(&acting.session), content))
 }
 
 /// For whom somebody may ask; none where that is for themselves only.

@@ -89,7 +89,7 @@ pub(super) async fn list_requisitions(
 
 /// What people are told where requisitions are for other cards.
 pub(super) fn barrier(error: ApiError) -> String {
-    format!("Nothing can be asked for here: {}.", error.message().replace('`', ""))
+    format!("Requisitions aren’t available here: {}.", error.message().replace('`', ""))
 }
 
 /// Of whom those shown are, where that was asked for, and the part of the list.

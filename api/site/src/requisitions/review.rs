@@ -76,7 +76,7 @@ pub(super) async fn review(
     let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
     if !may_review(&acting, &known) {
         let text = "Another reviewer or an administrator decides about what you ask for.";
-        return Ok(error_page(StatusCode::FORBIDDEN, "This is not for you", text));
+        return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
     }
     // INVARIANT: nobody approves what they have not seen.
     let changed = changed_since(&known, &acting.company, &form.seen);
@@ -119,10 +119,9 @@ fn undecided(
     let onward = if known.status == RequisitionStatus::Pending {
         "What is new is marked: decide again on what you see now"
     } else {
-        "What became of it stands below"
+        "See the decision below"
     };
-    let review_alert =
-        format!("Nothing was decided, because {}. {onward}.", who_was_quicker(&changed));
+    let review_alert = format!("Not approved: {}. {onward}.", who_was_quicker(&changed));
     let (review_note, review_card) = (Some(form.note), form.card);
     RequisitionForms {
         review_alert,

@@ -45,7 +45,7 @@ use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
 
 const WRONG: &str = "That is not right. Check your answers and try again.";
-const PASSED: &str = "Some time has passed. Please answer once more.";
+const PASSED: &str = "Timed out. Please answer again.";
 
 /// The pages of shared cards.
 pub(super) fn shared_card_routes() -> Router<AppState> {

@@ -64,7 +64,7 @@ impl Opened {
 /// The page of a key that opens nothing, for whatever reason.
 pub(super) fn gone() -> Response {
     let text = "The link is wrong, or the card is not shared any more. Ask whoever gave it to you.";
-    error_page(StatusCode::NOT_FOUND, "There is no card here", text)
+    error_page(StatusCode::NOT_FOUND, "Card not available", text)
 }
 
 async fn open(state: &AppState, key: &str) -> Result<Option<Opened>, ApiError> {

@@ -100,7 +100,7 @@ const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str
         (CardState::Suspended, SuspensionReason::SingleUse) => {
             "It was for one purchase and has been used."
         }
-        (CardState::Suspended, SuspensionReason::EndTime) => "Its time is over.",
+        (CardState::Suspended, SuspensionReason::EndTime) => "It has expired.",
         (CardState::Suspended, _) => "New purchases are declined for now.",
         (CardState::Terminated, _) => "It is closed.",
     }
@@ -154,7 +154,7 @@ fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
         rules.push(("Until", in_zone(terms.ends_at, zone)));
     }
     if !terms.scope.codes().is_empty() {
-        rules.push(("Only at", scope_words(&terms.scope, "; ")));
+        rules.push(("Allowed merchants", scope_words(&terms.scope, "; ")));
     }
     rules
 }

@@ -19,7 +19,7 @@ use crate::faults::Faults;
 use crate::pager::Part;
 use crate::rights::{Right, StatementReader};
 
-/// What is asked for.
+/// Request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FileQuery {

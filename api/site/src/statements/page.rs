@@ -101,7 +101,7 @@ pub(super) async fn show_month(
     let part = Part { offset: asked.offset };
     let month = Month::parse(asked.month.trim());
     let faults = match (&month, asked.month.trim()) {
-        (None, text) if !text.is_empty() => Faults::alert_only("That is no month."),
+        (None, text) if !text.is_empty() => Faults::alert_only("Choose a month."),
         _ => Faults::default(),
     };
     month_page(&state, &acting, (month, part), (None, &faults)).await
@@ -156,16 +156,20 @@ fn choice(month: Month, shown: Month) -> Choice {
 fn figures(AccountRow { account, balances }: &AccountRow) -> Vec<Figure> {
     let figure = |name, minor, more| Figure { name, value: money(minor, account.currency), more };
     let mut figures = vec![
-        figure("Ledger balance", balances.ledger, "money in the account"),
-        figure("Available", balances.available_balance(), "after holds and transfers under way"),
-        figure("Held", balances.held, "for purchases that are not settled"),
+        figure("Ledger balance", balances.ledger, "Posted balance"),
+        figure("Available", balances.available_balance(), "After holds and pending transfers"),
+        figure("Held", balances.held, "Pending purchases"),
     ];
     if account.credit_limit.is_positive() {
         let credit = balances.available_credit(account.credit_limit);
         figures.push(figure("With credit", credit, "what can be spent in all"));
     }
     if balances.credits_in_transit.is_positive() {
-        figures.push(figure("On its way", balances.credits_in_transit, "transfers to the account"));
+        figures.push(figure(
+            "Incoming transfers",
+            balances.credits_in_transit,
+            "transfers to the account",
+        ));
     }
     figures
 }

@@ -59,7 +59,7 @@ fn month(month: Month, today: BusinessDate) -> (String, Span) {
     let span = (month.first, month.last().min(today));
     let is_over = month.last() < today;
     let words = month.words();
-    (if is_over { words } else { format!("{words}, so far") }, span)
+    (if is_over { words } else { format!("{words} (to date)") }, span)
 }
 
 /// The quarter before the one that is under way.
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn the_days_that_people_ask_for_have_words() {
         let expected = [
-            row("November 2026, so far", "2026-11-01", "2026-11-21"),
+            row("November 2026 (to date)", "2026-11-01", "2026-11-21"),
             row("October 2026", "2026-10-01", "2026-10-31"),
             row("July to September 2026", "2026-07-01", "2026-09-30"),
             row("The last 180 days", "2026-05-25", "2026-11-21"),
@@ -105,7 +105,7 @@ mod tests {
     fn nothing_is_offered_from_before_the_account_or_after_today() {
         let first_day = offered("2026-03", "2026-03-04", "2026-03-04");
         let expected = [
-            row("March 2026, so far", "2026-03-01", "2026-03-04"),
+            row("March 2026 (to date)", "2026-03-01", "2026-03-04"),
             row("The last 180 days", "2025-09-05", "2026-03-04"),
         ];
         assert_eq!(first_day, expected);

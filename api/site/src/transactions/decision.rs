@@ -144,7 +144,7 @@ impl<'a> Teller<'a> {
     /// What would have satisfied a rule, within a sentence.
     pub(crate) fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
         if self.keeps(remedy.rule) {
-            return "more money in the account".to_owned();
+            return "raise the available funds".to_owned();
         }
         RuleWords::of(self.company).remedy(remedy, scope)
     }
@@ -154,7 +154,7 @@ fn verdict(code: ResponseCode, explanation: &Explanation) -> String {
     let is_unanimous = explanation.decided_by == DecidedBy::Rules
         && explanation.rules.iter().all(|found| found.passed);
     match code {
-        ResponseCode::Approved if is_unanimous => "Approved: every rule passed.".to_owned(),
+        ResponseCode::Approved if is_unanimous => "Approved.".to_owned(),
         ResponseCode::Approved => "Approved.".to_owned(),
         _ => format!("Declined: {} (code {}).", outcome_words(code), code.number()),
     }
@@ -163,8 +163,8 @@ fn verdict(code: ResponseCode, explanation: &Explanation) -> String {
 const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
     match decided_by {
         DecidedBy::Rules => "",
-        DecidedBy::Network => "The network decided; the rules of the card had no say.",
-        DecidedBy::Transfer => "Bank transfers are not subject to the rules of cards.",
+        DecidedBy::Network => "Decided by the network; card rules weren’t evaluated.",
+        DecidedBy::Transfer => "Card rules don’t apply to bank transfers.",
     }
 }
 

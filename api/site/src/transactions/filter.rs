@@ -192,7 +192,7 @@ impl Offered {
 
 fn states(chosen: &str) -> Vec<Choice> {
     let known = [
-        ("", "Any state"),
+        ("", "All statuses"),
         ("pending", "Pending"),
         ("completed", "Completed"),
         ("declined", "Declined"),

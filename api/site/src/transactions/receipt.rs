@@ -64,7 +64,7 @@ pub(super) async fn hand_in_receipt(
     match hand_in(&state, Reader::from(&acting), TransactionId(id), file).await {
         Ok(_) => Ok(done(&state, id, Notice::RECEIPT_KEPT)),
         Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            let text = "That is no PNG, JPEG or PDF file, whatever it is called.";
+            let text = "That file isn’t a PNG, JPEG or PDF.";
             refused(&state, &acting, &row, (error.status(), text)).await
         }
         Err(error) if error.status() == StatusCode::BAD_REQUEST => {

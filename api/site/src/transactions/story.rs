@@ -54,10 +54,10 @@ pub(super) fn story(
     told.push((row.record.authorized_at, opening(row).to_owned(), amount(row.record.requested)));
     told.extend(increments.iter().map(|added| {
         let verdict = if added.failed_rules.is_empty() { "approved" } else { "declined" };
-        (added.decided_at, format!("More was asked for: {verdict}"), amount(added.amount))
+        (added.decided_at, format!("Incremental authorization {verdict}"), amount(added.amount))
     }));
     told.extend(posted.lines.iter().map(|line| {
-        let what = format!("{}, line {} of the statement", posting(row, line.amount), line.number);
+        let what = format!("{} (statement line {})", posting(row, line.amount), line.number);
         (line.posted_at, what, amount(positive(line.amount)))
     }));
     told.sort_by_key(|(at, ..)| *at);
@@ -66,7 +66,7 @@ pub(super) fn story(
         .map(|(at, what, amount)| Step { at: Some(moment(at, view.company.zone)), what, amount })
         .collect();
     if !posted.is_whole {
-        steps.push(Step::now("Further lines are in the statements", String::new()));
+        steps.push(Step::now("See statements for more", String::new()));
     }
     steps.extend(standing(view, row));
     Ok(steps)
@@ -82,11 +82,11 @@ const fn opening(row: &TransactionRow) -> &'static str {
     let is_approved = row.record.response_code.is_approved();
     match row.record.kind {
         TransactionKind::Refund => "Refunded",
-        TransactionKind::BankTransfer => "Deposit sent",
+        TransactionKind::BankTransfer => "Deposit initiated",
         TransactionKind::BankWithdrawal if is_approved => "Withdrawal sent",
-        TransactionKind::Verification if is_approved => "Card checked, nothing taken",
-        _ if is_approved => "Asked for and approved",
-        _ => "Asked for and declined",
+        TransactionKind::Verification if is_approved => "Verified, $0",
+        _ if is_approved => "Authorized",
+        _ => "Declined",
     }
 }
 
@@ -97,7 +97,7 @@ fn posting(row: &TransactionRow, amount: Minor) -> &'static str {
         Some(TransferDirection::Withdrawal) => true,
         None => row.record.kind != TransactionKind::Refund,
     };
-    if is_out == goes_out { "Posted" } else { "Taken back" }
+    if is_out == goes_out { "Posted" } else { "Reversed" }
 }
 
 /// How it stands now, where that is more than its state.
@@ -109,8 +109,8 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<Step> {
     if held > Minor::ZERO {
         let until = moment(progress.hold_expires_at, view.company.zone).words;
         let what = match progress.hold_expires_at {
-            Timestamp::MAX => "Held now".to_owned(),
-            _ => format!("Held now, until {until} at the latest"),
+            Timestamp::MAX => "On hold".to_owned(),
+            _ => format!("On hold until {until}"),
         };
         steps.push(Step::now(what, amount(held)));
     }
@@ -121,11 +121,7 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<Step> {
         && row.record.kind != TransactionKind::Verification
     {
         let is_expired = progress.flags.contains(TransactionFlags::HOLD_EXPIRED);
-        let what = if is_expired {
-            "Canceled: its hold ended by time, nothing is left of it"
-        } else {
-            "Canceled: nothing is left of it"
-        };
+        let what = if is_expired { "Canceled: hold expired" } else { "Canceled: fully reversed" };
         steps.push(Step::now(what, String::new()));
     }
     steps

@@ -14,14 +14,14 @@ pub(super) fn size_words(bytes: u32) -> String {
 /// What reviewers look for, in words. Source: `TransactionFlags`, names.
 pub(super) fn flag_words(name: &str) -> &str {
     match name {
-        "advice" => "The network decided on the issuer’s behalf and told so by an advice.",
-        "forced" => "It was settled without an open hold.",
-        "over_cleared" => "It was settled for more than was held.",
+        "advice" => "Stand-in decision by the network (advice).",
+        "forced" => "Force-posted.",
+        "over_cleared" => "Settled above the hold.",
         "after_final" => "Something was posted after its final presentment.",
-        "consumed_single_use" => "It used up its single-use card.",
-        "hold_expired" => "Its hold ended by time.",
-        "over_refunded" => "More was refunded than was paid.",
-        "partially_approved" => "It was approved for less than was asked.",
+        "consumed_single_use" => "Used a single-use card.",
+        "hold_expired" => "Hold expired.",
+        "over_refunded" => "Over-refunded.",
+        "partially_approved" => "Partially approved.",
         "returned" => "The transfer came back.",
         other => other,
     }

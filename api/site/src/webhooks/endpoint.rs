@@ -161,8 +161,8 @@ fn attempt_row(attempt: &Attempt, shown: impl Fn(Timestamp) -> Moment) -> Attemp
         (AttemptKind::Example, _) | (_, 0) => "Example".to_owned(),
         (AttemptKind::Event, 1) => "1 event".to_owned(),
         (AttemptKind::Event, count) => format!("{count} events"),
-        (AttemptKind::Resent, 1) => "1 event, sent by hand".to_owned(),
-        (AttemptKind::Resent, count) => format!("{count} events, sent by hand"),
+        (AttemptKind::Resent, 1) => "1 event, manual resend".to_owned(),
+        (AttemptKind::Resent, count) => format!("{count} events, manual resend"),
     };
     let what = if attempt.tries > 1 { format!("{what}, try {}", attempt.tries) } else { what };
     AttemptRow {

@@ -63,9 +63,8 @@ impl RuleWords {
             },
             (Quantity::Category(kind), Some(Quantity::Scope(scope)), _) => {
                 let allowed = scope_words(&scope, "; ");
-                let kind =
-                    kind.map_or_else(|| "no kind given".to_owned(), |mcc| merchant_kind(mcc.0));
-                Some(format!("{kind}; the card is for {allowed}"))
+                let kind = kind.map_or_else(|| "not given".to_owned(), |mcc| merchant_kind(mcc.0));
+                Some(format!("{kind}; allowed: {allowed}"))
             }
             (Quantity::Amount(asked), limit, usage) => {
                 Some(self.amounts(finding.rule, asked, (limit, usage)))
@@ -91,10 +90,10 @@ impl RuleWords {
                 } else {
                     format!(", {} after it", self.amount(after))
                 };
-                format!("{asked} asked for; {} of {limit} spent before{then}", self.amount(before))
+                format!("{asked} requested; {} of {limit} spent before{then}", self.amount(before))
             }
-            _ if rule == Rule::AvailableCredit => format!("{asked} asked for, {limit} available"),
-            _ => format!("{asked} asked for, {limit} allowed"),
+            _ if rule == Rule::AvailableCredit => format!("{asked} requested, {limit} available"),
+            _ => format!("{asked} requested, {limit} allowed"),
         }
     }
 
@@ -102,7 +101,7 @@ impl RuleWords {
     pub(crate) fn remedy(self, remedy: &Remedy, scope: &Scope) -> String {
         let change = self.change(remedy, scope);
         match remedy.after {
-            Some(after) => format!("{change}, or any time after {}", self.instant(after)),
+            Some(after) => format!("{change}, or wait until after {}", self.instant(after)),
             None => change,
         }
     }
@@ -110,32 +109,33 @@ impl RuleWords {
     fn change(self, remedy: &Remedy, scope: &Scope) -> String {
         match remedy.change {
             Change::Raise { by, .. } => {
-                format!("{} more {}", self.amount(by), room_of(remedy.rule))
+                format!("{} by {}", room_of(remedy.rule), self.amount(by))
             }
-            Change::Amount(amount) => format!("an amount of at most {}", self.amount(amount)),
+            Change::Amount(amount) => format!("request at most {}", self.amount(amount)),
             Change::StartBy(at) => {
-                format!("a card that is valid from {} or earlier", self.instant(at))
+                format!("use a card that is valid from {} or earlier", self.instant(at))
             }
             Change::EndFrom(at) => {
-                format!("a card that is valid until {} or later", self.instant(at))
+                format!("use a card that is valid until {} or later", self.instant(at))
             }
-            Change::ValidThrough(day) => format!("a card valid through {}", day_words(day)),
+            Change::ValidThrough(day) => format!("use a card valid through {}", day_words(day)),
             Change::Attempts(count) => {
                 let is_minute = remedy.rule == Rule::VelocityPerMinute;
                 let window = if is_minute { "minute" } else { "hour" };
-                format!("fewer attempts in the {window} before, at most {count}")
+                format!("at most {count} other attempts in the {window} before")
             }
             Change::WrongCredentials(count) => {
-                format!("fewer wrong codes in the hour before, at most {count}")
+                format!("at most {count} wrong codes in the hour before")
             }
             Change::Category(Some(mcc)) => {
                 let (allowed, kind) = (scope_words(scope, " or "), merchant_kind(mcc.0));
-                format!("a merchant of {allowed}, or a card that is also for {kind}")
+                format!("allow {kind} on this card, or buy from a merchant of {allowed}")
             }
             Change::Category(None) => {
-                format!("a merchant of {}, or a card for all merchants", scope_words(scope, " or "))
+                let allowed = scope_words(scope, " or ");
+                format!("allow all merchants on this card, or buy from a merchant of {allowed}")
             }
-            Change::ActiveCard => "an active card".to_owned(),
+            Change::ActiveCard => "use an active card".to_owned(),
             Change::Otherwise => otherwise(remedy.rule).to_owned(),
         }
     }
@@ -159,10 +159,10 @@ fn compared_words(
     limit: Option<Quantity>,
     usage: Option<[Quantity; 2]>,
 ) -> String {
-    let compared = if is_compared { "one was compared" } else { "none was compared" };
+    let compared = if is_compared { "one was provided" } else { "not provided" };
     match (limit, usage) {
         (Some(Quantity::Count(most)), Some([Quantity::Count(before), _])) => {
-            format!("{compared}; {before} of {most} wrong ones in a row before it")
+            format!("{compared}; {before} of {most} wrong tries in a row before")
         }
         _ => compared.to_owned(),
     }
@@ -171,32 +171,32 @@ fn compared_words(
 /// Why a card is suspended, where nobody did it.
 const fn suspended_by(reason: SuspensionReason) -> Option<&'static str> {
     match reason {
-        SuspensionReason::SingleUse => Some("it was for one purchase, which was made"),
-        SuspensionReason::EndTime => Some("its time is over"),
+        SuspensionReason::SingleUse => Some("single-use card, already used"),
+        SuspensionReason::EndTime => Some("its end date has passed"),
         _ => None,
     }
 }
 
-/// Where there would have to be more.
+/// What would have to be raised.
 const fn room_of(rule: Rule) -> &'static str {
     match rule {
-        Rule::TransactionLimit => "on the limit for one purchase",
-        Rule::DailyLimit => "on the limit for one day",
-        Rule::AllowanceBalance => "in the budget",
-        _ => "in the account",
+        Rule::TransactionLimit => "raise the per-transaction limit",
+        Rule::DailyLimit => "raise the daily limit",
+        Rule::AllowanceBalance => "raise the budget",
+        _ => "raise the available funds",
     }
 }
 
 /// What satisfies a rule that no number satisfies.
 const fn otherwise(rule: Rule) -> &'static str {
     match rule {
-        Rule::CompanyClosed => "an open company and a cardholder who is still with it",
-        Rule::ReversedBefore => "a purchase that was not taken back before",
-        Rule::ExpirationDiffers => "the expiration date of the card",
-        Rule::PinWrong => "the right PIN, of a card whose PIN is set and not locked",
-        Rule::CvvWrong => "the CVV of the card",
-        Rule::ZipDiffers => "the ZIP code on file",
-        Rule::CashWithdrawal => "a purchase, not cash",
+        Rule::CompanyClosed => "use a card of an active company and member",
+        Rule::ReversedBefore => "send a purchase that was not reversed before",
+        Rule::ExpirationDiffers => "enter the correct expiration date",
+        Rule::PinWrong => "enter the correct PIN, on a card whose PIN is set and not locked",
+        Rule::CvvWrong => "enter the correct CVV",
+        Rule::ZipDiffers => "enter the ZIP code on file",
+        Rule::CashWithdrawal => "make a purchase instead of a cash withdrawal",
         _ => "something else",
     }
 }
@@ -205,64 +205,53 @@ const fn otherwise(rule: Rule) -> &'static str {
 const fn verdict(rule: Rule, passed: bool) -> &'static str {
     let (passing, failing) = match rule {
         Rule::CardTerminated => ("The card is not closed", "The card is closed"),
-        Rule::CompanyClosed => {
-            ("Company and cardholder are there", "The company is closed, or the cardholder gone")
-        }
-        Rule::ReversedBefore => (
-            "Nobody took the purchase back before it arrived",
-            "The purchase was taken back before it arrived",
+        Rule::CompanyClosed => (
+            "Company and cardholder are active",
+            "The company is closed, or the cardholder is no longer a member",
         ),
-        Rule::OutOfBounds => {
-            ("The books can hold an amount like this", "The amount is more than the books can hold")
+        Rule::ReversedBefore => {
+            ("Not reversed before it arrived", "The purchase was reversed before it arrived")
         }
-        Rule::CardUnactivated => {
-            ("The card does not wait to be activated", "The card was never activated")
-        }
+        Rule::OutOfBounds => (
+            "The amount is within the supported range",
+            "The amount is outside the supported range",
+        ),
+        Rule::CardUnactivated => ("The card is activated", "The card was never activated"),
         Rule::CardSuspended => ("The card is not suspended", "The card is suspended"),
         Rule::CardExpired => ("The card has not expired", "The card has expired"),
         Rule::ExpirationDiffers => (
-            "No other expiration date was shown than the card’s",
-            "The expiration date shown is not the card’s",
+            "Expiration date matches (or wasn’t provided)",
+            "The expiration date entered doesn’t match the card",
         ),
-        Rule::PinWrong => ("No wrong PIN was shown", "The PIN is wrong, not set, or locked"),
-        Rule::CvvWrong => ("No wrong CVV was shown", "The CVV is wrong"),
-        Rule::ZipDiffers => (
-            "No other ZIP code was shown than the one on file",
-            "The ZIP code is not the one on file",
-        ),
-        Rule::CashWithdrawal => ("It is no cash withdrawal", "It is a cash withdrawal"),
-        Rule::VelocityPerMinute => (
-            "There were few enough attempts in a minute",
-            "There were too many attempts in a minute",
-        ),
+        Rule::PinWrong => {
+            ("PIN matches (or wasn’t provided)", "Incorrect PIN, or none is set, or it is locked")
+        }
+        Rule::CvvWrong => ("CVV matches (or wasn’t provided)", "Incorrect CVV"),
+        Rule::ZipDiffers => ("ZIP code matches (or wasn’t provided)", "Incorrect ZIP code"),
+        Rule::CashWithdrawal => ("Not a cash withdrawal", "It is a cash withdrawal"),
+        Rule::VelocityPerMinute => {
+            ("Within the per-minute attempt limit", "Too many attempts in a minute")
+        }
         Rule::VelocityPerHour => {
-            ("There were few enough attempts in an hour", "There were too many attempts in an hour")
+            ("Within the per-hour attempt limit", "Too many attempts in an hour")
         }
         Rule::CredentialsLocked => (
-            "The card’s codes are not locked, or none was shown",
-            "The card’s codes are locked: too many wrong ones were tried in an hour",
+            "The card’s codes aren’t locked (or weren’t provided)",
+            "The card’s codes are locked after too many wrong tries in an hour",
         ),
-        Rule::BeforeStart => ("The card’s time has begun", "The card’s time has not begun"),
-        Rule::AfterEnd => ("The card’s time is not over", "The card’s time is over"),
-        Rule::OutOfScope => {
-            ("The card is for merchants of this kind", "The card is not for merchants of this kind")
+        Rule::BeforeStart => {
+            ("The card’s validity period has started", "The card’s validity period hasn’t started")
         }
-        Rule::TransactionLimit => (
-            "The amount is within the limit for one purchase",
-            "The amount is over the limit for one purchase",
-        ),
-        Rule::DailyLimit => (
-            "The amount is within what is left of the limit for one day",
-            "The amount is over what is left of the limit for one day",
-        ),
-        Rule::AllowanceBalance => (
-            "The amount is within what is left of the budget",
-            "The amount is over what is left of the budget",
-        ),
-        Rule::AvailableCredit => (
-            "The amount is within what the account has available",
-            "The amount is over what the account has available",
-        ),
+        Rule::AfterEnd => {
+            ("The card’s validity period hasn’t ended", "The card’s validity period has ended")
+        }
+        Rule::OutOfScope => ("Merchant category is allowed", "Merchant category is not allowed"),
+        Rule::TransactionLimit => {
+            ("Within the per-transaction limit", "Over the per-transaction limit")
+        }
+        Rule::DailyLimit => ("Within the daily limit", "Over the daily limit"),
+        Rule::AllowanceBalance => ("Within the budget", "Over budget"),
+        Rule::AvailableCredit => ("The account has sufficient funds", "Insufficient funds"),
     };
     if passed { passing } else { failing }
 }

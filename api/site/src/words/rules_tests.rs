@@ -36,30 +36,27 @@ fn amounts_have_their_currency_and_say_what_they_were_held_against() {
         (
             Rule::TransactionLimit,
             against(amount(10_001), amount(10_000)),
-            "The amount is over the limit for one purchase ($100.01 asked for, $100.00 allowed).",
+            "Over the per-transaction limit ($100.01 requested, $100.00 allowed).",
         ),
         (
             Rule::TransactionLimit,
             only(amount(1)),
-            "The amount is over the limit for one purchase (no limit is set).",
+            "Over the per-transaction limit (no limit is set).",
         ),
         (
             Rule::DailyLimit,
             day,
-            "The amount is over what is left of the limit for one day \
-             ($15.10 asked for; $34.90 of $44.90 spent before).",
+            "Over the daily limit ($15.10 requested; $34.90 of $44.90 spent before).",
         ),
         (
             Rule::AllowanceBalance,
             Compared { usage: Some([amount(100), amount(300)]), ..day },
-            "The amount is over what is left of the budget \
-             ($15.10 asked for; $1.00 of $44.90 spent before, $3.00 after it).",
+            "Over budget ($15.10 requested; $1.00 of $44.90 spent before, $3.00 after it).",
         ),
         (
             Rule::AvailableCredit,
             against(amount(200_000), amount(-5)),
-            "The amount is over what the account has available \
-             ($2,000.00 asked for, −$0.05 available).",
+            "Insufficient funds ($2,000.00 requested, −$0.05 available).",
         ),
     ];
     for (rule, compared, expected) in rows {
@@ -79,7 +76,7 @@ fn everything_else_is_told_in_words_too() {
         (
             Rule::CardSuspended,
             only(card(CardState::Suspended, SuspensionReason::EndTime)),
-            "The card is suspended (its time is over).",
+            "The card is suspended (its end date has passed).",
         ),
         (
             Rule::CardSuspended,
@@ -94,41 +91,41 @@ fn everything_else_is_told_in_words_too() {
         (
             Rule::BeforeStart,
             against(Quantity::Instant(Timestamp(0)), Quantity::Instant(MIDNIGHT)),
-            "The card’s time has not begun (from 8 Mar 2026, 00:00).",
+            "The card’s validity period hasn’t started (from 8 Mar 2026, 00:00).",
         ),
         (
             Rule::AfterEnd,
             against(Quantity::Instant(MIDNIGHT), Quantity::Instant(MIDNIGHT)),
-            "The card’s time is over (until 8 Mar 2026, 00:00).",
+            "The card’s validity period has ended (until 8 Mar 2026, 00:00).",
         ),
         (
             Rule::PinWrong,
             pin,
-            "The PIN is wrong, not set, or locked \
-             (one was compared; 1 of 3 wrong ones in a row before it).",
+            "Incorrect PIN, or none is set, or it is locked \
+             (one was provided; 1 of 3 wrong tries in a row before).",
         ),
-        (Rule::CvvWrong, only(Quantity::Is(true)), "The CVV is wrong (one was compared)."),
+        (Rule::CvvWrong, only(Quantity::Is(true)), "Incorrect CVV (one was provided)."),
         (
             Rule::CompanyClosed,
             only(Quantity::Is(true)),
-            "The company is closed, or the cardholder gone.",
+            "The company is closed, or the cardholder is no longer a member.",
         ),
         (
             Rule::VelocityPerMinute,
             attempts,
-            "There were too many attempts in a minute (5 before it, 5 allowed).",
+            "Too many attempts in a minute (5 before it, 5 allowed).",
         ),
         (
             Rule::CredentialsLocked,
             against(count(10), count(10)),
-            "The card’s codes are locked: too many wrong ones were tried in an hour (10 before it, 10 are \
+            "The card’s codes are locked after too many wrong tries in an hour (10 before it, 10 are \
              too many).",
         ),
         (
             Rule::OutOfScope,
             against(Quantity::Category(Some(Mcc(5_411))), scope),
-            "The card is not for merchants of this kind (Groceries and supermarkets (5411); \
-             the card is for Lodging; Eating places and restaurants (5812)).",
+            "Merchant category is not allowed (Groceries and supermarkets (5411); \
+             allowed: Lodging; Eating places and restaurants (5812)).",
         ),
     ];
     for (rule, compared, expected) in rows {
@@ -141,10 +138,7 @@ fn a_rule_without_a_limit_says_so() {
     let count = Quantity::Count;
     let passed =
         RuleFinding { rule: Rule::VelocityPerHour, passed: true, compared: Some(only(count(1))) };
-    assert_eq!(
-        WORDS.finding(&passed),
-        "There were few enough attempts in an hour (no limit is set)."
-    );
+    assert_eq!(WORDS.finding(&passed), "Within the per-hour attempt limit (no limit is set).");
 }
 
 #[test]
@@ -155,38 +149,38 @@ fn a_remedy_says_how_much_and_until_when() {
             Rule::DailyLimit,
             raise,
             Some(MIDNIGHT),
-            "$5.10 more on the limit for one day, or any time after 8 Mar 2026, 00:00",
+            "raise the daily limit by $5.10, or wait until after 8 Mar 2026, 00:00",
         ),
-        (Rule::TransactionLimit, raise, None, "$5.10 more on the limit for one purchase"),
-        (Rule::AllowanceBalance, raise, None, "$5.10 more in the budget"),
-        (Rule::AvailableCredit, raise, None, "$5.10 more in the account"),
+        (Rule::TransactionLimit, raise, None, "raise the per-transaction limit by $5.10"),
+        (Rule::AllowanceBalance, raise, None, "raise the budget by $5.10"),
+        (Rule::AvailableCredit, raise, None, "raise the available funds by $5.10"),
         (
             Rule::BeforeStart,
             Change::StartBy(MIDNIGHT),
             None,
-            "a card that is valid from 8 Mar 2026, 00:00 or earlier",
+            "use a card that is valid from 8 Mar 2026, 00:00 or earlier",
         ),
         (
             Rule::OutOfScope,
             Change::Category(Some(Mcc(5_812))),
             None,
-            "a merchant of Lodging, or a card that is also for Eating places and restaurants (5812)",
+            "allow Eating places and restaurants (5812) on this card, or buy from a merchant of Lodging",
         ),
         (
             Rule::OutOfScope,
             Change::Category(None),
             None,
-            "a merchant of Lodging, or a card for all merchants",
+            "allow all merchants on this card, or buy from a merchant of Lodging",
         ),
         (
             Rule::VelocityPerMinute,
             Change::Attempts(1),
             None,
-            "fewer attempts in the minute before, at most 1",
+            "at most 1 other attempts in the minute before",
         ),
-        (Rule::OutOfBounds, Change::Amount(Minor(7)), None, "an amount of at most $0.07"),
-        (Rule::CardSuspended, Change::ActiveCard, None, "an active card"),
-        (Rule::ZipDiffers, Change::Otherwise, None, "the ZIP code on file"),
+        (Rule::OutOfBounds, Change::Amount(Minor(7)), None, "request at most $0.07"),
+        (Rule::CardSuspended, Change::ActiveCard, None, "use an active card"),
+        (Rule::ZipDiffers, Change::Otherwise, None, "enter the ZIP code on file"),
     ];
     let scope = Scope::new(&[3]).unwrap();
     for (rule, change, after, expected) in rows {

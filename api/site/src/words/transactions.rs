@@ -11,8 +11,8 @@ use super::money::money;
 pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
     match kind {
         TransactionKind::Purchase => "Purchase",
-        TransactionKind::SingleMessagePurchase => "Purchase, settled at once",
-        TransactionKind::Verification => "Check of the card",
+        TransactionKind::SingleMessagePurchase => "Purchase (single message)",
+        TransactionKind::Verification => "Card verification",
         TransactionKind::Cash => "Cash withdrawal",
         TransactionKind::Refund => "Refund",
         TransactionKind::BankTransfer => "Deposit",

@@ -80,7 +80,7 @@ const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
     }
 }
 
-/// Lists the company's access tokens, the newest first, without revoked ones.
+/// List the company's access tokens, the newest first, without revoked ones.
 #[utoipa::path(
     get, path = "/v1/access-tokens", params(PageParameters),
     responses((status = 200, body = Listing<AccessTokenBody>)),
@@ -98,7 +98,7 @@ pub async fn list_access_tokens(
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
-/// Shows an access token that was not revoked.
+/// Retrieve an access token that was not revoked.
 #[utoipa::path(
     get, path = "/v1/access-tokens/{access_token_id}",
     responses((status = 200, body = AccessTokenBody)),
@@ -116,7 +116,7 @@ pub async fn get_access_token(
     body.await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-/// Revokes an access token, which opens nothing from then on.
+/// Revoke an access token, which no longer works from then on.
 #[utoipa::path(delete, path = "/v1/access-tokens/{access_token_id}", responses((status = 204)))]
 pub async fn revoke_access_token(
     Call(state, caller): Call,

@@ -64,7 +64,7 @@ impl AccountBody {
     }
 }
 
-/// Lists the company's accounts.
+/// List the company's accounts.
 #[utoipa::path(
     get, path = "/v1/accounts", params(PageParameters),
     responses((status = 200, body = Listing<AccountBody>)),
@@ -88,7 +88,7 @@ pub async fn list_accounts(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// Shows an account.
+/// Retrieve an account.
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}", responses((status = 200, body = AccountBody)),
 )]

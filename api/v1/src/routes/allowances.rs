@@ -254,7 +254,7 @@ fn scope(value: &RawValue) -> Result<Scope, Flaw> {
     Scope::new(&known).ok_or_else(|| Flaw::new("too_many", "has too many values"))
 }
 
-/// Shows an allowance.
+/// Retrieve an allowance.
 #[utoipa::path(
     get, path = "/v1/allowances/{allowance_id}", responses((status = 200, body = AllowanceBody)),
 )]
@@ -265,7 +265,7 @@ pub async fn get_allowance(
     read_allowance(&state, &caller, AllowanceId(id)).await.map(Json)
 }
 
-/// Changes an allowance.
+/// Update an allowance.
 #[utoipa::path(
     put, path = "/v1/allowances/{allowance_id}", request_body = AllowanceUpdate,
     responses((status = 200, body = AllowanceBody)),

@@ -106,7 +106,7 @@ fn action() -> Value {
     json!({"type": "string", "example": "card.updated"})
 }
 
-/// Lists what was changed, the newest first.
+/// List audit events, the newest first.
 #[utoipa::path(
     get, path = "/v1/audit-events", params(PageParameters, AuditEventFilters),
     responses((status = 200, body = Listing<AuditEventBody>)),

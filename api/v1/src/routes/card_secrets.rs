@@ -50,7 +50,7 @@ fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
     Zeroizing::new(fields.must("pin", "4 to 12 digits.", rule))
 }
 
-/// Shows what somebody needs to pay with a virtual card. Each look is logged.
+/// Retrieve the payment details of a virtual card. Every view is logged.
 #[utoipa::path(
     get, path = "/v1/cards/{card_id}/number", operation_id = "get_card_number",
     responses(
@@ -75,7 +75,7 @@ pub async fn get_number(
     })))
 }
 
-/// Sets the PIN of a card.
+/// Set the PIN of a card.
 #[utoipa::path(
     put, path = "/v1/cards/{card_id}/pin", operation_id = "set_card_pin", request_body = NewPin,
     responses((status = 200, body = CardBody)),

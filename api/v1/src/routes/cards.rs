@@ -166,7 +166,7 @@ impl CompanyTerms<'_> {
 /// The body of POST /v1/cards, read.
 pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> CardOrder {
     let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
-    let terms = fields.must_object::<NewAllowance, _>("allowance", "What it may spend.", read);
+    let terms = fields.must_object::<NewAllowance, _>("allowance", "Spending limits.", read);
     let rule = line(DESCRIPTION_CHARS_MAX);
     let description = fields.must("description", DESCRIPTION_ABOUT, rule);
     let rule = Rule::plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
@@ -284,7 +284,7 @@ impl ListCardsRequest {
     }
 }
 
-/// Lists cards, the newest first.
+/// List cards, the newest first.
 #[utoipa::path(
     get, path = "/v1/cards", params(PageParameters, CardFilters),
     responses((status = 200, body = Listing<CardBody>)),
@@ -304,7 +304,7 @@ pub async fn list_cards(
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
-/// Shows a card.
+/// Retrieve a card.
 #[utoipa::path(get, path = "/v1/cards/{card_id}", responses((status = 200, body = CardBody)))]
 pub async fn get_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<CardBody>> {
     read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
@@ -322,7 +322,7 @@ pub(super) async fn read_card(
     .await
 }
 
-/// Makes a card with an allowance.
+/// Create a card with an allowance.
 #[utoipa::path(
     post, path = "/v1/cards", request_body = NewCard, responses((status = 201, body = CardBody)),
 )]
@@ -372,7 +372,7 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
 }
 
-/// Changes a card.
+/// Update a card.
 #[utoipa::path(
     put, path = "/v1/cards/{card_id}", request_body = CardUpdate,
     responses((status = 200, body = CardBody)),
@@ -416,7 +416,7 @@ pub async fn change_card(
     state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }
 
-/// Closes a card for ever.
+/// Close a card permanently.
 #[utoipa::path(delete, path = "/v1/cards/{card_id}", responses((status = 204)))]
 pub async fn delete_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
     let command = AdminCommand::Card(CardCommand::Terminate(caller.company.id, CardId(id)));

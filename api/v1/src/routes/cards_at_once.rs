@@ -41,7 +41,7 @@ bodies! {
     };
 }
 
-/// Makes several cards, all of them or none.
+/// Create several cards, all of them or none.
 #[utoipa::path(
     post, path = "/v1/cards/bulk", request_body = NewCards,
     responses((status = 201, body = CreatedCards)),

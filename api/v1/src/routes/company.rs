@@ -93,7 +93,7 @@ impl CompanyBody {
     }
 }
 
-/// Shows the company.
+/// Retrieve the company.
 #[utoipa::path(get, path = "/v1/company", responses((status = 200, body = CompanyBody)))]
 pub async fn get_company(Call(state, caller): Call) -> Answer<Json<CompanyBody>> {
     read_company(&state, &caller).await
@@ -129,7 +129,7 @@ fn parse_update(fields: &mut Fields<'_>) -> Update {
     (sso, fields.patch_object::<RiskGiven, _>("risk", about, parse_risk))
 }
 
-/// Sets up single sign-on, or ends it; sets velocity limits.
+/// Set up or end single sign-on; set velocity limits.
 #[utoipa::path(
     put, path = "/v1/company", request_body = CompanyUpdate,
     responses((status = 200, body = CompanyBody)),

@@ -373,7 +373,7 @@ impl TermsBody {
     }
 }
 
-/// Explains why a transaction was approved or declined.
+/// Explain why a transaction was approved or declined.
 #[utoipa::path(
     get, path = "/v1/transactions/{transaction_id}/decision",
     responses((status = 200, body = DecisionBody)),

@@ -175,7 +175,7 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
     ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
 }
 
-/// Lists dimensions, the newest first.
+/// List dimensions, the newest first.
 #[utoipa::path(
     get, path = "/v1/categories", params(PageParameters),
     responses((status = 200, body = Listing<DimensionBody>)),
@@ -194,7 +194,7 @@ pub async fn list_dimensions(
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
-/// Shows one dimension.
+/// Retrieve one dimension.
 #[utoipa::path(
     get, path = "/v1/categories/{category_id}", responses((status = 200, body = DimensionBody)),
 )]
@@ -220,7 +220,7 @@ async fn read_dimension(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// Makes one dimension.
+/// Create one dimension.
 #[utoipa::path(
     post, path = "/v1/categories", request_body = NewDimensionBody,
     responses((status = 201, body = DimensionBody)),
@@ -272,7 +272,7 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
     }
 }
 
-/// Changes one dimension.
+/// Update one dimension.
 #[utoipa::path(
     put, path = "/v1/categories/{category_id}", request_body = DimensionUpdate,
     responses((status = 200, body = DimensionBody)),
@@ -312,7 +312,7 @@ pub async fn change(
     Ok(())
 }
 
-/// Removes one dimension, also from cards and transactions that carry it.
+/// Remove one dimension, also from cards and transactions that carry it.
 #[utoipa::path(delete, path = "/v1/categories/{category_id}", responses((status = 204)))]
 pub async fn delete_dimension(
     Call(state, caller): Call,

@@ -108,7 +108,7 @@ fn parse_list(
     (start, limit, query.count("wait_s", about, 0).min(WAIT_S_MAX))
 }
 
-/// Lists events, the oldest first, and waits for the next one if asked to.
+/// List events, the oldest first, and wait for the next one if asked to.
 #[utoipa::path(
     get, path = "/v1/events", params(EventFilters), responses((status = 200, body = EventsBody)),
 )]
@@ -272,7 +272,7 @@ fn cursor_of(state: &AppState, caller: &Caller, place: EventPlace) -> Result<Str
     cursor.map_err(|error| ApiError::internal(&error))
 }
 
-/// Streams events as server-sent events, each with its place as `id`.
+/// Stream events as server-sent events, each with its place as `id`.
 #[utoipa::path(
     get, path = "/v1/events/stream", params(StreamFilters),
     responses((status = 200, content_type = "text/event-stream", body = String)),

@@ -227,7 +227,7 @@ impl ListMembersRequest {
     }
 }
 
-/// Lists members, the newest first.
+/// List members, the newest first.
 #[utoipa::path(
     get, path = "/v1/members", params(PageParameters, MemberFilters),
     responses((status = 200, body = Listing<MemberBody>)),
@@ -246,7 +246,7 @@ pub async fn list_members(
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
-/// Shows a member, a deleted one too.
+/// Retrieve a member, a deleted one too.
 #[utoipa::path(get, path = "/v1/members/{member_id}", responses((status = 200, body = MemberBody)))]
 pub async fn get_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<MemberBody>> {
     read_member(&state, &caller, MemberId(id)).await.map(Json)
@@ -265,7 +265,7 @@ async fn read_member(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// Invites a member.
+/// Invite a member.
 #[utoipa::path(
     post, path = "/v1/members", request_body = InvitedMember,
     responses((status = 201, body = MemberBody)),
@@ -304,7 +304,7 @@ pub async fn invite_member(
     Ok(id)
 }
 
-/// Changes a member.
+/// Update a member.
 #[utoipa::path(
     put, path = "/v1/members/{member_id}", request_body = MemberUpdate,
     responses((status = 200, body = MemberBody)),
@@ -351,7 +351,7 @@ pub async fn change_member(
     made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
 }
 
-/// Removes a member, and closes their cards.
+/// Remove a member and close their cards.
 #[utoipa::path(delete, path = "/v1/members/{member_id}", responses((status = 204)))]
 pub async fn delete_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
     remove_member(&state, &caller.company, MemberId(id)).await?;

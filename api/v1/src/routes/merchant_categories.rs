@@ -46,7 +46,7 @@ queries! {
     };
 }
 
-/// Lists what the numbers in an allowance's scope mean: groups first, then codes.
+/// List the numbers of an allowance's scope with their names: groups first, then codes.
 #[utoipa::path(
     get, path = "/v1/merchant-categories", params(PageParameters, MerchantCategoryOrdering),
     responses((status = 200, body = Listing<MerchantCategoryBody>)),

@@ -114,7 +114,7 @@ pub struct Upload {
     pub content: Bytes,
 }
 
-/// Hands in the receipt of a transaction; it takes the place of one that is there.
+/// Upload a receipt of a transaction; it takes the place of one that is there.
 ///
 /// The body is the file, or a form with the file in the field `file`.
 #[utoipa::path(
@@ -242,7 +242,7 @@ pub async fn set_receipt(
         .await
 }
 
-/// Fetches the file of a receipt, as it was handed in.
+/// Download the file of a receipt, as it was uploaded.
 #[utoipa::path(
     get, path = "/v1/transactions/{transaction_id}/receipt",
     responses((status = 200, content(
@@ -279,7 +279,7 @@ pub async fn receipt_file(
     Ok((headers, content).into_response())
 }
 
-/// Says that a receipt was lost; one that is there is let go of.
+/// Mark a receipt as lost. One that is there is removed.
 #[utoipa::path(
     put, path = "/v1/transactions/{transaction_id}/receipt", request_body = ReceiptUpdate,
     responses((status = 200, body = ReceiptBody)),
@@ -318,7 +318,7 @@ pub fn lost(state: &AppState) -> Receipt {
     }
 }
 
-/// Deletes the receipt of a transaction, lost or not.
+/// Delete the receipt of a transaction, lost or not.
 #[utoipa::path(
     delete, path = "/v1/transactions/{transaction_id}/receipt", responses((status = 204)),
 )]

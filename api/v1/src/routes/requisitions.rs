@@ -318,7 +318,7 @@ impl ListRequisitionsRequest {
     }
 }
 
-/// Lists requisitions, the newest first.
+/// List requisitions, the newest first.
 #[utoipa::path(
     get, path = "/v1/requisitions", params(PageParameters, RequisitionFilters),
     responses((status = 200, body = Listing<RequisitionBody>)),
@@ -338,7 +338,7 @@ pub async fn list_requisitions(
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
-/// Shows a requisition.
+/// Retrieve a requisition.
 #[utoipa::path(
     get, path = "/v1/requisitions/{requisition_id}",
     responses((status = 200, body = RequisitionBody)),
@@ -363,7 +363,7 @@ async fn read_requisition(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// Asks for a purchase in a member's name.
+/// Ask for a purchase in a member's name.
 #[utoipa::path(
     post, path = "/v1/requisitions", request_body = NewRequisitionBody,
     responses((status = 201, body = RequisitionBody)),
@@ -415,7 +415,7 @@ pub fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError
     Err(ApiError::network_not_supported(wanted))
 }
 
-/// Changes a requisition, approves or denies it.
+/// Update, approve or deny a requisition.
 #[utoipa::path(
     put, path = "/v1/requisitions/{requisition_id}",
     request_body(content = RequisitionUpdate, example = json!({"status": "approved", "note": "For the audit"})),
@@ -567,7 +567,7 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
     }
 }
 
-/// Cancels a pending requisition.
+/// Cancel a pending requisition.
 #[utoipa::path(delete, path = "/v1/requisitions/{requisition_id}", responses((status = 204)))]
 pub async fn delete_requisition(
     Call(state, caller): Call,

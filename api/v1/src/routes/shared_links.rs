@@ -120,7 +120,7 @@ fn parse_card(query: &mut Query) -> Option<CardId> {
     query.id("card", "To this card.").map(CardId)
 }
 
-/// Lists shared links, the newest first.
+/// List shared links, the newest first.
 #[utoipa::path(
     get, path = "/v1/shared-links", params(PageParameters, SharedLinkFilters),
     responses((status = 200, body = Listing<SharedLinkBody>)),
@@ -147,7 +147,7 @@ pub async fn list_shared_links(
     Ok(NoStore(Json(envelope(listed, &page, &address, state.urls()))))
 }
 
-/// Shows a shared link.
+/// Retrieve a shared link.
 #[utoipa::path(
     get, path = "/v1/shared-links/{shared_link_id}",
     responses((status = 200, body = SharedLinkBody)),
@@ -324,7 +324,7 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
     Ok(text.into())
 }
 
-/// Shares a card by a link.
+/// Share a card by a link.
 #[utoipa::path(
     post, path = "/v1/shared-links", request_body = NewSharedLinkBody,
     responses((status = 201, body = SharedLinkBody)),
@@ -359,7 +359,7 @@ pub async fn share_card(
     Ok(id)
 }
 
-/// Changes a shared link.
+/// Update a shared link.
 #[utoipa::path(
     put, path = "/v1/shared-links/{shared_link_id}", request_body = SharedLinkUpdate,
     responses((status = 200, body = SharedLinkBody)),
@@ -388,7 +388,7 @@ pub async fn update_shared_link(
     read_shared_link(&state, &caller, id).await
 }
 
-/// Takes a shared link away; the card stays.
+/// Delete a shared link; the card stays.
 #[utoipa::path(delete, path = "/v1/shared-links/{shared_link_id}", responses((status = 204)))]
 pub async fn delete_shared_link(
     Call(state, caller): Call,

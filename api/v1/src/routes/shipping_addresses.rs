@@ -7,7 +7,7 @@ use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::address::{ShippingAddressBody, shipping_address_id};
 
-/// Shows the company's shipping address.
+/// Retrieve the company's shipping address.
 #[utoipa::path(
     get, path = "/v1/shipping-addresses/{shipping_address_id}",
     responses((status = 200, body = ShippingAddressBody)),

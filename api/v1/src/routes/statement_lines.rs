@@ -147,7 +147,7 @@ fn parse_filters(query: &mut Query) -> (DateRange, LineFilter) {
     (dates, filter)
 }
 
-/// Lists what was posted to an account.
+/// List what was posted to an account.
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}/statement-lines",
     params(PageParameters, StatementLineFilters),
@@ -173,7 +173,7 @@ pub async fn list_statement_lines(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// Shows a statement line.
+/// Retrieve a statement line.
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
     responses((status = 200, body = StatementLineBody)),

@@ -65,7 +65,7 @@ fn parse_days(query: &mut Query) -> DateRange {
     DateRange::parse(query, [start, end])
 }
 
-/// Downloads a statement as CSV, a row a line.
+/// Download a statement as CSV, a row a line.
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}/statement.csv", params(StatementDays),
     responses((status = 200, body = String, content_type = "text/csv")),
@@ -79,7 +79,7 @@ pub async fn get_csv_statement(
     get_statement(&state, &caller, id, query, Format::Csv).await
 }
 
-/// Downloads a statement as OFX, for accounting programs.
+/// Download a statement as OFX, for accounting programs.
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}/statement.ofx", params(StatementDays),
     responses((status = 200, body = String, content_type = "application/x-ofx")),
@@ -93,7 +93,7 @@ pub async fn get_ofx_statement(
     get_statement(&state, &caller, id, query, Format::Ofx).await
 }
 
-/// Downloads a statement as PDF, for people.
+/// Download a statement as PDF, for people.
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}/statement.pdf", params(StatementDays),
     responses((status = 200, body = words::File, content_type = "application/pdf")),

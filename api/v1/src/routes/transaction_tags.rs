@@ -34,7 +34,7 @@ fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
     TagChanges { dimensions, note, receipt: None }
 }
 
-/// Tags a transaction: where it is booked, and a note.
+/// Tag a transaction: where it is booked, and a note.
 #[utoipa::path(
     put, path = "/v1/transactions/{transaction_id}", request_body = TransactionUpdate,
     responses((status = 200, body = TransactionBody)),

@@ -293,7 +293,7 @@ fn parse_state(text: &str) -> Option<TransactionState> {
     states.into_iter().find(|state| render_state(*state) == text)
 }
 
-/// Lists transactions, declined ones too, the newest first.
+/// List transactions, declined ones too, the newest first.
 #[utoipa::path(
     get, path = "/v1/transactions", params(PageParameters, TransactionFilters),
     responses((status = 200, body = Listing<TransactionBody>)),
@@ -313,7 +313,7 @@ pub async fn list_transactions(
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
-/// Shows a transaction.
+/// Retrieve a transaction.
 #[utoipa::path(
     get, path = "/v1/transactions/{transaction_id}",
     responses((status = 200, body = TransactionBody)),

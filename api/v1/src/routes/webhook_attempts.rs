@@ -69,7 +69,7 @@ impl WebhookAttemptBody {
     }
 }
 
-/// Lists what was tried lately, the newest first: the last 100 tries of each endpoint.
+/// List delivery attempts, the newest first: the last 100 of each endpoint.
 #[utoipa::path(
     get, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts", params(PageParameters),
     responses((status = 200, body = Listing<WebhookAttemptBody>)),
@@ -93,7 +93,7 @@ pub async fn list_webhook_attempts(
     Ok(Json(envelope(page_of(bodies, &page), &page, &address, state.urls())))
 }
 
-/// Sends an example: an event of a transaction that is none. The answer tells what came of it.
+/// Send a sample event. The answer tells the outcome.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test",
     responses((status = 200, body = WebhookAttemptBody)),
@@ -108,7 +108,7 @@ pub async fn send_webhook_example(
     sent.map(|attempt| Json(WebhookAttemptBody::new(&attempt))).ok_or_else(ApiError::not_found)
 }
 
-/// Sends the message of an attempt once more, beside what is sent anyway. The answer tells what came
+/// Send the message of an attempt once more, beside what is sent anyway. The answer tells what came
 /// of it.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts/{attempt_id}/resend",

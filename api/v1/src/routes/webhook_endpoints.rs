@@ -132,7 +132,7 @@ bodies! {
     WebhookRecovery "WebhookRecovery" |fields| _ = parse_since(fields);
 }
 
-/// Lists webhook endpoints, the newest first.
+/// List webhook endpoints, the newest first.
 #[utoipa::path(
     get, path = "/v1/webhook-endpoints", params(PageParameters),
     responses((status = 200, body = Listing<WebhookEndpointBody>)),
@@ -152,7 +152,7 @@ pub async fn list_webhook_endpoints(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// Shows a webhook endpoint.
+/// Retrieve a webhook endpoint.
 #[utoipa::path(
     get, path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
     responses((status = 200, body = WebhookEndpointBody)),
@@ -179,7 +179,7 @@ async fn read_endpoint(
     Ok(body)
 }
 
-/// Makes a webhook endpoint. The answer alone shows the secret that webhooks are signed with.
+/// Create a webhook endpoint. The answer alone shows the secret that webhooks are signed with.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints", request_body = NewWebhookEndpointBody,
     responses((status = 201, body = WebhookEndpointBody)),
@@ -208,7 +208,7 @@ fn with_secret(
     NoStore(Json(WebhookEndpointBody { secret: Some(secret.text()), ..body }))
 }
 
-/// Changes a webhook endpoint.
+/// Update a webhook endpoint.
 #[utoipa::path(
     put, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", request_body = WebhookEndpointUpdate,
     responses((status = 200, body = WebhookEndpointBody)),
@@ -227,7 +227,7 @@ pub async fn update_webhook_endpoint(
     Ok(Json(read_endpoint(&state, &caller, id).await?))
 }
 
-/// Takes a webhook endpoint away; nothing is sent to it any more.
+/// Take a webhook endpoint away; nothing is sent to it any more.
 #[utoipa::path(
     delete, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", responses((status = 204)),
 )]
@@ -239,7 +239,7 @@ pub async fn delete_webhook_endpoint(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives a webhook endpoint a new secret, which the answer alone shows. For 24 hours webhooks carry
+/// Give a webhook endpoint a new secret, which the answer alone shows. For 24 hours webhooks carry
 /// signatures under both.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
@@ -259,7 +259,7 @@ fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
     fields.must("since", about, instant())
 }
 
-/// Has a webhook endpoint told again what has happened since an instant.
+/// Replay the events of a webhook endpoint since an instant.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
     request_body = WebhookRecovery, responses((status = 200, body = WebhookEndpointBody)),
