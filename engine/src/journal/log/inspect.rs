@@ -78,12 +78,12 @@ pub(super) fn inspect(
     if let Some(expected) = claims.identity {
         check_identity(&head.identity, expected)?;
     }
-    let (segments, unused) = find_segments(disk, &head)?;
+    let FoundSegments { segments, unused, next } = find_segments(disk, &head)?;
     let mut walk = Walk::begin(&head.identity, &segments, claims)?;
     for segment in &segments {
         walk.pass(segment)?;
     }
-    let (tip, notes) = walk.finish()?;
+    let (tip, notes) = walk.finish(next.as_ref())?;
     let found = LogInspection { head, segments, unused, tip, notes };
     let mark = AckMark::open(disk, found.head.identity.directory_id);
     let acknowledged = mark.read().map_err(JournalError::io(READING))?;
@@ -115,11 +115,17 @@ fn check_headless(disk: &dyn Disk, claims: &Claims<'_>) -> Result<(), JournalErr
     }
 }
 
-/// Finds the segments that count, from the oldest kept on, and the files that may be written again.
-fn find_segments(
-    disk: &dyn Disk,
-    head: &JournalHead,
-) -> Result<(VecDeque<Arc<Segment>>, Vec<u64>), JournalError> {
+/// The files of segments.
+struct FoundSegments {
+    /// Those that count, from the oldest kept on.
+    segments: VecDeque<Arc<Segment>>,
+    /// Those that may be written again.
+    unused: Vec<u64>,
+    /// The one of these that would follow the newest that counts: its first group may be torn.
+    next: Option<Segment>,
+}
+
+fn find_segments(disk: &dyn Disk, head: &JournalHead) -> Result<FoundSegments, JournalError> {
     let names = disk.names().map_err(JournalError::io(READING))?;
     let mut files = BTreeMap::new();
     for (ordinal, name) in names.iter().filter_map(|name| Some((ordinal_of(name)?, name))) {
@@ -127,7 +133,7 @@ fn find_segments(
         files.insert(ordinal, file);
     }
     let mut segments = VecDeque::new();
-    let mut unused = Vec::new();
+    let (mut unused, mut next) = (Vec::new(), None);
     for (ordinal, file) in files {
         let found = SegmentHead::read(&*file, &head.identity).map_err(JournalError::io(READING))?;
         let expected = segments.back().map_or(head.oldest, |last: &Arc<Segment>| last.ordinal + 1);
@@ -144,14 +150,20 @@ fn find_segments(
                 return Err(JournalError::Damaged { file: segment_name(ordinal), offset: 0, what });
             }
             // Let go of, made for what comes, or torn when its first batch was written.
-            _ => unused.push(ordinal),
+            _ => {
+                if ordinal == expected {
+                    let len = file.len().map_err(JournalError::io(READING))?;
+                    next = Some(Segment::new(ordinal, ChainPosition::GENESIS, file, len));
+                }
+                unused.push(ordinal);
+            }
         }
     }
     let is_new = segments.is_empty() && head.oldest == 1;
     if segments.is_empty() && !is_new {
         return Err(missing_segment(head.oldest));
     }
-    Ok((segments, unused))
+    Ok(FoundSegments { segments, unused, next })
 }
 
 /// Follows the chain through the segments.
@@ -260,42 +272,74 @@ impl Walk {
         }
     }
 
-    /// Returns the end of the chain, once it is known that nothing was written behind it later.
-    fn finish(self) -> Result<(ChainPosition, Vec<JournalNote>), JournalError> {
-        let (tip, Some(stop)) = (self.tip(), &self.stop) else {
-            return Ok((self.tip(), Vec::new()));
+    /// Returns the end of the chain, once it is known that nothing was written behind it later, in the
+    /// newest segment or in `next`, which would be the one after it.
+    fn finish(
+        self,
+        next: Option<&Segment>,
+    ) -> Result<(ChainPosition, Vec<JournalNote>), JournalError> {
+        let (tip, mut notes) = (self.tip(), Vec::new());
+        let torn = |segment: &Segment| JournalNote::TornTail {
+            file: segment_name(segment.ordinal),
+            offset: segment.end(),
+            last_seq: tip.last_seq,
         };
-        let mut is_torn = stop.is_of_batch(BatchNumber(tip.number.0 + 1));
-        let mut bytes = SegmentBytes::of(&stop.segment);
-        let end = stop.segment.end();
-        let until = stop.segment.len.min(end + GROUP_BYTES_MAX);
-        let mut offset = end;
+        if let Some(stop) = &self.stop {
+            match self.behind(&stop.segment)? {
+                Behind::LaterGroup => return Err(stop.damaged()),
+                Behind::TornGroup => notes.push(torn(&stop.segment)),
+                Behind::Nothing if stop.is_of_batch(BatchNumber(tip.number.0 + 1)) => {
+                    notes.push(torn(&stop.segment));
+                }
+                Behind::Nothing => {}
+            }
+        }
+        if let Some(next) = next {
+            match self.behind(next)? {
+                Behind::LaterGroup => return Err(missing_segment(next.ordinal)),
+                Behind::TornGroup => notes.push(torn(next)),
+                Behind::Nothing => {}
+            }
+        }
+        Ok((tip, notes))
+    }
+
+    /// Looks for batches that were written behind the end of the chain.
+    fn behind(&self, segment: &Segment) -> Result<Behind, JournalError> {
+        let tip = self.tip();
+        let mut bytes = SegmentBytes::of(segment);
+        let mut found = Behind::Nothing;
+        let mut offset = segment.end();
+        let until = segment.len.min(offset + GROUP_BYTES_MAX);
         while offset < until {
-            let found = bytes.batch_at(offset)?.and_then(|batch| decode_header(batch).ok());
-            let later = found.filter(|header| {
+            let header = bytes.batch_at(offset)?.and_then(|batch| decode_header(batch).ok());
+            let later = header.filter(|header| {
                 let is_ours = header.partition == self.partition && header.epoch >= tip.epoch;
                 is_ours && header.number > tip.number
             });
             match later {
                 Some(header) if header.group_start().0 > tip.number.0 + 1 => {
-                    return Err(stop.damaged());
+                    return Ok(Behind::LaterGroup);
                 }
                 Some(header) => {
-                    is_torn = true;
+                    found = Behind::TornGroup;
                     let bytes = BATCH_HEADER_BYTES as u64 + u64::from(header.payload_len);
                     offset += round_up_to_block(bytes);
                 }
                 None => offset += BLOCK_BYTES,
             }
         }
-        let note = JournalNote::TornTail {
-            file: segment_name(stop.segment.ordinal),
-            offset: end,
-            last_seq: tip.last_seq,
-        };
-        let notes = if is_torn { vec![note] } else { Vec::new() };
-        Ok((tip, notes))
+        Ok(found)
     }
+}
+
+/// What stands behind the end of a chain.
+enum Behind {
+    Nothing,
+    /// Parts of the group that would continue it.
+    TornGroup,
+    /// Batches that were written when that group was durable.
+    LaterGroup,
 }
 
 impl Stop {
