@@ -86,7 +86,7 @@ siteTest('two who change one app see each other', async (stage) => {
   await one.getByLabel('Name').fill('Ledgers');
   await one.getByLabel('Redirect URLs').fill(`${REDIRECT}\nhttps://ledgers.example/callback`);
   await one.getByRole('button', { name: 'Save' }).click();
-  await one.getByText('The app is saved.').waitFor();
+  await one.getByText('App saved.').waitFor();
   await other.getByLabel('Website').fill('https://elsewhere.example');
   await other.getByRole('button', { name: 'Save' }).click();
   await other.getByText('somebody changed this while you had it open: name and redirect URLs').waitFor();
@@ -95,7 +95,7 @@ siteTest('two who change one app see each other', async (stage) => {
   assert.equal(await other.getByLabel('Website').inputValue(), 'https://books.example');
   await other.getByLabel('Website').fill('https://elsewhere.example');
   await other.getByRole('button', { name: 'Save' }).click();
-  await other.getByText('The app is saved.').waitFor();
+  await other.getByText('App saved.').waitFor();
 });
 
 siteTest('developers and administrators manage apps, nobody else', async (stage) => {
@@ -156,7 +156,7 @@ siteTest('a wish that is given up takes its approval along', async (stage) => {
     await page.getByLabel('Website').fill('https://books.example');
     await wish.setChecked(isWished);
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('The app is saved.').waitFor();
+    await page.getByText('App saved.').waitFor();
     assert.equal(await offered.count(), 0, 'what was given up has to be approved again');
   }
 }, (installation) => installation.addApp({ name: 'Books', redirectUrl: REDIRECT, scopes: ['admin'] }));

@@ -116,7 +116,7 @@ siteTest('of two who edit one card the second is told', async (stage) => {
   for (const page of [one, other]) await page.goto(`/cards/${id}/edit`);
   await one.getByLabel('Description').fill('Fuel and tolls');
   await one.getByRole('button', { name: 'Save' }).click();
-  await one.getByText('The card is saved.').waitFor();
+  await one.getByText('Card saved.').waitFor();
   await other.getByLabel('Description').fill('Petrol');
   await other.getByRole('button', { name: 'Save' }).click();
   await other.getByText('somebody changed this').waitFor();
@@ -162,7 +162,7 @@ siteTest('members begin with what is theirs, by keyboard and without JavaScript'
   await signIn(page, stage.prepared.member);
   await page.getByRole('heading', { name: 'Your cards' }).waitFor();
   await stage.shot(page, 'overview-of-member');
-  for (const name of ['Members', 'Dimensions', 'Statements', 'Apps']) {
+  for (const name of ['Members', 'Accounting', 'Statements', 'Apps']) {
     assert.equal(await page.getByRole('link', { name, exact: true }).count(), 0, name);
   }
   await page.getByRole('link', { name: 'Cards', exact: true }).press('Enter');

@@ -13,17 +13,17 @@ siteTest('a category is made, changed and deleted', async (stage) => {
   await stage.shot(page, 'dimensions-none');
   await page.getByLabel('Name').fill('Travel');
   await page.getByLabel('Code').fill('6000');
-  await page.getByRole('button', { name: 'Make it' }).click();
-  await page.getByText('It is made').waitFor();
+  await page.getByRole('button', { name: 'Create category' }).click();
+  await page.getByText('Created.').waitFor();
   await page.getByLabel('Name').fill('Flights <script>alert(1)</script>');
-  await page.getByLabel('Part of').selectOption('Travel (6000)');
-  await page.getByRole('button', { name: 'Make it' }).click();
+  await page.getByLabel('Parent').selectOption('Travel (6000)');
+  await page.getByRole('button', { name: 'Create category' }).click();
   await page.getByRole('link', { name: 'Flights' }).waitFor();
   await stage.shot(page, 'dimensions');
 
   await page.getByLabel('Name').fill('Trips');
   await page.getByLabel('Code').fill('60-00');
-  await page.getByRole('button', { name: 'Make it' }).click();
+  await page.getByRole('button', { name: 'Create category' }).click();
   await page.locator('#code-error').waitFor();
   assert.equal(await page.getByLabel('Name').inputValue(), 'Trips');
   await stage.shot(page, 'dimensions-refused');
@@ -36,11 +36,11 @@ siteTest('a category is made, changed and deleted', async (stage) => {
   const id = new URL(page.url()).pathname.split('/').at(-1);
   await order(stage, { category: { id } });
   await page.reload();
-  await page.getByText('1 card, whose new purchases go without it').waitFor();
-  await page.getByText('1 that is part of it moves up').waitFor();
+  await page.getByText('1 card (new purchases won’t have it)').waitFor();
+  await page.getByText('1 child moves up one level').waitFor();
   await page.getByRole('checkbox', { name: 'Yes, delete Journeys' }).check();
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
-  await page.getByText('It is deleted').waitFor();
+  await page.getByText('Deleted.').waitFor();
   assert.equal(await page.getByRole('link', { name: 'Journeys' }).count(), 0);
   assert.equal(await page.locator('td.level-0').count(), 1, 'what was below it moved up');
 });
@@ -54,7 +54,7 @@ siteTest('a label is made by keyboard alone', async (stage) => {
   await page.keyboard.press('Tab');
   await page.keyboard.type('42');
   await page.keyboard.press('Enter');
-  await page.getByText('It is made').waitFor();
+  await page.getByText('Created.').waitFor();
   await page.getByRole('link', { name: 'Offsite' }).focus();
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Offsite', level: 1 }).waitFor();

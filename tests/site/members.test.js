@@ -90,7 +90,7 @@ siteTest('a member is changed, and two who do so see each other', async (stage) 
   await one.getByLabel('Department').selectOption('Sales (40)');
   await one.getByLabel('Role').selectOption('Reviewer');
   await one.getByRole('button', { name: 'Save' }).click();
-  await one.getByText('The member is saved.').waitFor();
+  await one.getByText('Member saved.').waitFor();
   await stage.shot(one, 'member-saved');
   await other.getByLabel('Last name').fill('Keller');
   await other.getByRole('button', { name: 'Save' }).click();

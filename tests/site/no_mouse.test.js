@@ -101,12 +101,12 @@ siteTest('inviting somebody, asking for a purchase and approving it by keyboard 
   await type(jean, 'What do you want to buy?', 'A keyboard');
   await jean.keyboard.press('Tab');
   await jean.keyboard.type('120');
-  await press(jean, 'Ask for it');
-  await jean.getByText('You have asked for it.').waitFor();
+  await press(jean, 'Submit request');
+  await jean.getByText('Request submitted.').waitFor();
 
   await press(page, 'Overview');
   await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
-  await press(page, '1 requisition');
+  await press(page, '1 request');
   await page.getByRole('heading', { name: 'Requisitions' }).waitFor();
   await press(page, 'A keyboard');
   await page.getByRole('heading', { name: 'A keyboard', level: 1 }).waitFor();

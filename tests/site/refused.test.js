@@ -74,7 +74,7 @@ siteTest('of two who edit one category the second is told', async (stage) => {
   }
   await one.getByLabel('Name').fill('Food');
   await one.getByRole('button', { name: 'Save' }).click();
-  await one.getByText('It is saved.').waitFor();
+  await one.getByText('Saved.').waitFor();
   await other.getByLabel('Name').fill('Dinners');
   await other.getByRole('button', { name: 'Save' }).click();
   await other.getByText('somebody changed this while you had it open: name.').waitFor();
@@ -90,12 +90,12 @@ siteTest('what is one of very many is chosen by its name, by keyboard and withou
   await page.goto(`/cards/${cards.travel.id}/edit`);
   await page.getByLabel('Label').fill('project 217');
   await page.getByLabel('Label').press('Enter');
-  await page.getByText('The card is saved.').waitFor();
+  await page.getByText('Card saved.').waitFor();
   await page.goto(`/cards/${cards.travel.id}/edit`);
   assert.equal(await page.getByLabel('Label').inputValue(), 'Project 217 (217)');
   await page.getByLabel('Description').fill('Journeys');
   await page.getByLabel('Description').press('Enter');
-  await page.getByText('The card is saved.').waitFor();
+  await page.getByText('Card saved.').waitFor();
   await page.getByText('Project 217').waitFor();
   await page.goto(`/cards/${cards.travel.id}/edit`);
   await stage.shot(page, 'card-edit-of-many');

@@ -24,7 +24,7 @@ function forms({ requisitions, holder }, webhook, clientId) {
     [`${member}/deactivate`, {}, 'Deactivate', []],
     ['/requisitions/new', { description: '', amount: 'about ten' }, 'Ask for it', ['description', 'amount']],
     [requisition, { amount: '-5' }, 'Save', ['amount']],
-    [requisition, {}, 'Take it back', []],
+    [requisition, {}, 'Withdraw request', []],
     ['/statements', { start_date: '2020-01-01' }, 'CSV for spreadsheets', ['start_date']],
     ['/webhooks/new', { delivery_url: 'http://169.254.169.254/', description: 'Books' }, 'Add', ['delivery_url']],
     [`/webhooks/${webhook.id}`, { delivery_url: 'nothing' }, 'Save', ['delivery_url']],

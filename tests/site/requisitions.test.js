@@ -23,8 +23,8 @@ async function askFor(page, { description, amount, day, note }) {
   await page.getByLabel('Maximum amount').fill(amount);
   if (day) await page.getByLabel('Buy by').fill(day);
   if (note) await page.getByLabel('Note').fill(note);
-  await page.getByRole('button', { name: 'Ask for it' }).click();
-  await page.getByText('You have asked for it.').waitFor();
+  await page.getByRole('button', { name: 'Submit request' }).click();
+  await page.getByText('Request submitted.').waitFor();
   return new URL(page.url()).pathname;
 }
 
@@ -66,7 +66,7 @@ siteTest('what is denied and what is taken back says so', async (stage) => {
   const denied = await askFor(mary, { description: 'A yacht', amount: '900000' });
   const canceled = await askFor(mary, CHAIRS);
   await mary.getByRole('checkbox', { name: 'Yes, take it back' }).check();
-  await mary.getByRole('button', { name: 'Take it back' }).click();
+  await mary.getByRole('button', { name: 'Withdraw request' }).click();
   await mary.getByText('Request withdrawn.').waitFor();
   await stage.shot(mary, 'requisition-canceled');
   assert.equal(new URL(mary.url()).pathname, canceled);
@@ -89,13 +89,13 @@ siteTest('what is wrong with a request is told beside the field, and nothing typ
   await mary.getByLabel('What do you want to buy?').fill(evil);
   await mary.getByLabel('Maximum amount').fill('about ten');
   await mary.getByLabel('Note').fill(evil);
-  await mary.getByRole('button', { name: 'Ask for it' }).click();
+  await mary.getByRole('button', { name: 'Submit request' }).click();
   await mary.locator('#amount-error').waitFor();
   await stage.shot(mary, 'requisition-refused');
   assert.equal(await mary.getByLabel('What do you want to buy?').inputValue(), evil);
   assert.equal(await mary.getByLabel('Note').inputValue(), evil);
   await mary.getByLabel('Maximum amount').fill('10');
-  await mary.getByRole('button', { name: 'Ask for it' }).click();
+  await mary.getByRole('button', { name: 'Submit request' }).click();
   await mary.getByRole('heading', { name: '<script>alert(1)</script>' }).waitFor();
   await mary.goto('/requisitions');
   assert.equal(await mary.locator('main script').count(), 0);
@@ -109,7 +109,7 @@ siteTest('nobody approves what was changed under their eyes', async (stage) => {
   await grace.goto(path);
   await mary.getByLabel('Maximum amount').fill('9999');
   await mary.getByRole('button', { name: 'Save' }).click();
-  await mary.getByText('The requisition is saved.').waitFor();
+  await mary.getByText('Requisition saved.').waitFor();
   await grace.locator('#review-note').fill('The blue ones.');
   await grace.getByRole('button', { name: 'Approve' }).click();
   await grace.getByText('Nothing was decided, because somebody changed this while you had it open: amount').waitFor();
@@ -144,9 +144,9 @@ siteTest('a purchase is asked for and approved by keyboard alone, without JavaSc
   await mary.keyboard.type('Chairs');
   await mary.keyboard.press('Tab');
   await mary.keyboard.type('20');
-  await tabTo(mary, 'Ask for it');
+  await tabTo(mary, 'Submit request');
   await mary.keyboard.press('Enter');
-  await mary.getByText('You have asked for it.').waitFor();
+  await mary.getByText('Request submitted.').waitFor();
   const grace = await stage.newPage({ javaScriptEnabled: false });
   await signIn(grace, stage.prepared.reviewer);
   await grace.goto('/requisitions');
@@ -164,7 +164,7 @@ siteTest('a page left open across a logout does nothing', async (stage) => {
   await other.getByRole('button', { name: 'Sign out' }).click();
   await other.waitForURL('**/login');
   await mary.getByRole('checkbox', { name: 'Yes, take it back' }).check();
-  await mary.getByRole('button', { name: 'Take it back' }).click();
+  await mary.getByRole('button', { name: 'Withdraw request' }).click();
   await mary.waitForURL('**/login**');
   await signIn(mary, stage.prepared.member);
   await mary.goto(path);

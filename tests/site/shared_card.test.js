@@ -67,7 +67,7 @@ siteTest('a guest is asked for the passphrase, once', async (stage) => {
   await stage.shot(page, 'shared-card-passphrase-wrong');
   await answer(' rex', '2026-05-04');
   await page.getByRole('heading', { name: 'Team lunch' }).waitFor();
-  assert.equal(await page.getByText('Left to spend').count(), 0);
+  assert.equal(await page.getByText('Remaining').count(), 0);
   await stage.shot(page, 'shared-card-balance-hidden');
   await page.reload();
   await page.getByRole('button', { name: /Show number/ }).click();

@@ -36,10 +36,10 @@ siteTest('a month is shown and saved in three forms', async (stage) => {
     if (name === 'PDF') assert.ok(content.startsWith(start));
   }
 
-  await page.getByLabel('First day').fill('2020-01-01');
+  await page.getByLabel('From', { exact: true }).fill('2020-01-01');
   await page.getByRole('button', { name: 'CSV' }).click();
   await page.locator('#start_date-error').waitFor();
-  assert.equal(await page.getByLabel('First day').inputValue(), '2020-01-01');
+  assert.equal(await page.getByLabel('From', { exact: true }).inputValue(), '2020-01-01');
   await stage.shot(page, 'statements-refused');
 });
 

@@ -45,14 +45,14 @@ siteTest('purchases are listed, looked for and explained', async (stage) => {
   await stage.shot(page, 'transactions');
   assert.equal(await page.locator('tbody tr').count(), 5);
 
-  await page.getByLabel('State').selectOption('Declined');
+  await page.getByLabel('Status').selectOption('Declined');
   await page.getByRole('button', { name: 'Filter' }).click();
   assert.equal(await page.locator('tbody tr').count(), 1);
   await page.getByRole('link', { name: 'Luigi’s Trattoria' }).click();
   assert.equal(new URL(page.url()).pathname, `/transactions/${bought.party}`);
   await page.getByText('Declined: Over the per-transaction limit').waitFor();
   await stage.shot(page, 'transaction-declined');
-  await page.getByText('rules that passed').click();
+  await page.getByText('rules passed').click();
   await stage.shot(page, 'transaction-declined-rules');
 
   await page.goto(`/transactions/${bought.dinner}`);
@@ -65,7 +65,7 @@ siteTest('purchases are listed, looked for and explained', async (stage) => {
   }
 
   await page.goto('/transactions?from=2031-01-01');
-  await page.getByText('Nothing was found').waitFor();
+  await page.getByText('No matching transactions').waitFor();
   await stage.shot(page, 'transactions-none-found');
   await page.goto('/transactions?from=soon&to=%22%3E%3Cscript%3E');
   await page.getByRole('alert').waitFor();
@@ -98,7 +98,7 @@ siteTest('a transaction is sorted and noted, and two who do see each other', asy
   await page.getByLabel('Category').selectOption('Travel › Meals');
   await page.getByLabel('Note').fill('Lunch with <b>Ada</b>\nand \u{1f9fe}');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('The transaction is saved.').waitFor();
+  await page.getByText('Transaction saved.').waitFor();
   assert.equal(await page.getByLabel('Note').inputValue(), 'Lunch with <b>Ada</b>\nand \u{1f9fe}');
   await stage.shot(page, 'transaction-saved');
 
@@ -108,7 +108,7 @@ siteTest('a transaction is sorted and noted, and two who do see each other', asy
   assert.match(await open.getByLabel('Note').inputValue(), /^Lunch with/);
   await open.getByLabel('Note').fill('Mine');
   await open.getByRole('button', { name: 'Save' }).click();
-  await open.getByText('The transaction is saved.').waitFor();
+  await open.getByText('Transaction saved.').waitFor();
 });
 
 siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage) => {
@@ -118,15 +118,15 @@ siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage
   await page.goto(`/transactions/${lunch}`);
   const file = page.getByLabel('File');
   await file.setInputFiles({ name: 'page.pdf', mimeType: 'application/pdf', buffer: Buffer.from('<script>') });
-  await page.getByRole('button', { name: 'Hand in' }).click();
-  await page.getByText('That is no PNG, JPEG or PDF file').waitFor();
+  await page.getByRole('button', { name: 'Upload receipt' }).click();
+  await page.getByText('That file isn’t a PNG, JPEG or PDF').waitFor();
   await stage.shot(page, 'receipt-refused');
   await file.setInputFiles({ name: 'big.pdf', mimeType: 'application/pdf', buffer: Buffer.alloc(10 * 2 ** 20 + 1, 32) });
-  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByRole('button', { name: 'Upload receipt' }).click();
   await page.getByText('The file is larger than 10 MiB.').waitFor();
 
   await file.setInputFiles(PDF);
-  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByRole('button', { name: 'Upload receipt' }).click();
   await page.getByText('The receipt is kept.').waitFor();
   const [download] = await Promise.all([
     page.waitForEvent('download'),
@@ -135,17 +135,17 @@ siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage
   assert.equal(download.suggestedFilename(), 'lunch.pdf');
 
   await page.getByLabel('Replace file').setInputFiles(PNG);
-  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByRole('button', { name: 'Upload receipt' }).click();
   await page.getByRole('link', { name: 'lunch.png' }).waitFor();
-  await page.getByText('Show it here').click();
+  await page.getByText('Preview').click();
   await page.getByRole('img', { name: 'The receipt' }).scrollIntoViewIfNeeded();
   await stage.shot(page, 'receipt-shown');
-  await page.getByText('Delete it').click();
+  await page.getByText('Delete receipt').click();
   await page.getByRole('button', { name: 'Delete the receipt' }).click();
   await page.getByText('The receipt is deleted.').waitFor();
   await page.getByText('No receipt?').click();
   await page.getByRole('button', { name: 'Mark as lost' }).click();
-  await page.getByText('Lost, it was said on').waitFor();
+  await page.getByText('Marked as lost on').waitFor();
   await stage.shot(page, 'receipt-lost');
 });
 
@@ -163,9 +163,9 @@ siteTest('members see their own, without the account, and hand in receipts', asy
   await stage.shot(page, 'transaction-for-member');
   await page.getByLabel('Note').fill('Lunch with a client');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('The transaction is saved.').waitFor();
+  await page.getByText('Transaction saved.').waitFor();
   await page.getByLabel('File').setInputFiles(PDF);
-  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByRole('button', { name: 'Upload receipt' }).click();
   await page.getByText('The receipt is kept.').waitFor();
 
   // A page left open across a sign-out leads to sign-in and changes nothing.

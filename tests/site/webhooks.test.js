@@ -49,7 +49,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     await stage.shot(page, 'webhook-new');
 
     await page.getByRole('button', { name: 'Send test event' }).click();
-    await page.getByText('the receiver took it').waitFor();
+    await page.getByText('Delivered.').waitFor();
     const [hook] = receiver.hooks;
     const [event] = new Webhook(secret).verify(hook.body, hook.headers);
     assert.equal(event.event, 'transaction.created');
@@ -66,11 +66,11 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     const replaced = await page.locator('code.secret').textContent();
     await page.getByRole('link', { name: 'Done' }).click();
     await page.getByRole('button', { name: 'Send test event' }).click();
-    await page.getByText('the receiver took it').waitFor();
+    await page.getByText('Delivered.').waitFor();
     const last = receiver.hooks.at(-1);
     for (const known of [secret, replaced]) new Webhook(known).verify(last.body, last.headers);
 
-    await page.getByRole('button', { name: 'Turn off' }).click();
+    await page.getByRole('button', { name: 'Disable' }).click();
     await page.getByText('The endpoint is off.').waitFor();
     await stage.shot(page, 'webhook-off');
     await page.goto('/webhooks');

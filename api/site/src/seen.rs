@@ -56,11 +56,7 @@ impl fmt::Display for Seen {
 
 /// What the page says where somebody else was quicker.
 pub(super) fn changed_meanwhile(names: &[&str]) -> String {
-    format!(
-        "Nothing was saved, because {}. What you see now is how it stands; change it again if you \
-         still want to.",
-        who_was_quicker(names)
-    )
+    format!("Not saved: {}. Review the current values and save again.", who_was_quicker(names))
 }
 
 /// The reason: somebody has changed the values of these names.
@@ -70,7 +66,7 @@ pub(super) fn who_was_quicker(names: &[&str]) -> String {
         [only] => format!(": {only}"),
         [first @ .., last] => format!(": {} and {last}", first.join(", ")),
     };
-    format!("somebody changed this while you had it open{names}")
+    format!("someone else changed this while you had it open{names}")
 }
 
 #[cfg(test)]

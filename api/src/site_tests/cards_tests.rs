@@ -275,11 +275,7 @@ async fn holders_see_nothing_of_the_account_in_a_decline() {
     assert!(!bench.authorize(&card, amount(50_000_000)).await);
     for path in [path_of(&card), "/overview".to_owned()] {
         let page = visit(&bench, HOLDER).await.get(&path).await.expect(200);
-        assert!(
-            page.body.contains("The amount is over what the account has available."),
-            "{}",
-            page.body
-        );
+        assert!(page.body.contains("Insufficient funds."), "{}", page.body);
         assert!(page.body.contains("more Posted balance."), "{}", page.body);
         assert!(!page.body.contains("over what the account has available ("), "{}", page.body);
     }

@@ -102,11 +102,11 @@ async fn a_deletion_says_what_it_clears_and_asks_first() {
     let mut visitor = sign_in_as(&bench, MemberRole::Accountant).await;
     let path = format!("{PATH}/{travel}");
     let page = visitor.get(&path).await.expect(200);
-    for text in ["1 transaction;", "1 card,", "1 that is part of it moves up"] {
+    for text in ["1 transaction;", "1 card (", "1 child moves up"] {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     let page = visitor.post(&format!("{path}/delete"), &[]).await.expect(400);
-    assert!(page.body.contains("Nothing was deleted"));
+    assert!(page.body.contains("Tick the box to confirm"));
     visitor.post(&format!("{path}/delete"), &[("is_confirmed", "true")]).await.expect(303);
     visitor.get(&path).await.expect(404);
     assert_eq!(bench.get(&card_path).await["category"], Value::Null);

@@ -230,7 +230,7 @@ async fn a_deleted_member_is_gone_from_the_list_and_keeps_a_page() {
     let path = format!("/members/{}", member(&bench, REVIEWER).await.id.0);
     let mut ada = visitor(&bench, EMAIL).await;
     let page = ada.get(&format!("{path}/delete")).await.expect(200);
-    for part in ["cannot be undone", "The role becomes Member", "No card is closed"] {
+    for part in ["cannot be undone", "Their role becomes Member", "No card is closed"] {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
     let seen = page.field("seen").unwrap();

@@ -49,7 +49,7 @@ async fn unknown_paths_are_pages_for_browsers_and_bodies_for_programs() {
     let bench = bench().await;
     let mut visitor = Visitor::new(&bench);
     let page = visitor.get("/nothing").await.expect(404);
-    assert!(page.body.contains("Nothing is here") && page.header("content-type").contains("html"));
+    assert!(page.body.contains("Page not found") && page.header("content-type").contains("html"));
     for (path, headers) in [("/nothing", &[][..]), ("/v1/nothing", &[("accept", "text/html")])] {
         let body = visitor.send("GET", path, headers, "").await.expect(404);
         assert!(body.header("content-type").starts_with("application/json"), "{path}");
@@ -105,7 +105,7 @@ async fn forms_from_elsewhere_change_nothing() {
     rows.extend(foreign.map(|headers| (headers, format!("csrf={own}{tail}"))));
     for (headers, body) in rows {
         let page = visitor.post_with("/account", headers, &body).await.expect(403);
-        assert!(page.body.contains("This form"), "{headers:?} {body}");
+        assert!(page.body.contains("Blocked: cross-site request"), "{headers:?} {body}");
     }
     for path in ["/logout", "/company", "/account/password", "/account/totp", "/account/question"] {
         visitor.post_with(path, &from_here, "csrf=wrong").await.expect(403);

@@ -47,7 +47,7 @@ async fn what_is_asked_for_is_shown_to_who_asks_and_to_who_decides() {
     assert!(mary.get("/requisitions").await.expect(200).body.contains("asked for nothing yet"));
     let path = asked_for(&mut mary).await;
     let page = mary.get(&path).await.expect(200);
-    for part in ["Chairs", "$120.50", "31 Mar 2026<", "two", "Waiting", "asked for it"] {
+    for part in ["Chairs", "$120.50", "31 Mar 2026<", "two", "Pending", "Request submitted"] {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
     assert!(!page.body.contains("/review\""), "members do not decide");
@@ -290,7 +290,7 @@ async fn who_asks_changes_it_until_it_is_decided_and_takes_it_back() {
     mary.post(&format!("{path}/cancel"), &[]).await.expect(400);
     mary.post(&format!("{path}/cancel"), &[("is_confirmed", "true")]).await.expect(303);
     let page = mary.get(&path).await.expect(200);
-    assert!(page.body.contains("taken back") && page.body.contains("Canceled"));
+    assert!(page.body.contains("Request withdrawn") && page.body.contains("Canceled"));
     mary.post(&format!("{path}/cancel"), &[("is_confirmed", "true")]).await.expect(409);
 }
 

@@ -222,7 +222,7 @@ async fn a_pass_is_good_for_its_link_its_passphrase_and_its_time() {
     pass(&bench, 1);
     assert!(!is_open(visitor.get(&path).await));
     let page = visitor.post(&path, &SHOW).await.expect(403);
-    assert!(page.body.contains("Some time has passed") && number_on(&page).is_none());
+    assert!(page.body.contains("Timed out") && number_on(&page).is_none());
 
     visitor.post(&path, &RIGHT).await.expect(303);
     assert!(is_open(visitor.get(&path).await));
@@ -277,7 +277,7 @@ async fn a_hidden_balance_hides_the_budget_with_it() {
     let (_, path) = share(&bench, &card, &json!({"hide_balance": true})).await;
     let mut visitor = Visitor::new(&bench);
     for page in [visitor.get(&path).await.expect(200), visitor.post(&path, &SHOW).await] {
-        for hidden in ["$", "1,234", "Left to spend", "month", "Per purchase"] {
+        for hidden in ["$", "1,234", "Remaining", "month", "Per purchase"] {
             assert!(!page.body.contains(hidden), "{hidden} in {}", page.body);
         }
         assert!(page.body.contains("31 Dec 2026") && page.body.contains("estaurant"));

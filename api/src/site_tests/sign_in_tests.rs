@@ -142,7 +142,7 @@ async fn whether_somebody_has_an_address_cannot_be_told_by_the_answers() {
         let mut visitor = Visitor::new(&bench);
         let fields = [("email", email), ("password", "wrong wrong wrong")];
         let page = visitor.fill("/login", &fields).await.expect(401);
-        assert!(page.body.contains("do not belong together"));
+        assert!(page.body.contains("Incorrect email or password"));
         assert_eq!(visitor.session(), None);
         let sent = visitor.fill("/password/forgot", &[("email", email)]).await.expect(200);
         let headers: Vec<_> = page.headers.keys().chain(sent.headers.keys()).cloned().collect();

@@ -49,7 +49,7 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
         assert!(list.body.contains(text), "{text}: {}", list.body);
     }
     let page = visitor.get(&format!("/transactions/{approved}")).await.expect(200);
-    for text in ["Approved.", "(5812)", "Oakland, CA, US", "Held now, until 11 Mar 2026"] {
+    for text in ["Approved.", "(5812)", "Oakland, CA, US", "On hold until 11 Mar 2026"] {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     assert!(!page.body.contains("would have been approved"));
@@ -78,11 +78,7 @@ async fn members_see_what_is_theirs_and_nothing_of_the_account() {
             assert!(!list.body.contains("Servers"), "{role:?} {query}");
         }
         let page = visitor.get(&format!("/transactions/{own}")).await.expect(200);
-        assert!(
-            page.body.contains("The amount is within what the account has available."),
-            "{}",
-            page.body
-        );
+        assert!(page.body.contains("The account has sufficient funds."), "{}", page.body);
         assert!(!page.body.contains("name=\"category\""));
         let path = format!("/transactions/{others}");
         visitor.get(&path).await.expect(404);
@@ -236,7 +232,7 @@ async fn receipts_are_handed_in_fetched_and_deleted() {
     visitor.get(&path).await.expect(404);
     visitor.post(&format!("{path}/lost"), &[("seen", "")]).await.expect(303);
     let page = visitor.get(&page_path).await;
-    assert!(page.body.contains("Lost, it was said on"), "{}", page.body);
+    assert!(page.body.contains("Marked as lost on"), "{}", page.body);
     assert_eq!(read(&bench, &id).await["receipt"]["is_lost"], true);
 }
 
@@ -251,10 +247,10 @@ async fn what_is_no_receipt_is_refused_in_words() {
     let long = format!("%PDF-{}", "x".repeat(10 << 20));
     let longer = format!("%PDF-{}", "x".repeat(11 << 20));
     let rows = [
-        (("receipt.png", "<svg onload=alert(1)>"), 415, "That is no PNG, JPEG or PDF file"),
-        (("receipt.pdf", "MZ\u{0}\u{0}"), 415, "That is no PNG, JPEG or PDF file"),
-        (("receipt.pdf", " %PDF-1.7"), 415, "That is no PNG, JPEG or PDF file"),
-        (("receipt.pdf", ""), 415, "That is no PNG, JPEG or PDF file"),
+        (("receipt.png", "<svg onload=alert(1)>"), 415, "That file isn’t a PNG, JPEG or PDF"),
+        (("receipt.pdf", "MZ\u{0}\u{0}"), 415, "That file isn’t a PNG, JPEG or PDF"),
+        (("receipt.pdf", " %PDF-1.7"), 415, "That file isn’t a PNG, JPEG or PDF"),
+        (("receipt.pdf", ""), 415, "That file isn’t a PNG, JPEG or PDF"),
         (("", ""), 400, "Choose a file first."),
         (("receipt.pdf", long.as_str()), 413, "The file is larger than 10 MiB."),
         (("receipt.pdf", longer.as_str()), 413, "The file is larger than 10 MiB."),

@@ -48,16 +48,16 @@ async fn an_endpoint_is_added_changed_turned_off_and_deleted() {
     ada.post(&path, &sent).await.expect(303);
     // Somebody else had the page open meanwhile.
     let page = ada.post(&path, &sent).await.expect(409);
-    assert!(page.body.contains("somebody changed this"), "{}", page.body);
+    assert!(page.body.contains("someone else changed this"), "{}", page.body);
 
     ada.post(&format!("{path}/state"), &[("to", "off")]).await.expect(303);
     let page = ada.get(&path).await.expect(200);
-    assert!(page.body.contains("Turn on") && !page.body.contains("Send test event"));
+    assert!(page.body.contains("Enable") && !page.body.contains("Send test event"));
     ada.post(&format!("{path}/state"), &[("to", "on")]).await.expect(303);
 
     ada.get(&path).await.expect(200);
     let page = ada.post(&format!("{path}/delete"), &[]).await.expect(400);
-    assert!(page.body.contains("Nothing was deleted"));
+    assert!(page.body.contains("Tick the box to confirm"));
     ada.post(&format!("{path}/delete"), &[("is_confirmed", "true")]).await.expect(303);
     ada.get(&path).await.expect(404);
 }
@@ -86,7 +86,7 @@ async fn what_was_tried_is_shown_and_can_be_sent_again() {
     assert!(page.body.contains("whsec_") && page.body.contains("data-copy=\"signing secret\""));
     assert!(page.body.contains("/copy-"), "it has a button that copies: {}", page.body);
     assert!(page.header("content-security-policy").contains("script-src 'self'"));
-    assert!(ada.get(&path).await.body.contains("The secret before this one signs, too"));
+    assert!(ada.get(&path).await.body.contains("The previous secret stays valid until"));
 }
 
 #[tokio::test]

@@ -177,7 +177,7 @@ mod tests {
             tabs(query).iter().position(|tab| tab.is_here).map(|place| tabs(query)[place].label)
         };
         assert_eq!(here(&query("", "")), Some("All"));
-        assert_eq!(here(&query("pending", "")), Some("Waiting"));
+        assert_eq!(here(&query("pending", "")), Some("Pending"));
         assert_eq!(here(&query("<b>", "")), Some("All"), "what is no status filters nothing");
         let paths: Vec<_> = tabs(&query("", "a&b")).into_iter().map(|tab| tab.path).collect();
         assert_eq!(paths[0], "/requisitions?member=a%26b");

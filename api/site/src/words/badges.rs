@@ -40,7 +40,7 @@ pub(crate) const fn transaction_badge(state: TransactionState) -> Badge {
 /// How a requisition stands.
 pub(crate) const fn requisition_badge(status: RequisitionStatus) -> Badge {
     let (word, look) = match status {
-        RequisitionStatus::Pending => ("Waiting", "wait"),
+        RequisitionStatus::Pending => ("Pending", "wait"),
         RequisitionStatus::Approved => ("Approved", "good"),
         RequisitionStatus::Denied => ("Denied", "bad"),
         RequisitionStatus::Canceled => ("Canceled", "off"),
