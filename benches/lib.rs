@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `meter` | medians, latencies, memory, the control, and the frame of a bench's run |
 //! | `yardstick` | what physics and bare libraries give: memory lines, the disk, sockets |
-//! | `program` | cards, purchases, a shard without a journal; everything from a seed |
+//! | `program` | cards, purchases, a shard without a journal; everything from a seed; a crate of its own |
 //! | `installation` | data directories: new ones, and one with millions of transactions |
 //! | `caller` | a caller that keeps requests in flight, and who watches an engine meanwhile |
 //! | `wire` | clients of the doors |
@@ -12,9 +12,7 @@
 pub mod caller;
 pub mod installation;
 pub mod meter;
-mod must;
-pub mod program;
 pub mod wire;
 pub mod yardstick;
 
-pub use must::Must;
+pub use cardswitch_program::{self as program, Must};

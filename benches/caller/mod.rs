@@ -13,7 +13,7 @@ use cardswitch_engine::submission::{Envelope, ReplyPort};
 pub use monitor::{Monitor, Observed};
 pub use readers::{ReadLatencies, Readers};
 
-use crate::must::Must;
+use crate::Must;
 use crate::program::{Purchases, is_approved};
 
 /// A closed loop: a request goes when an answer has come.

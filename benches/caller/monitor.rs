@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use cardswitch_engine::engine::Engine;
 
+use crate::Must;
 use crate::meter::resident_bytes;
-use crate::must::Must;
 
 /// How often it looks: the lag is known so exactly.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -9,8 +9,8 @@ use cardswitch_engine::domain::ids::{CompanySlot, TransactionSeq};
 use cardswitch_engine::store::query::{Page, TransactionFilter};
 use cardswitch_engine::store::{Store, StoreError};
 
+use crate::Must;
 use crate::meter::Latencies;
-use crate::must::Must;
 use crate::program::Random;
 
 /// Reads a second.

@@ -25,8 +25,8 @@ pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::Must;
 use crate::caller::{Caller, wait_for_tables};
-use crate::must::Must;
 use crate::program::{Program, card_id, company_id, founding, pan_hash};
 
 /// The access token of `/v1`.

@@ -12,8 +12,8 @@ use cardswitch_engine::engine::Retention;
 use tempfile::TempDir;
 
 use super::{CardHashes, install, open, temporary_directory};
+use crate::Must;
 use crate::caller::{Caller, authorize, wait_for_tables};
-use crate::must::Must;
 use crate::program::{Program, Purchases};
 
 const CARDS: u64 = 1_000_000;

@@ -8,11 +8,9 @@
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use cardswitch_benches::program::{
-    Asked, BareShard, Purchases, Random, ample_balances, card_records,
-};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::record::append_record;
+use cardswitch_program::{Asked, BareShard, Purchases, Random, ample_balances, card_records};
 
 const CARDS: u64 = 1_000;
 const SEED: u64 = 17;

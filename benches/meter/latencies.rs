@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::must::Must;
+use crate::Must;
 
 /// Longest latency a histogram tells apart. Units: nanoseconds.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;

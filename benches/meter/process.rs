@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::must::Must;
+use crate::Must;
 
 const TASK: &str = "CARDSWITCH_BENCH_TASK";
 const SEPARATOR: char = '\n';

@@ -7,7 +7,7 @@ use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, CompanySlot};
 use cardswitch_engine::shard::cards::Cards;
 
 use super::{Asked, Program, START, ample_balances, card_record, company_id, new_card};
-use crate::must::Must;
+use crate::Must;
 
 /// Cards found by their numbers, and their accounts.
 #[derive(Debug)]

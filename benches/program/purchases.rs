@@ -109,7 +109,8 @@ fn pattern() -> Authorize {
 }
 
 /// The last `N` decimal digits of a number.
-pub(crate) fn digits<const N: usize>(mut number: u64) -> [u8; N] {
+#[must_use]
+pub fn digits<const N: usize>(mut number: u64) -> [u8; N] {
     let mut digits = [b'0'; N];
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::connection::{Client, Connection, NUMBERS};
+use crate::Must;
 use crate::meter::{Bench, Latencies, Measured};
-use crate::must::Must;
 
 /// Requests of one connection whose time of sending is known. Numbers come round at a multiple.
 const REMEMBERED: usize = 10_000;

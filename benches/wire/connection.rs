@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::must::Must;
+use crate::Must;
 
 const READ_BYTES: usize = 64 << 10;
 

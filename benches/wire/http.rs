@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::connection::{Client, NUMBERS};
 use super::iso8583::find;
-use crate::must::Must;
+use crate::Must;
 use crate::program::{Random, digits};
 
 /// Values that stand in the pattern where each request has its own.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cardswitch_iso8583::{Dialect, Frame, MessageBuilder, Mti, decode, next_frame, write_frame};
 
 use super::connection::{Client, NUMBERS};
+use crate::Must;
 use crate::installation::card_number;
-use crate::must::Must;
 use crate::program::{Random, digits};
 
 /// Values that stand in the pattern where each request has its own.

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::connection::{Client, Connection, NUMBERS};
+use crate::Must;
 use crate::meter::Latencies;
-use crate::must::Must;
 
 /// Sends `rate_per_s` requests a second for a while, over these connections in turn.
 #[must_use]

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::must::Must;
+use crate::Must;
 
 /// The threads that serve, as many as there are cores.
 #[must_use]

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use redb::{Database, Durability, TableDefinition};
 
+use crate::Must;
 use crate::installation::temporary_directory;
 use crate::meter::{Bench, Latencies, Meter};
-use crate::must::Must;
 
 const VALUES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("values");
 /// Keys used in turn, so that the file stays small.

@@ -8,7 +8,7 @@
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
-use crate::must::Must;
+use crate::Must;
 use crate::program::Random;
 
 const LINE_BYTES: usize = 64;

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::must::Must;
+use crate::Must;
 
 const READ_BYTES: usize = 64 << 10;
 

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use cardswitch_harness::{Installation, Purchase, Switch};
+use cardswitch_harness::{Installation, Purchase, Switch, crowd};
 
 /// How many connections an attack with heads opens, and how many one with bodies does.
 const HEADS: usize = 5_000;
@@ -60,7 +60,7 @@ struct Attack {
 /// the most that it had.
 fn resident_under(switch: &Switch, installation: &Installation, attack: &Attack) -> u64 {
     let Attack { what, connections, bytes } = attack;
-    let mut peers: Vec<Peer> = (0..*connections).filter_map(|_| Peer::connect(switch)).collect();
+    let mut peers = crowd(switch.http, *connections, |_| Peer::connect(switch));
     let mut most = switch.resident_bytes();
     loop {
         let mut is_taking = false;
@@ -79,7 +79,7 @@ fn resident_under(switch: &Switch, installation: &Installation, attack: &Attack)
     let count = peers.len();
     drop(peers);
     while !switch.watcher().get("/metrics").text().contains("\ncardswitch_http_connections 0\n") {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(20));
     }
     let left = switch.resident_bytes();
     println!(

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use cardswitch_harness::{
-    Acquirer, HttpClient, Installation, Switch, connect_from, descriptors_of_this_process,
+    Acquirer, HttpClient, Installation, Switch, connect_from, crowd, descriptors_of_this_process,
 };
 
 use crate::latency::p99;
@@ -15,7 +15,7 @@ const PROXY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
 /// Connections of the attacker to a door, of which the switch may close some.
 fn idle(door: SocketAddr, count: usize) -> Vec<TcpStream> {
-    (0..count).map(|_| connect_from(ATTACKER, door).expect("the door is open")).collect()
+    crowd(door, count, |_| Some(connect_from(ATTACKER, door).expect("the door is open")))
 }
 
 /// A figure of the switch, as another address is told it.

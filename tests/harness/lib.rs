@@ -33,5 +33,5 @@ pub use ledger::{NetworkTransaction, minor, transactions_of_card};
 pub use message::{Message, de39_of};
 pub use purchase::{Purchase, next_stan, original_data};
 pub use random::{Random, campaign_scaled, seed_for};
-pub use source::{connect_from, descriptors_of_this_process};
+pub use source::{connect_from, crowd, descriptors_of_this_process};
 pub use switch::Switch;

@@ -1,5 +1,5 @@
 //! What repeats between rooms is held by a test, not by memory: which crate may know which, one name
-//! for each type of a crate, no drawers.
+//! for each type of a crate, no drawers, no file of tests that nothing builds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -109,4 +109,42 @@ fn no_file_is_a_drawer() {
             assert!(!DRAWERS.contains(&name), "{} has no noun", path.display());
         }
     }
+}
+
+#[test]
+fn every_file_of_tests_belongs_to_a_binary() {
+    let tests = repository().join("tests");
+    let manifest = fs::read_to_string(tests.join("Cargo.toml")).expect("a manifest");
+    for folder in fs::read_dir(&tests).expect("a folder") {
+        let folder = folder.expect("an entry").path();
+        let Some(root) = root_of(&folder) else { continue };
+        let declared = fs::read_to_string(&root).expect("a source");
+        let root = root.strip_prefix(&tests).expect("a file of the tests");
+        assert!(manifest.contains(&format!("path = {root:?}")), "nothing builds {root:?}");
+        for source in sources_beside(&folder) {
+            let line = format!("mod {source};\n");
+            assert!(declared.contains(&line), "{root:?} lacks `{}`", line.trim());
+        }
+    }
+}
+
+/// What a binary or library of a folder begins with, if there are sources in it.
+fn root_of(folder: &Path) -> Option<PathBuf> {
+    let roots = ["main.rs", "lib.rs"].map(|name| folder.join(name));
+    let found = roots.into_iter().find(|root| root.is_file());
+    assert!(
+        found.is_some() || sources_beside(folder).is_empty(),
+        "{} has sources without a root",
+        folder.display()
+    );
+    found
+}
+
+/// The modules of a folder, by name.
+fn sources_beside(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let stems = sources.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    stems.filter(|stem| stem != "main" && stem != "lib").collect()
 }

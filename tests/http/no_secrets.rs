@@ -4,8 +4,6 @@
 //! Letters are the exception by purpose: in a local run they lie in `outbox/`, and links are what they
 //! are for. The master key and the cards file of `init` are secrets themselves.
 
-mod secret_acts;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,11 +13,12 @@ use cardswitch_harness::{
     Browser, HttpClient, HttpRequest, HttpResponse, Installation, Purchase, Switch, TestCard,
     run_cardswitch,
 };
-use secret_acts::{
+use serde_json::{Value, json};
+
+use crate::secret_acts::{
     Kept, SMTP_PASSWORD, fill_mail, look_at_numbers, mail_arguments, use_second_factors,
     use_webhooks,
 };
-use serde_json::{Value, json};
 
 const PIN: &str = "918273645546";
 const WRONG_PIN: &str = "918273645500";

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use cardswitch_harness::{
-    Acquirer, Installation, Message, Purchase, Random, Switch, campaign_scaled, next_stan, seed_for,
+    Acquirer, Installation, Message, Purchase, Random, Switch, campaign_scaled, crowd, next_stan,
+    seed_for,
 };
 
 /// A switch under ill treatment, with a neighbour whose connection must never suffer.
@@ -197,9 +198,10 @@ fn thousands_of_idle_connections_cost_bounded_memory() {
     let before = scene.switch.resident_bytes();
     // No peer has more than half of three eighths of the file descriptors.
     let connections = campaign_scaled(2_000, 3_500);
-    let idle: Vec<Acquirer> = (0..connections)
-        .map(|_| Acquirer::try_connect(scene.switch.iso8583).expect("`ulimit -n` is high enough"))
-        .collect();
+    let door = scene.switch.iso8583;
+    let idle = crowd(door, connections, |_| {
+        Some(Acquirer::try_connect(door).expect("`ulimit -n` is high enough"))
+    });
     scene.neighbour.assert_alive();
     let request = scene.purchase().request();
     scene.neighbour.ask(&request).expect_approved();

@@ -1,8 +1,6 @@
 //! `backup` while purchases arrive, and `restore`: what was approved before is there, and with the
 //! journal of the lost directory so is what came after.
 
-mod load;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,8 +9,9 @@ use cardswitch_harness::{
     CommandOutput, HttpRequest, Installation, NetworkTransaction, Switch, last_json_line,
     run_cardswitch, transactions_of_card,
 };
-use load::{Fate, run_acquirer};
 use serde_json::{Value, json};
+
+use crate::load::{Fate, run_acquirer};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n of a receipt";
 const ANOTHER_PNG: &[u8] = b"\x89PNG\r\n\x1a\n of another";

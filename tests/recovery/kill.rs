@@ -4,8 +4,6 @@
 //! starts; every approval that an acquirer saw is there once, with its amount; every reversal seen
 //! has given back; and a purchase whose answer was lost is settled by sending it again.
 
-mod load;
-
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
@@ -14,8 +12,9 @@ use cardswitch_harness::{
     Installation, NetworkTransaction, Purchase, Random, Switch, TestCard, campaign_scaled,
     seed_for, transactions_of_card,
 };
-use load::{Fate, Sent, run_acquirer};
 use serde_json::json;
+
+use crate::load::{Fate, Sent, run_acquirer};
 
 const CONNECTIONS: u64 = 3;
 const CARDS_A_ROUND: usize = 6;

@@ -1,8 +1,6 @@
 //! Another key for card numbers: while purchases arrive, with a kill amid re-sealing, at rest, and with
 //! a backup of before. Whatever happens, every card shows the number that it was made with.
 
-mod load;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,8 +8,9 @@ use std::thread;
 use cardswitch_harness::{
     CommandOutput, Installation, Random, Switch, TestCard, last_json_line, run_cardswitch, seed_for,
 };
-use load::{Fate, run_acquirer};
 use serde_json::{Value, json};
+
+use crate::load::{Fate, run_acquirer};
 
 const CARDS: u32 = 2_000;
 

@@ -7,6 +7,7 @@ mod bare_shard;
 mod card_book;
 mod follow_ups;
 mod founding;
+mod must;
 mod purchases;
 mod random;
 
@@ -27,8 +28,8 @@ pub use bare_shard::{BareShard, is_approved};
 pub use card_book::CardBook;
 pub use follow_ups::{FollowUp, is_done};
 pub use founding::{Program, allowance_id, card_id, company_id, founding, new_card};
-pub use purchases::Purchases;
-pub(crate) use purchases::digits;
+pub use must::Must;
+pub use purchases::{Purchases, digits};
 pub use random::{Random, mix};
 
 /// When the program starts: 2026-11-21T12:00:00Z.

@@ -1,0 +1,3 @@
+//! The rules of the house that no compiler holds.
+
+mod tidy;

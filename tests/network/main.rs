@@ -1,0 +1,11 @@
+//! The doors of the card network at a real switch: ISO 8583 and the same operations as JSON. Each module
+//! is one subject.
+
+mod authorization;
+mod bad_input;
+mod codec;
+mod http_door;
+mod lifecycle;
+mod pipelining;
+mod sign_on;
+mod two_doors;

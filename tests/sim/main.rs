@@ -1,0 +1,4 @@
+//! The simulated card network, as its commands show it.
+
+mod demo;
+mod scenarios;
