@@ -263,10 +263,10 @@ impl LogJournal {
         let mut parts: Vec<&[u8]> = Vec::with_capacity(2 * batches.len() + 1);
         parts.extend(head.as_ref().map(|block| block.as_slice()));
         for batch in batches {
-            let padding = stored_bytes(batch) - batch.bytes.len() as u64;
+            let padding = batch.bytes.len().next_multiple_of(BLOCK_LEN) - batch.bytes.len();
             parts.push(&batch.bytes);
             if padding > 0 {
-                parts.push(&ZEROES[..padding as usize % BLOCK_LEN]);
+                parts.push(&ZEROES[..padding]);
             }
         }
         let offset = if head.is_some() { 0 } else { segment.end() };
@@ -550,5 +550,7 @@ fn assert_continues(batch: &SealedBatch, tip: &ChainPosition) {
     assert_eq!(batch.header.first_seq, tip.last_seq + 1, "records follow without a hole");
 }
 
-const _: () = assert!(SEGMENT_BYTES_MIN % BLOCK_BYTES == 0 && SEGMENT_BYTES_MAX % BLOCK_BYTES == 0);
-const _: () = assert!(ZERO_STEP_BYTES % BLOCK_LEN == 0 && BATCH_HEADER_BYTES < BLOCK_LEN);
+const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(BLOCK_BYTES));
+const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(BLOCK_BYTES));
+const _: () = assert!(ZERO_STEP_BYTES.is_multiple_of(BLOCK_LEN));
+const _: () = assert!(BATCH_HEADER_BYTES < BLOCK_LEN && BLOCK_BYTES == BLOCK_LEN as u64);

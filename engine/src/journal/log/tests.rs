@@ -389,7 +389,8 @@ fn a_last_group_that_was_acknowledged_is_never_rolled_back() {
 #[test]
 fn segments_that_are_lost_renamed_swapped_or_doubled_are_found() {
     let name = segment_name;
-    let cases: [(&str, fn(&FaultyDisk)); 8] = [
+    type Harm = (&'static str, fn(&FaultyDisk));
+    let cases: [Harm; 8] = [
         ("the oldest is lost", |disk| disk.remove(&segment_name(1)).unwrap()),
         ("one between is lost", |disk| disk.remove(&segment_name(2)).unwrap()),
         ("the newest is lost", |disk| disk.remove(&segment_name(3)).unwrap()),
