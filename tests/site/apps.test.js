@@ -89,7 +89,7 @@ siteTest('two who change one app see each other', async (stage) => {
   await one.getByText('App saved.').waitFor();
   await other.getByLabel('Website').fill('https://elsewhere.example');
   await other.getByRole('button', { name: 'Save' }).click();
-  await other.getByText('somebody changed this while you had it open: name and redirect URLs').waitFor();
+  await other.getByText('someone else changed this while you had it open: name and redirect URLs').waitFor();
   await stage.shot(other, 'app-changed-dark');
   assert.equal(await other.getByLabel('Name').inputValue(), 'Ledgers');
   assert.equal(await other.getByLabel('Website').inputValue(), 'https://books.example');

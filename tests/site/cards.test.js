@@ -86,7 +86,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByRole('link', { name: 'Share card' }).click();
   await page.getByRole('textbox', { name: 'Name' }).first().fill('Grace Hopper');
   await page.getByRole('textbox', { name: 'E-mail' }).fill('grace@example.com');
-  await page.getByLabel('Ask for').first().fill('First ship');
+  await page.getByLabel('Question').first().fill('First ship');
   await page.getByLabel('Answer').first().fill('Mark I');
   await stage.shot(page, 'card-share');
   await page.getByRole('button', { name: 'Create link' }).click();
@@ -119,7 +119,7 @@ siteTest('of two who edit one card the second is told', async (stage) => {
   await one.getByText('Card saved.').waitFor();
   await other.getByLabel('Description').fill('Petrol');
   await other.getByRole('button', { name: 'Save' }).click();
-  await other.getByText('somebody changed this').waitFor();
+  await other.getByText('someone else changed this').waitFor();
   assert.equal(await other.getByLabel('Description').inputValue(), 'Fuel and tolls');
   await stage.shot(other, 'card-edited-by-two');
 });
@@ -144,7 +144,7 @@ siteTest('the overview follows what happens', async (stage) => {
   await other.locator('details.menu summary').click();
   await other.getByRole('button', { name: 'Sign out' }).click();
   await other.waitForURL('**/login');
-  await page.getByText('You are signed out').waitFor();
+  await page.getByText('You’ve been signed out').waitFor();
 });
 
 siteTest('members begin with what is theirs, by keyboard and without JavaScript', async (stage) => {

@@ -24,7 +24,7 @@ siteTest('allowing leads to the app with a code, and the code to a token', async
   const asked = { client_id: app.clientId, redirect_uri: redirectUri, state: 'a b&c="<é>' };
   const pkce = { code_challenge: CHALLENGE, code_challenge_method: 'S256' };
   await page.goto(authorizeUrl(stage.url, { ...asked, scope: 'accountant', ...pkce }));
-  await page.getByRole('heading', { name: 'Let Books in?' }).waitFor();
+  await page.getByRole('heading', { name: 'Allow Books to access your account?' }).waitFor();
   await page.getByText('Keep the books').waitFor();
   await stage.shot(page, 'consent');
   await page.reload();
@@ -105,7 +105,7 @@ siteTest('sign-in comes first and leads back', async (stage) => {
   await page.goto(authorizeUrl(stage.url, { client_id: app.clientId, state: 'x' }));
   assert.equal(new URL(page.url()).pathname, '/login');
   await enterPassword(page, stage.installation.administrator);
-  await page.getByRole('heading', { name: 'Let Books in?' }).waitFor();
+  await page.getByRole('heading', { name: 'Allow Books to access your account?' }).waitFor();
   await page.getByRole('button', { name: 'Allow' }).click();
   assert.equal((await stage.receiver.nextAt(page)).query.state, 'x');
 });

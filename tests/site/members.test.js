@@ -94,7 +94,7 @@ siteTest('a member is changed, and two who do so see each other', async (stage) 
   await stage.shot(one, 'member-saved');
   await other.getByLabel('Last name').fill('Keller');
   await other.getByRole('button', { name: 'Save' }).click();
-  await other.getByText('somebody changed this while you had it open: role and department').waitFor();
+  await other.getByText('someone else changed this while you had it open: role and department').waitFor();
   await stage.shot(other, 'member-changed-dark');
   assert.equal((await memberOf(stage, 'mary@example.com')).last_name, 'Lovelace');
 }, people);

@@ -33,7 +33,7 @@ siteTest('signing in, allowing, revoking and signing out by keyboard alone', asy
   await tabTo(page, 'Password');
   await page.keyboard.type(password);
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'Let Books in?' }).waitFor();
+  await page.getByRole('heading', { name: 'Allow Books to access your account?' }).waitFor();
   await tabTo(page, 'Allow');
   await page.keyboard.press('Enter');
   const token = await exchange(stage, app, (await stage.receiver.nextAt(page)).query);

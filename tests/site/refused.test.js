@@ -77,7 +77,7 @@ siteTest('of two who edit one category the second is told', async (stage) => {
   await one.getByText('Saved.').waitFor();
   await other.getByLabel('Name').fill('Dinners');
   await other.getByRole('button', { name: 'Save' }).click();
-  await other.getByText('somebody changed this while you had it open: name.').waitFor();
+  await other.getByText('someone else changed this while you had it open: name.').waitFor();
   assert.equal(await other.getByLabel('Name').inputValue(), 'Food');
   assert.deepEqual(await findings(other), []);
 }, (installation) => installation.addUser({ email: 'member@example.com', role: 'member' }));

@@ -56,7 +56,7 @@ siteTest('purchases are listed, looked for and explained', async (stage) => {
   await stage.shot(page, 'transaction-declined-rules');
 
   await page.goto(`/transactions/${bought.dinner}`);
-  await page.getByText('More was asked for: declined').waitFor();
+  await page.getByText('Incremental authorization declined').waitFor();
   await page.getByText(/Posted, line \d+ of the statement/).waitFor();
   await stage.shot(page, 'transaction-completed');
   for (const name of ['lunch', 'taxi']) {
@@ -104,7 +104,7 @@ siteTest('a transaction is sorted and noted, and two who do see each other', asy
 
   await open.getByLabel('Note').fill('Mine');
   await open.getByRole('button', { name: 'Save' }).click();
-  await open.getByText('somebody changed this while you had it open').waitFor();
+  await open.getByText('someone else changed this while you had it open').waitFor();
   assert.match(await open.getByLabel('Note').inputValue(), /^Lunch with/);
   await open.getByLabel('Note').fill('Mine');
   await open.getByRole('button', { name: 'Save' }).click();

@@ -224,7 +224,7 @@ async fn of_two_who_edit_one_card_the_second_is_told_what_changed() {
     one.post(&path, &first).await.expect(303);
     let second = [&typed("700.00")[..], &[("seen", seen.as_str())]].concat();
     let page = other.post(&path, &second).await.expect(409);
-    assert!(page.body.contains("somebody changed this") && page.body.contains("budget"));
+    assert!(page.body.contains("someone else changed this") && page.body.contains("budget"));
     assert!(page.body.contains("value=\"600.00\""), "the present value: {}", page.body);
     assert_eq!(card_now(&bench, &card).await["allowance"]["amount"], 600.0);
     let seen = page.field("seen").unwrap();
@@ -276,11 +276,11 @@ async fn holders_see_nothing_of_the_account_in_a_decline() {
     for path in [path_of(&card), "/overview".to_owned()] {
         let page = visit(&bench, HOLDER).await.get(&path).await.expect(200);
         assert!(page.body.contains("Insufficient funds."), "{}", page.body);
-        assert!(page.body.contains("more Posted balance."), "{}", page.body);
-        assert!(!page.body.contains("over what the account has available ("), "{}", page.body);
+        assert!(page.body.contains("raise the available funds."), "{}", page.body);
+        assert!(!page.body.contains("Insufficient funds ("), "{}", page.body);
     }
     let page = visit(&bench, ROOT).await.get(&path_of(&card)).await.expect(200);
-    assert!(page.body.contains("over what the account has available ("), "{}", page.body);
+    assert!(page.body.contains("Insufficient funds ("), "{}", page.body);
 }
 
 #[tokio::test]

@@ -126,7 +126,8 @@ async fn two_who_change_one_member_see_each_other() {
     assert_eq!((&body["role"], &body["code"]), (&json!("reviewer"), &json!("7")));
 
     let page = ada.post(&path, &fields("Marie", "member", &seen)).await.expect(409);
-    for part in ["somebody changed this", "role, employee id and department", "value=\"Mary\""] {
+    for part in ["someone else changed this", "role, employee id and department", "value=\"Mary\""]
+    {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
     let seen = page.field("seen").unwrap();
@@ -173,7 +174,7 @@ async fn what_ends_is_shown_before_a_member_leaves() {
     card_of(&bench, MEMBER, "Travel").await;
     let yes = [("seen", seen.as_str()), ("is_confirmed", "true")];
     let page = ada.post(&act, &yes).await.expect(409);
-    assert!(page.body.contains("somebody changed this") && page.body.contains("2 cards are"));
+    assert!(page.body.contains("someone else changed this") && page.body.contains("2 cards are"));
     assert_eq!(shown(&bench, &format!("/v1{path}")).await["is_active"], true);
     let seen = page.field("seen").unwrap();
     let yes = [("seen", seen.as_str()), ("is_confirmed", "true")];

@@ -160,7 +160,7 @@ async fn approving_gives_a_card_for_just_that() {
     // A second click, and somebody who still has the page open, change nothing.
     for verdict in ["approve", "deny"] {
         let page = decide(&mut grace, &path, &[("verdict", verdict)], &seen).await.expect(409);
-        assert!(page.body.contains("somebody changed this") && page.body.contains("status"));
+        assert!(page.body.contains("someone else changed this") && page.body.contains("status"));
     }
     assert_eq!(shown(&bench, "/v1/cards").await["count"], 1);
     mary.post(&path, &CHAIRS).await.expect(409);
@@ -207,7 +207,7 @@ async fn nobody_decides_about_what_they_have_not_seen_or_about_their_own() {
     let dearer = [("description", "Chairs"), ("amount", "9000"), ("seen", own.as_str())];
     mary.post(&path, &dearer).await.expect(303);
     let page = decide(&mut grace, &path, &[("verdict", "approve")], &seen).await.expect(409);
-    for part in ["somebody changed this", "amount", "last day and note", "$9,000.00"] {
+    for part in ["someone else changed this", "amount", "last day and note", "$9,000.00"] {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
     assert_eq!(shown(&bench, &api(&path)).await["status"], "pending");

@@ -92,11 +92,7 @@ async fn members_see_what_is_theirs_and_nothing_of_the_account() {
     }
     let accountant = &mut sign_in_as(&bench, MemberRole::Accountant).await;
     let page = accountant.get(&format!("/transactions/{others}")).await.expect(200);
-    assert!(
-        page.body.contains("The amount is within what the account has available ("),
-        "{}",
-        page.body
-    );
+    assert!(page.body.contains("The account has sufficient funds ("), "{}", page.body);
     assert_eq!(read(&bench, &others).await["note"], "");
 }
 
@@ -187,7 +183,7 @@ async fn two_who_change_one_transaction_see_each_other() {
     bench.ask("PUT", &format!("/v1{path}"), json!({"note": "first"})).await;
     let fields = [("seen", shown.as_str()), ("category", ""), ("note", "second")];
     let page = visitor.post(&path, &fields).await.expect(409);
-    assert!(page.body.contains("somebody changed this while you had it open: note."));
+    assert!(page.body.contains("someone else changed this while you had it open: note."));
     assert!(page.body.contains(">first</textarea>"), "{}", page.body);
     assert_eq!(read(&bench, &id).await["note"], "first");
     visitor.post(&path, &[("seen", &seen(&page, &path)), ("note", "second")]).await.expect(303);

@@ -114,7 +114,7 @@ pub(super) async fn close(
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
     if !form.is_confirmed {
-        let alert = "Nothing was closed: tick the box below to confirm.";
+        let alert = "Tick the box to confirm.";
         let page = close_page(&state, &acting, CardId(id), alert).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }

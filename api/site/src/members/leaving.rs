@@ -170,7 +170,7 @@ async fn leave(
         return Ok(refused(state, acting, &member, (way, effects, alert, StatusCode::CONFLICT)));
     }
     if !form.is_confirmed {
-        let alert = "Nothing was done: tick the box below to confirm.".to_owned();
+        let alert = "Tick the box to confirm.".to_owned();
         let status = StatusCode::BAD_REQUEST;
         return Ok(refused(state, acting, &member, (way, effects, alert, status)));
     }

@@ -314,7 +314,7 @@ pub(super) async fn cancel(
         ..RequisitionForms::default()
     };
     if !form.is_confirmed {
-        let said = refused("Nothing was taken back: tick the box below to confirm.");
+        let said = refused("Tick the box to confirm.");
         return again(&state, &acting, &known, (said, StatusCode::BAD_REQUEST)).await;
     }
     match take_back(&state, &acting.company, known.id).await {

@@ -23,8 +23,7 @@ use crate::notice::{Notice, go_on};
 use crate::rights::Acting;
 
 /// What is said where somebody else was quicker.
-const CHANGED: &str = "Nothing was done, because somebody changed the receipt while you had this page \
-                       open. What you see now is how it stands.";
+const CHANGED: &str = "Not saved: someone else changed the receipt while you had this page open. Review it and try again.";
 
 /// Fetches the file, to be saved. GET /transactions/{id}/receipt.
 pub(super) async fn get_receipt(

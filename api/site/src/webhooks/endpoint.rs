@@ -299,7 +299,7 @@ pub(super) async fn delete(
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     if !form.is_confirmed {
-        let delete_error = "Nothing was deleted: tick the box to confirm.";
+        let delete_error = "Tick the box to confirm.";
         let said = EndpointNotes { delete_error, ..EndpointNotes::default() };
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
