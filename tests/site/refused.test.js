@@ -19,7 +19,7 @@ function forms({ cards, dimensions, transactions }) {
     { at: `${card}/allowance`, type: { Budget: '1,5', 'Daily limit': '-1' }, button: 'Save', wrong: ['amount', 'daily_limit'] },
     { at: `${card}/links/new`, type: { 'E-mail': 'nobody' }, button: 'Create link', wrong: ['email', 'name'] },
     { at: `/transactions/${transactions[0].id}`, type: { Note: 'x'.repeat(1_001) }, button: 'Save', wrong: ['note'] },
-    { at: '/dimensions/categories', type: { Name: '', Code: '6-1' }, button: 'Make it', wrong: ['code', 'name'] },
+    { at: '/dimensions/categories', type: { Name: '', Code: '6-1' }, button: 'Create category', wrong: ['code', 'name'] },
     { at: category, type: { Name: 'x'.repeat(201), Code: 'six' }, button: 'Save', wrong: ['code', 'name'] },
   ];
 }

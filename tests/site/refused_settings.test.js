@@ -22,7 +22,7 @@ function forms({ requisitions, holder }, webhook, clientId) {
     ['/members/new', { first_name: ' ', last_name: 'Bartik', email: 'nobody' }, 'Invite', ['first_name', 'email']],
     [member, { first_name: '', last_name: 'Bartik' }, 'Save', ['first_name']],
     [`${member}/deactivate`, {}, 'Deactivate', []],
-    ['/requisitions/new', { description: '', amount: 'about ten' }, 'Ask for it', ['description', 'amount']],
+    ['/requisitions/new', { description: '', amount: 'about ten' }, 'Submit request', ['description', 'amount']],
     [requisition, { amount: '-5' }, 'Save', ['amount']],
     [requisition, {}, 'Withdraw request', []],
     ['/statements', { start_date: '2020-01-01' }, 'CSV for spreadsheets', ['start_date']],
