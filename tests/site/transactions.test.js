@@ -57,7 +57,7 @@ siteTest('purchases are listed, looked for and explained', async (stage) => {
 
   await page.goto(`/transactions/${bought.dinner}`);
   await page.getByText('Incremental authorization declined').waitFor();
-  await page.getByText(/Posted, line \d+ of the statement/).waitFor();
+  await page.getByText(/Posted \(statement line \d+\)/).waitFor();
   await stage.shot(page, 'transaction-completed');
   for (const name of ['lunch', 'taxi']) {
     await page.goto(`/transactions/${bought[name]}`);

@@ -56,7 +56,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     assert.throws(() => new Webhook(secret).verify(`${hook.body} `, hook.headers));
 
     receiver.status = 500;
-    await page.getByRole('button', { name: /^Send again/ }).first().click();
+    await page.getByRole('button', { name: /^Resend/ }).first().click();
     await page.locator('p.alert[role=status]').getByText('did not take it').waitFor();
     await stage.shot(page, 'webhook-attempts');
     assert.ok(!(await page.content()).includes(secret), 'a secret is shown once');

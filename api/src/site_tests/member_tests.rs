@@ -169,7 +169,7 @@ async fn what_ends_is_shown_before_a_member_leaves() {
     let seen = page.field("seen").unwrap();
     let act = format!("{path}/deactivate");
     let page = ada.post(&act, &[("seen", &seen)]).await.expect(400);
-    assert!(page.body.contains("Nothing was done"), "{}", page.body);
+    assert!(page.body.contains("Tick the box to confirm"), "{}", page.body);
     // Another card means that something else would end than was agreed to.
     card_of(&bench, MEMBER, "Travel").await;
     let yes = [("seen", seen.as_str()), ("is_confirmed", "true")];
