@@ -57,7 +57,11 @@ fn an_approved_app_is_what_was_approved_until_the_operator_says_otherwise() {
         )
     };
     let page = victim.get(&ask(HONEST)).text();
-    assert!(page.contains("Let Honest Books in?") && !page.contains("bank.example.com"), "{page}");
+    assert!(
+        page.contains("Allow Honest Books to access your account?")
+            && !page.contains("bank.example.com"),
+        "{page}"
+    );
     assert_eq!(victim.get(&ask(EVIL)).status, 400, "the code would go elsewhere");
     switch.stop();
 
@@ -74,7 +78,7 @@ fn an_approved_app_is_what_was_approved_until_the_operator_says_otherwise() {
 
     let switch = installation.serve();
     let mut victim = victim.moved_to(switch.http);
-    assert!(victim.get(&ask(EVIL)).text().contains("Let First Bank in?"));
+    assert!(victim.get(&ask(EVIL)).text().contains("Allow First Bank to access your account?"));
     assert_eq!(victim.get(&ask(HONEST)).status, 400);
     switch.stop();
     installation.verify_ok();

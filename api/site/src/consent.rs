@@ -156,7 +156,7 @@ fn consent_page(state: &AppState, question: &Question) -> Result<Response, ApiEr
         forbids: forbidden(request.scope),
         destination: place_of(&request.redirect_uri),
     };
-    Ok(small_page(state, "Let an app in?", Some(session), content))
+    Ok(small_page(state, "Allow access", Some(session), content))
 }
 
 /// Host and port of an address; of one without, its scheme.

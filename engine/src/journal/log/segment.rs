@@ -113,12 +113,12 @@ pub(super) struct Segment {
     pub(super) after: ChainPosition,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) len: u64,
-    places: Mutex<Places>,
+    places: Mutex<BatchPlaces>,
 }
 
 /// Where the batches of a segment stand, from its first one on.
 #[derive(Debug)]
-struct Places {
+struct BatchPlaces {
     /// The block at which each batch begins.
     blocks: Vec<u32>,
     /// The block behind the last of them.
@@ -133,7 +133,7 @@ impl Segment {
         file: Arc<dyn DiskFile>,
         len: u64,
     ) -> Self {
-        let places = Mutex::new(Places { blocks: Vec::new(), end: 1 });
+        let places = Mutex::new(BatchPlaces { blocks: Vec::new(), end: 1 });
         Self { ordinal, after, file, len, places }
     }
 
@@ -190,7 +190,7 @@ impl Segment {
     }
 }
 
-impl Places {
+impl BatchPlaces {
     fn push(&mut self, bytes: usize) {
         let blocks = round_up_to_block(bytes as u64) / BLOCK_BYTES;
         self.blocks.push(self.end);
