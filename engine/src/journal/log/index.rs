@@ -11,17 +11,17 @@ use parking_lot::RwLock;
 use super::super::chain::{BATCH_HEADER_BYTES, peek_header};
 use super::super::{BatchHeader, BatchNumber, JournalError};
 use super::missing_segment;
-use super::segment::{Segment, SegmentBytes};
+use super::segment::{LogSegment, SegmentBytes};
 
 /// The segments, oldest first.
 #[derive(Debug)]
 pub(super) struct LogIndex {
-    segments: RwLock<VecDeque<Arc<Segment>>>,
+    segments: RwLock<VecDeque<Arc<LogSegment>>>,
     last: AtomicU64,
 }
 
 impl LogIndex {
-    pub(super) fn of(segments: VecDeque<Arc<Segment>>, last: BatchNumber) -> Self {
+    pub(super) fn of(segments: VecDeque<Arc<LogSegment>>, last: BatchNumber) -> Self {
         Self { segments: RwLock::new(segments), last: AtomicU64::new(last.0) }
     }
 
@@ -40,12 +40,12 @@ impl LogIndex {
         self.segments.read().front().map_or(next, |oldest| oldest.first())
     }
 
-    pub(super) fn newest(&self) -> Option<Arc<Segment>> {
+    pub(super) fn newest(&self) -> Option<Arc<LogSegment>> {
         self.segments.read().back().cloned()
     }
 
     /// The one after the oldest.
-    pub(super) fn second(&self) -> Option<Arc<Segment>> {
+    pub(super) fn second(&self) -> Option<Arc<LogSegment>> {
         self.segments.read().get(1).cloned()
     }
 
@@ -54,18 +54,18 @@ impl LogIndex {
         self.segments.read().iter().map(|segment| segment.len).sum()
     }
 
-    pub(super) fn begin(&self, segment: Segment) {
+    pub(super) fn begin(&self, segment: LogSegment) {
         self.segments.write().push_back(Arc::new(segment));
     }
 
-    pub(super) fn let_go_of_oldest(&self) -> Arc<Segment> {
+    pub(super) fn let_go_of_oldest(&self) -> Arc<LogSegment> {
         let mut segments = self.segments.write();
         assert!(segments.len() > 1, "the last batch is never let go of");
         segments.pop_front().expect("there are several")
     }
 
     /// Finds the segment that holds `number`, or will.
-    pub(super) fn segment_of(&self, number: BatchNumber) -> Result<Arc<Segment>, JournalError> {
+    pub(super) fn segment_of(&self, number: BatchNumber) -> Result<Arc<LogSegment>, JournalError> {
         self.last_segment_where(|segment| segment.first() <= number)
     }
 
@@ -73,8 +73,8 @@ impl LogIndex {
     /// Errors: `Trimmed` if the oldest does not.
     pub(super) fn last_segment_where(
         &self,
-        accepts: impl Fn(&Segment) -> bool,
-    ) -> Result<Arc<Segment>, JournalError> {
+        accepts: impl Fn(&LogSegment) -> bool,
+    ) -> Result<Arc<LogSegment>, JournalError> {
         let segments = self.segments.read();
         let count = segments.partition_point(|segment| accepts(segment));
         match count.checked_sub(1) {
@@ -84,7 +84,7 @@ impl LogIndex {
     }
 
     /// Makes sure that what was read of `segment` was not written again meanwhile.
-    pub(super) fn check_kept(&self, segment: &Segment) -> Result<(), JournalError> {
+    pub(super) fn check_kept(&self, segment: &LogSegment) -> Result<(), JournalError> {
         let segments = self.segments.read();
         match segments.front() {
             Some(oldest) if oldest.ordinal <= segment.ordinal => Ok(()),
@@ -92,12 +92,12 @@ impl LogIndex {
         }
     }
 
-    fn first_of(&self, segments: &VecDeque<Arc<Segment>>) -> BatchNumber {
+    fn first_of(&self, segments: &VecDeque<Arc<LogSegment>>) -> BatchNumber {
         segments.front().map_or(BatchNumber(self.last().0 + 1), |oldest| oldest.first())
     }
 
     /// The newest batch that stands in `segment`.
-    pub(super) fn last_in(&self, segment: &Segment) -> BatchNumber {
+    pub(super) fn last_in(&self, segment: &LogSegment) -> BatchNumber {
         let segments = self.segments.read();
         let next = segments.iter().find(|later| later.ordinal == segment.ordinal + 1);
         next.map_or_else(|| self.last(), |next| next.after.number)

@@ -19,7 +19,7 @@ use super::super::limits::{BATCH_BYTES_MAX, COMMIT_BYTES_TARGET};
 use super::super::{BatchNumber, ChainPosition, JournalError, JournalIdentity, JournalNote};
 use super::head::{JournalHead, check_identity};
 use super::segment::{
-    BLOCK_BYTES, Segment, SegmentBytes, SegmentHead, ordinal_of, round_up_to_block, segment_name,
+    BLOCK_BYTES, LogSegment, SegmentBytes, SegmentHead, ordinal_of, round_up_to_block, segment_name,
 };
 use super::{READING, missing_segment};
 use crate::disk::{Disk, DiskAccess};
@@ -35,7 +35,7 @@ const PADDING_BYTES_MAX: usize = 1 << 20;
 pub(super) struct LogInspection {
     pub(super) head: JournalHead,
     /// The segments that count, oldest first.
-    pub(super) segments: VecDeque<Arc<Segment>>,
+    pub(super) segments: VecDeque<Arc<LogSegment>>,
     /// Files of segments that hold nothing any more, or nothing yet.
     pub(super) unused: Vec<u64>,
     pub(super) tip: ChainPosition,
@@ -118,11 +118,11 @@ fn check_headless(disk: &dyn Disk, claims: &Claims<'_>) -> Result<(), JournalErr
 /// The files of segments.
 struct FoundSegments {
     /// Those that count, from the oldest kept on.
-    segments: VecDeque<Arc<Segment>>,
+    segments: VecDeque<Arc<LogSegment>>,
     /// Those that may be written again.
     unused: Vec<u64>,
     /// The one of these that would follow the newest that counts: its first group may be torn.
-    next: Option<Segment>,
+    next: Option<LogSegment>,
 }
 
 fn find_segments(disk: &dyn Disk, head: &JournalHead) -> Result<FoundSegments, JournalError> {
@@ -136,14 +136,15 @@ fn find_segments(disk: &dyn Disk, head: &JournalHead) -> Result<FoundSegments, J
     let (mut unused, mut next) = (Vec::new(), None);
     for (ordinal, file) in files {
         let found = SegmentHead::read(&*file, &head.identity).map_err(JournalError::io(READING))?;
-        let expected = segments.back().map_or(head.oldest, |last: &Arc<Segment>| last.ordinal + 1);
+        let expected =
+            segments.back().map_or(head.oldest, |last: &Arc<LogSegment>| last.ordinal + 1);
         match found {
             Some(found) if found.ordinal == ordinal && ordinal >= head.oldest => {
                 if ordinal != expected {
                     return Err(missing_segment(expected));
                 }
                 let len = file.len().map_err(JournalError::io(READING))?;
-                segments.push_back(Arc::new(Segment::new(ordinal, found.after, file, len)));
+                segments.push_back(Arc::new(LogSegment::new(ordinal, found.after, file, len)));
             }
             Some(found) if found.ordinal >= head.oldest => {
                 let what = format!("it holds what belongs into {}", segment_name(found.ordinal));
@@ -153,7 +154,7 @@ fn find_segments(disk: &dyn Disk, head: &JournalHead) -> Result<FoundSegments, J
             _ => {
                 if ordinal == expected {
                     let len = file.len().map_err(JournalError::io(READING))?;
-                    next = Some(Segment::new(ordinal, ChainPosition::GENESIS, file, len));
+                    next = Some(LogSegment::new(ordinal, ChainPosition::GENESIS, file, len));
                 }
                 unused.push(ordinal);
             }
@@ -180,7 +181,7 @@ struct Walk {
 /// The place behind the last batch of a segment.
 #[derive(Debug)]
 struct Stop {
-    segment: Arc<Segment>,
+    segment: Arc<LogSegment>,
     /// Why the next batch is not there, if something is.
     fault: Option<ChainFault>,
 }
@@ -188,7 +189,7 @@ struct Stop {
 impl Walk {
     fn begin(
         identity: &JournalIdentity,
-        segments: &VecDeque<Arc<Segment>>,
+        segments: &VecDeque<Arc<LogSegment>>,
         claims: &Claims<'_>,
     ) -> Result<Self, JournalError> {
         let Claims { checkpoint, proof, .. } = *claims;
@@ -226,7 +227,7 @@ impl Walk {
     }
 
     /// Proves the batches of one segment.
-    fn pass(&mut self, segment: &Arc<Segment>) -> Result<(), JournalError> {
+    fn pass(&mut self, segment: &Arc<LogSegment>) -> Result<(), JournalError> {
         if segment.ordinal < self.start {
             return Ok(());
         }
@@ -251,7 +252,7 @@ impl Walk {
     }
 
     /// Says where the chain is broken that `segment` was to continue.
-    fn broken_before(&self, segment: &Segment) -> JournalError {
+    fn broken_before(&self, segment: &LogSegment) -> JournalError {
         match &self.stop {
             Some(stop) if segment.after.number > self.tip().number => stop.damaged(),
             _ => JournalError::Damaged {
@@ -276,10 +277,10 @@ impl Walk {
     /// newest segment or in `next`, which would be the one after it.
     fn finish(
         self,
-        next: Option<&Segment>,
+        next: Option<&LogSegment>,
     ) -> Result<(ChainPosition, Vec<JournalNote>), JournalError> {
         let (tip, mut notes) = (self.tip(), Vec::new());
-        let torn = |segment: &Segment| JournalNote::TornTail {
+        let torn = |segment: &LogSegment| JournalNote::TornTail {
             file: segment_name(segment.ordinal),
             offset: segment.end(),
             last_seq: tip.last_seq,
@@ -305,7 +306,7 @@ impl Walk {
     }
 
     /// Looks for batches that were written behind the end of the chain.
-    fn behind(&self, segment: &Segment) -> Result<Behind, JournalError> {
+    fn behind(&self, segment: &LogSegment) -> Result<Behind, JournalError> {
         let tip = self.tip();
         let mut bytes = SegmentBytes::of(segment);
         let mut found = Behind::Nothing;

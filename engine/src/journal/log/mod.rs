@@ -35,7 +35,7 @@ use self::index::LogIndex;
 use self::inspect::{Claims, LogInspection, Proof, inspect};
 pub use self::reader::LogReader;
 use self::segment::{
-    BLOCK_BYTES, BLOCK_LEN, FIRST_BATCH_OFFSET, Segment, SegmentHead, round_up_to_block,
+    BLOCK_BYTES, BLOCK_LEN, FIRST_BATCH_OFFSET, LogSegment, SegmentHead, round_up_to_block,
     segment_name,
 };
 use super::ack_mark::AckMark;
@@ -297,7 +297,7 @@ impl LogJournal {
         let PreparedSegment { ordinal, file, len, zeroed_until } = prepared;
         let head = SegmentHead { identity: self.head.identity, ordinal, after: self.tip };
         self.zeroed_until = zeroed_until;
-        self.index.begin(Segment::new(ordinal, self.tip, file, len));
+        self.index.begin(LogSegment::new(ordinal, self.tip, file, len));
         Ok(head)
     }
 
@@ -326,7 +326,7 @@ impl LogJournal {
         Ok(PreparedSegment { ordinal, file, len, zeroed_until })
     }
 
-    fn newest(&self) -> Arc<Segment> {
+    fn newest(&self) -> Arc<LogSegment> {
         self.index.newest().expect("an open journal has a segment")
     }
 
@@ -516,7 +516,7 @@ fn stored_bytes(batch: &SealedBatch) -> u64 {
     round_up_to_block(batch.bytes.len() as u64)
 }
 
-fn has_room(segment: &Segment, batch: &SealedBatch) -> bool {
+fn has_room(segment: &LogSegment, batch: &SealedBatch) -> bool {
     segment.end() + stored_bytes(batch) <= segment.len
 }
 

@@ -9,7 +9,7 @@ use super::super::chain::BATCH_HEADER_BYTES;
 use super::super::{BatchNumber, JournalError, JournalReader, StoredBatch};
 use super::READING;
 use super::index::LogIndex;
-use super::segment::Segment;
+use super::segment::LogSegment;
 use crate::disk::DiskFile;
 
 /// The reading side of a journal. Clones read the same files.
@@ -28,7 +28,7 @@ impl LogReader {
     /// Copies the batches of one segment from `number` on.
     fn read_segment(
         &self,
-        segment: &Segment,
+        segment: &LogSegment,
         number: BatchNumber,
         limit_bytes: usize,
     ) -> Result<Vec<StoredBatch>, JournalError> {
@@ -54,14 +54,18 @@ impl LogReader {
     }
 
     /// The first record of a batch and its newest.
-    fn seqs_of(&self, segment: &Segment, number: BatchNumber) -> Result<(u64, u64), JournalError> {
+    fn seqs_of(
+        &self,
+        segment: &LogSegment,
+        number: BatchNumber,
+    ) -> Result<(u64, u64), JournalError> {
         let offset = segment.offset_of(number)?;
         let header = segment.header_at(offset)?.filter(|header| header.number == number);
         let header = header.ok_or_else(|| segment.misplaced(number, offset))?;
         Ok((header.first_seq, header.last_seq()))
     }
 
-    fn search(&self, segment: &Segment, seq: u64) -> Result<Option<BatchNumber>, JournalError> {
+    fn search(&self, segment: &LogSegment, seq: u64) -> Result<Option<BatchNumber>, JournalError> {
         let last = self.index.last_in(segment);
         // The first batch whose newest record is not before `seq` lies in low..high.
         let (mut low, mut high) = (segment.first().0, last.0 + 1);

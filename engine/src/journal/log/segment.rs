@@ -108,7 +108,7 @@ impl SegmentHead {
 
 /// A segment whose batches count, shared by the writer and its readers.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct LogSegment {
     pub(super) ordinal: u64,
     pub(super) after: ChainPosition,
     pub(super) file: Arc<dyn DiskFile>,
@@ -125,7 +125,7 @@ struct BatchPlaces {
     end: u32,
 }
 
-impl Segment {
+impl LogSegment {
     /// Takes a file whose head was read or is being written; no batch in it is known yet.
     pub(super) fn new(
         ordinal: u64,
@@ -204,13 +204,13 @@ fn index(place: u64) -> usize {
 
 /// Reads a segment from front to back through a buffer.
 pub(super) struct SegmentBytes<'a> {
-    segment: &'a Segment,
+    segment: &'a LogSegment,
     buffer: Vec<u8>,
     buffer_offset: u64,
 }
 
 impl<'a> SegmentBytes<'a> {
-    pub(super) fn of(segment: &'a Segment) -> Self {
+    pub(super) fn of(segment: &'a LogSegment) -> Self {
         Self { segment, buffer: Vec::new(), buffer_offset: 0 }
     }
 
