@@ -456,7 +456,7 @@ async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
     make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
     assert!(!world.opens(&token).await);
 
-    // Whoever begins again gets in.
+    // A new sign-in succeeds.
     let token = world.sign_in(&email, PASSWORD).await.token();
     assert_eq!(world.answer(&token, &other.code(world.now())).await.status, 200);
     assert!(world.opens(&token).await);

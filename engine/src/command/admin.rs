@@ -48,7 +48,7 @@ macro_rules! define_admin_commands {
                 }
             }
 
-            /// What an audit says of it.
+            /// The audit line of the command.
             #[must_use]
             pub fn audited(&self) -> Audited<'_> {
                 match self {
@@ -60,7 +60,7 @@ macro_rules! define_admin_commands {
                 }
             }
 
-            /// Says what it changes.
+            /// Adds the effects of the command to the change.
             /// Errors: what it names is not there, or a rule is against it.
             pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
                 match self {

@@ -39,7 +39,7 @@ macro_rules! commands {
                 }
             }
 
-            /// What an audit says of it.
+            /// The audit line of the command.
             pub(crate) fn audited(&self) -> $crate::command::audited::Audited<'_> {
                 match self {
                     $(Self::$variant($($part),+) => {
@@ -49,7 +49,7 @@ macro_rules! commands {
                 }
             }
 
-            /// Says what it changes.
+            /// Adds the effects of the command to the change.
             /// Errors: what it names is not there, or a rule is against it.
             pub(crate) fn execute(
                 &self,

@@ -170,7 +170,7 @@ pub enum TokenOrigin {
 }
 
 commands! {
-    /// What is asked about access tokens.
+    /// The commands on access tokens.
     #[derive(Clone, Debug)]
     pub enum AccessTokenCommand(change) {
         /// Makes a token that nobody was given.

@@ -17,7 +17,7 @@ use crate::domain::ids::{AllowanceId, CardSlot, CompanyId, Timestamp};
 use crate::domain::money::Minor;
 
 commands! {
-    /// What is asked about allowances.
+    /// The commands on allowances.
     #[derive(Clone, Debug)]
     pub enum AllowanceCommand(change) {
         /// Changes an allowance.

@@ -107,7 +107,7 @@ impl Indexed for App {
 }
 
 commands! {
-    /// What is asked about apps.
+    /// The commands on apps.
     #[derive(Clone, Debug)]
     pub enum AppCommand(change) {
         /// Registers an app.

@@ -44,7 +44,7 @@ const CARD_BYTES: usize = 1_024;
 const _: () = assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_ONCE_BYTES_MAX / 2);
 
 commands! {
-    /// What is asked about cards.
+    /// The commands on cards.
     #[derive(Clone, Debug)]
     #[expect(clippy::large_enum_variant, reason = "commands go to the shard boxed")]
     pub enum CardCommand(change) {

@@ -29,7 +29,7 @@ use crate::domain::transaction::{
 use chrono_tz::Tz;
 
 commands! {
-    /// What is asked about companies.
+    /// The commands on companies.
     #[derive(Clone, Debug)]
     pub enum CompanyCommand(change) {
         /// Makes a company with its account.

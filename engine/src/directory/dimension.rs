@@ -74,7 +74,7 @@ impl Indexed for Dimension {
 }
 
 commands! {
-    /// What is asked about dimensions.
+    /// The commands on dimensions.
     #[derive(Clone, Debug)]
     pub enum DimensionCommand(change) {
         /// Makes one.

@@ -133,7 +133,7 @@ impl Indexed for Member {
 }
 
 commands! {
-    /// What is asked about members.
+    /// The commands on members.
     #[derive(Clone, Debug)]
     pub enum MemberCommand(change) {
         /// Makes a member.

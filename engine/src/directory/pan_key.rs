@@ -19,7 +19,7 @@ const _: () = assert!(
 );
 
 commands! {
-    /// What is asked about the key of card numbers.
+    /// The commands on the key of card numbers.
     #[derive(Clone, Debug)]
     pub enum PanKeyCommand(change) {
         /// Tells of a new generation.

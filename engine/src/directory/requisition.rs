@@ -100,7 +100,7 @@ impl Indexed for Requisition {
 }
 
 commands! {
-    /// What is asked about requisitions.
+    /// The commands on requisitions.
     #[derive(Clone, Debug)]
     pub enum RequisitionCommand(change) {
         /// Makes one.

@@ -89,7 +89,7 @@ impl Indexed for SharedLink {
 }
 
 commands! {
-    /// What is asked about shared links. What opens one comes sealed by the edge.
+    /// The commands on shared links. What opens one comes sealed by the edge.
     #[derive(Clone, Debug)]
     pub enum SharedLinkCommand(change) {
         /// Shares a card.

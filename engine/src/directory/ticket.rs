@@ -221,7 +221,7 @@ impl IndexKey for TicketKind {
 }
 
 commands! {
-    /// What is asked about tickets.
+    /// The commands on tickets.
     #[derive(Clone, Debug)]
     pub enum TicketCommand(change) {
         /// Issues a ticket.

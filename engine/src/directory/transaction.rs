@@ -11,7 +11,7 @@ use crate::domain::ids::{CompanyId, TransactionId};
 use crate::domain::transaction_tags::TagChanges;
 
 commands! {
-    /// What is asked about what stands beside transactions.
+    /// The commands on what stands beside transactions.
     #[derive(Clone, Debug)]
     pub enum TransactionCommand(change) {
         /// Tags a transaction, which the edge has found among the company's: its row neither goes nor

@@ -100,7 +100,7 @@ impl Indexed for User {
 }
 
 commands! {
-    /// What is asked about users.
+    /// The commands on users.
     #[derive(Clone, Debug)]
     pub enum UserCommand(change) {
         /// Makes a user.

@@ -99,7 +99,7 @@ impl Indexed for WebhookEndpoint {
 }
 
 commands! {
-    /// What is asked about webhook endpoints. Secrets come sealed by the edge.
+    /// The commands on webhook endpoints. Secrets come sealed by the edge.
     #[derive(Clone, Debug)]
     pub enum WebhookEndpointCommand(change) {
         /// Makes one.

@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    /// An app's first token for a password let it be told of a company up to a minute late.
+    /// Once, webhooks noticed an app's first token by password grant up to a minute late.
     #[test]
     fn what_is_done_for_a_password_concerns_as_without_one() {
         let token = NewAccessToken {

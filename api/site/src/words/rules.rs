@@ -177,7 +177,7 @@ const fn suspended_by(reason: SuspensionReason) -> Option<&'static str> {
     }
 }
 
-/// What would have to be raised.
+/// The action that makes room for a rule.
 const fn room_of(rule: Rule) -> &'static str {
     match rule {
         Rule::TransactionLimit => "raise the per-transaction limit",

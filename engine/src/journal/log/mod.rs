@@ -211,7 +211,7 @@ impl LogJournal {
         self.head.identity.partition
     }
 
-    /// Takes up a file of the past to be written again, and removes what nobody needs.
+    /// Removes the files that hold nothing any more, or nothing yet.
     fn clear_away(&mut self, unused: &[u64]) -> Result<(), JournalError> {
         for ordinal in unused {
             self.disk.remove(&segment_name(*ordinal)).map_err(JournalError::io(WRITING))?;
