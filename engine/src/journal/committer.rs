@@ -27,7 +27,8 @@ use super::limits::{
     IN_PLACE_BYTES_MAX,
 };
 use super::{
-    BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, TrimControl,
+    BackgroundWork, BatchFeed, ChainPosition, DurablePosition, Journal, JournalError,
+    JournalHealth, TrimControl,
 };
 use crate::inbox::{Inbox, InboxSender};
 
@@ -94,6 +95,8 @@ pub fn spawn_committer<R: Release + 'static>(
     wiring: CommitterWiring<R>,
 ) -> std::io::Result<RunningCommitter<R>> {
     let CommitterWiring { inbox, position, health, trim, feed, spent_payloads } = wiring;
+    let work = journal.background_work();
+    let beside = work.map(|work| BackgroundThread::spawn(work, partition)).transpose()?;
     let released = Arc::new(AtomicU64::new(0));
     let when_closed = Arc::clone(&position);
     let committer = Arc::new(Mutex::new(Committer {
@@ -126,6 +129,7 @@ pub fn spawn_committer<R: Release + 'static>(
                 Err(TryRecvError::Empty) => inbox.wait(None),
             }
         }
+        drop(beside);
         when_closed.close();
     })?;
     Ok(RunningCommitter { thread, in_place })
@@ -137,6 +141,33 @@ pub struct RunningCommitter<R> {
     pub thread: JoinHandle<()>,
     /// The way past its thread.
     pub in_place: InPlace<R>,
+}
+
+/// Does a journal's work beside appending. A drop waits for the step that is under way.
+struct BackgroundThread {
+    work: Arc<dyn BackgroundWork>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BackgroundThread {
+    fn spawn(work: Arc<dyn BackgroundWork>, partition: u16) -> std::io::Result<Self> {
+        let thread = std::thread::Builder::new().name(format!("segments-{partition}"));
+        let steps = Arc::clone(&work);
+        let thread = thread.spawn(move || {
+            while steps.wait() {
+                steps.step();
+            }
+        })?;
+        Ok(Self { work, thread: Some(thread) })
+    }
+}
+
+impl Drop for BackgroundThread {
+    fn drop(&mut self) {
+        self.work.close();
+        // If it broke off, it has printed why.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
 }
 
 /// The way to a committer past its thread.

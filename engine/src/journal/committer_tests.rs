@@ -250,6 +250,10 @@ impl Journal for Recording {
     fn keep_up(&mut self, _: BatchNumber) -> Result<(), JournalError> {
         Ok(())
     }
+
+    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>> {
+        None
+    }
 }
 
 impl Release for () {
@@ -405,6 +409,10 @@ impl Journal for Panicking {
 
     fn keep_up(&mut self, _: BatchNumber) -> Result<(), JournalError> {
         Ok(())
+    }
+
+    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>> {
+        None
     }
 }
 

@@ -9,8 +9,9 @@
 //!
 //! One group of batches is one write that returns when it is durable. It goes to blocks that were
 //! allocated and zeroed before, so the file system has nothing of its own to make durable with it.
-//! What keeps it so (zeroing ahead, making the next segment, letting go of old ones) is `maintain`,
-//! done when the committer is idle, and in small steps when it is not.
+//! A thread of its own makes and zeroes the next segment (`maker`). What is left is the committer's
+//! upkeep, in small steps between groups: the rest of a segment that an open has found half full, and
+//! letting go of old ones.
 //!
 //! An open looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
 //! first thing it writes is the barrier of a new epoch.
@@ -21,6 +22,7 @@ mod copy;
 mod head;
 mod index;
 mod inspect;
+mod maker;
 mod reader;
 mod segment;
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub use self::copy::LogCopy;
 use self::head::JournalHead;
 use self::index::LogIndex;
 use self::inspect::{Claims, LogInspection, Proof, inspect};
+use self::maker::{PreparedSegment, SegmentMaker, SegmentOrder, zero};
 pub use self::reader::LogReader;
 use self::segment::{
     BLOCK_BYTES, BLOCK_LEN, FIRST_BATCH_OFFSET, LogSegment, SegmentHead, round_up_to_block,
@@ -43,8 +46,10 @@ use super::chain::{BATCH_HEADER_BYTES, BatchHeader, SealedBatch, seal_barrier};
 use super::limits::{
     BATCH_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
 };
-use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote};
-use crate::disk::{Disk, DiskAccess, DiskFile, RealDisk, Reservation};
+use super::{
+    BackgroundWork, BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote,
+};
+use crate::disk::{Disk, DiskAccess, RealDisk, Reservation};
 
 const READING: &str = "cannot read the journal";
 const WRITING: &str = "cannot write the journal";
@@ -101,22 +106,21 @@ pub struct LogJournal {
     notes: Vec<JournalNote>,
     /// Up to where the newest segment was written at least once. Units: bytes.
     zeroed_until: u64,
-    /// The segment that is written next, where it is made already.
-    next: Option<PreparedSegment>,
+    maker: Arc<SegmentMaker>,
+    next: NextSegment,
     /// A segment file of the past that can be written again.
     spare: Option<u64>,
-    /// Whether the disk had no room for the next segment: it is not tried again before it is needed.
-    is_out_of_room: bool,
     has_failed: bool,
 }
 
-/// A segment file without a head of its own yet.
-#[derive(Debug)]
-struct PreparedSegment {
-    ordinal: u64,
-    file: Arc<dyn DiskFile>,
-    len: u64,
-    zeroed_until: u64,
+/// How far the segment after the newest one is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NextSegment {
+    NotOrdered,
+    /// The maker has it, ready or not.
+    Ordered,
+    /// The disk had no room for it: it is not tried again before it is needed, or room was made.
+    NoRoom,
 }
 
 /// A journal opened for reading only: proven, and not changed by a single byte.
@@ -165,19 +169,20 @@ impl LogJournal {
             mark: mark.map_err(JournalError::io("cannot make the acknowledgement note"))?,
             zeroed_until: segments.back().map_or(0, |newest| newest.end()),
             index: Arc::new(LogIndex::of(segments, tip.number)),
+            maker: Arc::new(SegmentMaker::new(&disk)),
             disk,
             head,
             retention,
             tip,
             recovered: tip,
             notes,
-            next: None,
+            next: NextSegment::NotOrdered,
             spare: None,
-            is_out_of_room: false,
             has_failed: false,
         };
         opened.clear_away(&unused)?;
         opened.begin_epoch()?;
+        opened.check_reservation()?;
         Ok(opened)
     }
 
@@ -233,6 +238,16 @@ impl LogJournal {
         self.mark.sync().map_err(JournalError::io(NOTING))
     }
 
+    /// Notes where the file system does not reserve room; it is asked for what it has already.
+    fn check_reservation(&mut self) -> Result<(), JournalError> {
+        let newest = self.newest();
+        let reserved = newest.file.reserve(newest.len).map_err(JournalError::io(NO_ROOM))?;
+        if reserved == Reservation::Promised {
+            self.notes.push(JournalNote::NotPreallocated);
+        }
+        Ok(())
+    }
+
     /// Writes batches that continue the tip, each run of them that one segment takes at once.
     fn write_group(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
         let mut rest = batches;
@@ -284,46 +299,35 @@ impl LogJournal {
     /// Makes the next segment the newest one; its head is yet to be written.
     fn begin_segment(&mut self, batch_bytes: u64) -> Result<SegmentHead, JournalError> {
         let needed = FIRST_BATCH_OFFSET + batch_bytes;
-        let prepared = match self.next.take() {
-            Some(next) if next.len >= needed => next,
-            found => {
-                if let Some(too_small) = found {
-                    let name = segment_name(too_small.ordinal);
-                    self.disk.remove(&name).map_err(JournalError::io(WRITING))?;
-                }
-                self.prepare(needed.max(self.retention.segment_bytes))?
-            }
-        };
-        let PreparedSegment { ordinal, file, len, zeroed_until } = prepared;
+        let PreparedSegment { ordinal, file, len, zeroed_until } = self.take_next(needed)?;
         let head = SegmentHead { identity: self.head.identity, ordinal, after: self.tip };
         self.zeroed_until = zeroed_until;
         self.index.begin(LogSegment::new(ordinal, self.tip, file, len));
         Ok(head)
     }
 
-    /// Makes the file of the segment after the newest one, out of a spare one where there is one.
-    fn prepare(&mut self, len: u64) -> Result<PreparedSegment, JournalError> {
-        let ordinal = self.index.newest().map_or(self.head.oldest, |newest| newest.ordinal + 1);
-        let name = segment_name(ordinal);
-        let made = match self.spare.take() {
-            Some(spare) => self.disk.rename(&segment_name(spare), &name).and_then(|()| {
-                let file = self.disk.open(&name)?;
-                let written = file.len()?;
-                Ok((file, written))
-            }),
-            None => self.disk.create(&name).map(|file| (file, 0)),
-        };
-        let (file, zeroed_until) = made.map_err(JournalError::io(WRITING))?;
-        let len = len.max(zeroed_until);
-        if zeroed_until < len {
-            let reserved = file.reserve(len).map_err(JournalError::io(NO_ROOM))?;
-            let note = JournalNote::NotPreallocated;
-            if reserved == Reservation::Promised && !self.notes.contains(&note) {
-                self.notes.push(note);
+    /// Takes the next segment, which holds at least `needed` bytes.
+    fn take_next(&mut self, needed: u64) -> Result<PreparedSegment, JournalError> {
+        if self.next == NextSegment::Ordered {
+            self.next = NextSegment::NotOrdered;
+            let made = self.maker.take()?;
+            if made.len >= needed {
+                return Ok(made);
             }
+            let name = segment_name(made.ordinal);
+            self.disk.remove(&name).map_err(JournalError::io(WRITING))?;
         }
-        file.sync().and_then(|()| self.disk.sync_names()).map_err(JournalError::io(WRITING))?;
-        Ok(PreparedSegment { ordinal, file, len, zeroed_until })
+        self.order_next(needed);
+        self.next = NextSegment::NotOrdered;
+        self.maker.take()
+    }
+
+    /// Asks for a segment of at least `needed` bytes after the newest one.
+    fn order_next(&mut self, needed: u64) {
+        let ordinal = self.index.newest().map_or(self.head.oldest, |newest| newest.ordinal + 1);
+        let len = needed.max(self.retention.segment_bytes);
+        self.maker.order(SegmentOrder { ordinal, len, spare: self.spare.take() });
+        self.next = NextSegment::Ordered;
     }
 
     fn newest(&self) -> Arc<LogSegment> {
@@ -334,26 +338,24 @@ impl LogJournal {
     fn next_duty(&self, trim_before: BatchNumber) -> Option<Duty> {
         let newest = self.newest();
         let end = newest.end();
+        if self.maker.has_failed() {
+            return Some(Duty::NoteFailure);
+        }
         if self.zeroed_until < newest.len && self.zeroed_until < end + ZERO_AHEAD_BYTES {
             return Some(Duty::ZeroAhead);
         }
         if self.is_releasable(trim_before) {
             return Some(Duty::LetGo);
         }
-        let is_due = end + ZERO_AHEAD_BYTES >= newest.len || end >= newest.len / 2;
-        match &self.next {
-            None if is_due && !self.is_out_of_room => Some(Duty::Prepare),
-            Some(next) if next.zeroed_until < next.len.min(ZERO_AHEAD_BYTES) => {
-                Some(Duty::ZeroNext)
-            }
-            _ => None,
-        }
+        let is_due = end >= newest.len / 4 || end + ZERO_AHEAD_BYTES >= newest.len;
+        (is_due && self.next == NextSegment::NotOrdered).then_some(Duty::OrderNext)
     }
 
     /// Whether the oldest segment may go: all of it stands before `trim_before`, and more is kept than
     /// was asked for.
     fn is_releasable(&self, trim_before: BatchNumber) -> bool {
-        let next = self.next.as_ref().map_or(0, |next| next.len);
+        let is_ordered = self.next == NextSegment::Ordered;
+        let next = if is_ordered { self.retention.segment_bytes } else { 0 };
         self.index.second().is_some_and(|second| {
             second.first() <= trim_before && self.index.bytes() + next > self.retention.keep_bytes
         })
@@ -365,16 +367,12 @@ impl LogJournal {
                 let newest = self.newest();
                 self.zeroed_until = zero(&*newest.file, self.zeroed_until, newest.len)?;
             }
-            Duty::ZeroNext => {
-                if let Some(next) = &mut self.next {
-                    next.zeroed_until = zero(&*next.file, next.zeroed_until, next.len)?;
-                }
-            }
             Duty::LetGo => self.let_go()?,
-            Duty::Prepare => match self.prepare(self.retention.segment_bytes) {
-                Ok(prepared) => self.next = Some(prepared),
-                Err(error) if error.is_no_room() => self.give_back_room()?,
-                Err(error) => return Err(error),
+            Duty::OrderNext => self.order_next(0),
+            Duty::NoteFailure => match self.maker.take_failure() {
+                Some(error) if error.is_no_room() => self.next = NextSegment::NoRoom,
+                Some(error) => return Err(error),
+                None => {}
             },
         }
         Ok(())
@@ -384,19 +382,14 @@ impl LogJournal {
     fn let_go(&mut self) -> Result<(), JournalError> {
         let oldest = self.index.let_go_of_oldest();
         self.head.raise(oldest.ordinal + 1)?;
-        self.is_out_of_room = false;
+        if self.next == NextSegment::NoRoom {
+            self.next = NextSegment::NotOrdered;
+        }
         if self.spare.is_none() && oldest.len == self.retention.segment_bytes {
             self.spare = Some(oldest.ordinal);
             return Ok(());
         }
         self.disk.remove(&segment_name(oldest.ordinal)).map_err(JournalError::io(WRITING))
-    }
-
-    /// Removes the file that there was no room for; the journal goes on in the newest segment.
-    fn give_back_room(&mut self) -> Result<(), JournalError> {
-        self.is_out_of_room = true;
-        let name = segment_name(self.newest().ordinal + 1);
-        self.disk.remove(&name).map_err(JournalError::io(WRITING))
     }
 
     /// Runs `write` unless something failed before; remembers if it fails.
@@ -415,13 +408,13 @@ impl LogJournal {
 
 const NO_ROOM: &str = "cannot make room for the journal";
 
-/// A step of upkeep. Each takes about as long as a sync.
+/// A step of upkeep. Each takes a sync at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Duty {
     ZeroAhead,
     LetGo,
-    Prepare,
-    ZeroNext,
+    OrderNext,
+    NoteFailure,
 }
 
 impl Journal for LogJournal {
@@ -454,6 +447,10 @@ impl Journal for LogJournal {
             Some(duty) => journal.fulfil(duty),
             None => Ok(()),
         })
+    }
+
+    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>> {
+        Some(Arc::clone(&self.maker) as _)
     }
 }
 
@@ -527,14 +524,6 @@ fn count_that_fits(batches: &[SealedBatch], room: u64) -> usize {
         Some(*end)
     });
     ends.take_while(|end| *end <= room).count().max(1)
-}
-
-/// Writes zeroes from `from` on, one step; returns where they end. Units: bytes.
-fn zero(file: &dyn DiskFile, from: u64, len: u64) -> Result<u64, JournalError> {
-    let bytes = (len - from).min(ZERO_STEP_BYTES as u64);
-    let zeroes = &ZEROES[..usize::try_from(bytes).unwrap_or(0)];
-    file.write_durably(from, &[zeroes]).map_err(JournalError::io(WRITING))?;
-    Ok(from + bytes)
 }
 
 fn missing_segment(ordinal: u64) -> JournalError {

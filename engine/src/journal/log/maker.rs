@@ -1,0 +1,198 @@
+//! The maker of segments: files that nothing is appended to yet, made and zeroed beside the committer.
+//!
+//! Zeroing a segment takes a disk as long as filling it. Done between two groups it would hold them
+//! up; a write to another file does not.
+//!
+//! INVARIANT: the maker writes only to a file that the journal has not taken yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::super::limits::ZERO_STEP_BYTES;
+use super::super::{BackgroundWork, JournalError};
+use super::segment::segment_name;
+use super::{NO_ROOM, WRITING, ZEROES};
+use crate::disk::{Disk, DiskFile};
+
+/// A segment that the journal needs next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentOrder {
+    /// Its place among the segments.
+    pub(super) ordinal: u64,
+    /// Units: bytes.
+    pub(super) len: u64,
+    /// A segment of the past whose file is written again.
+    pub(super) spare: Option<u64>,
+}
+
+/// A segment file without a head of its own.
+#[derive(Debug)]
+pub(super) struct PreparedSegment {
+    pub(super) ordinal: u64,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) len: u64,
+    /// Up to where it was written at least once. Units: bytes.
+    pub(super) zeroed_until: u64,
+}
+
+/// Makes one segment at a time.
+#[derive(Debug)]
+pub(super) struct SegmentMaker {
+    disk: Arc<dyn Disk>,
+    bench: Mutex<Bench>,
+    bell: Condvar,
+    /// Whether the last order could not be carried out.
+    has_failed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Bench {
+    job: Job,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+enum Job {
+    #[default]
+    None,
+    Ordered(SegmentOrder),
+    Made(PreparedSegment),
+    Failed(JournalError),
+}
+
+impl SegmentMaker {
+    pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
+        Self {
+            disk: Arc::clone(disk),
+            bench: Mutex::default(),
+            bell: Condvar::new(),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks for the next segment.
+    pub(super) fn order(&self, order: SegmentOrder) {
+        let mut bench = self.bench.lock();
+        assert!(matches!(bench.job, Job::None), "one segment is made at a time");
+        bench.job = Job::Ordered(order);
+        self.bell.notify_all();
+    }
+
+    /// Takes the segment that was ordered, zeroed as far as it is; makes it now where it is not begun.
+    /// Cost: waits for the step that is under way.
+    pub(super) fn take(&self) -> Result<PreparedSegment, JournalError> {
+        let mut bench = self.bench.lock();
+        self.has_failed.store(false, Ordering::Release);
+        match std::mem::take(&mut bench.job) {
+            Job::Ordered(order) => self.make(order),
+            Job::Made(segment) => Ok(segment),
+            Job::Failed(error) => Err(error),
+            Job::None => unreachable!("a segment was ordered"),
+        }
+    }
+
+    /// Takes what went wrong. Cost: one load where nothing did.
+    pub(super) fn take_failure(&self) -> Option<JournalError> {
+        if !self.has_failed() {
+            return None;
+        }
+        self.take().err()
+    }
+
+    /// Whether the last order could not be carried out. Cost: one load.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Makes the file, out of a spare one where there is one.
+    fn make(&self, order: SegmentOrder) -> Result<PreparedSegment, JournalError> {
+        let SegmentOrder { ordinal, len, spare } = order;
+        let name = segment_name(ordinal);
+        let made = match spare {
+            Some(spare) => self.disk.rename(&segment_name(spare), &name).and_then(|()| {
+                let file = self.disk.open(&name)?;
+                let written = file.len()?;
+                Ok((file, written))
+            }),
+            None => self.disk.create(&name).map(|file| (file, 0)),
+        };
+        let (file, zeroed_until) = made.map_err(JournalError::io(WRITING))?;
+        let len = len.max(zeroed_until);
+        file.reserve(len)
+            .map_err(|error| self.give_back(&name, JournalError::io(NO_ROOM)(error)))?;
+        file.sync().and_then(|()| self.disk.sync_names()).map_err(JournalError::io(WRITING))?;
+        Ok(PreparedSegment { ordinal, file, len, zeroed_until })
+    }
+
+    /// Zeroes one step.
+    fn zero(&self, segment: PreparedSegment) -> Result<PreparedSegment, JournalError> {
+        let PreparedSegment { ordinal, file, len, zeroed_until } = segment;
+        let zeroed_until = zero(&*file, zeroed_until, len)
+            .map_err(|error| self.give_back(&segment_name(ordinal), error))?;
+        Ok(PreparedSegment { ordinal, file, len, zeroed_until })
+    }
+
+    /// Removes the file that there is no room for: the journal goes on in the segment that it has.
+    fn give_back(&self, name: &str, error: JournalError) -> JournalError {
+        if !error.is_no_room() {
+            return error;
+        }
+        self.disk.remove(name).map_err(JournalError::io(WRITING)).err().unwrap_or(error)
+    }
+}
+
+impl PreparedSegment {
+    fn is_zeroed(&self) -> bool {
+        self.zeroed_until == self.len
+    }
+}
+
+impl Job {
+    fn is_at_rest(&self) -> bool {
+        match self {
+            Self::None | Self::Failed(_) => true,
+            Self::Ordered(_) => false,
+            Self::Made(segment) => segment.is_zeroed(),
+        }
+    }
+}
+
+impl BackgroundWork for SegmentMaker {
+    fn step(&self) -> bool {
+        let mut bench = self.bench.lock();
+        if bench.job.is_at_rest() {
+            return false;
+        }
+        let done = match std::mem::take(&mut bench.job) {
+            Job::Ordered(order) => self.make(order),
+            Job::Made(segment) => self.zero(segment),
+            Job::None | Job::Failed(_) => unreachable!("there is something to do"),
+        };
+        self.has_failed.store(done.is_err(), Ordering::Release);
+        bench.job = done.map_or_else(Job::Failed, Job::Made);
+        true
+    }
+
+    fn wait(&self) -> bool {
+        let mut bench = self.bench.lock();
+        while bench.job.is_at_rest() && !bench.is_closed {
+            self.bell.wait(&mut bench);
+        }
+        !bench.is_closed
+    }
+
+    fn close(&self) {
+        self.bench.lock().is_closed = true;
+        self.bell.notify_all();
+    }
+}
+
+/// Writes zeroes from `from` on, one step; returns where they end. Units: bytes.
+pub(super) fn zero(file: &dyn DiskFile, from: u64, len: u64) -> Result<u64, JournalError> {
+    let bytes = (len - from).min(ZERO_STEP_BYTES as u64);
+    let zeroes = &ZEROES[..usize::try_from(bytes).unwrap_or(0)];
+    file.write_durably(from, &[zeroes]).map_err(JournalError::io(WRITING))?;
+    Ok(from + bytes)
+}
