@@ -55,7 +55,7 @@ struct ShardLine {
     inbox: InboxSender<Submission>,
     queued: Arc<AtomicUsize>,
     answers: Arc<Lane<Reply>>,
-    shard: JoinHandle<ShardState>,
+    shard: JoinHandle<()>,
     committer: JoinHandle<()>,
 }
 
@@ -103,7 +103,7 @@ impl ShardLine {
 
     fn finish(self) {
         drop(self.inbox);
-        drop(self.shard.join().must("end the shard"));
+        self.shard.join().must("end the shard");
         self.committer.join().must("end the committer");
     }
 }

@@ -22,6 +22,7 @@ use cardswitch_engine::journal::{
     TrimControl, spawn_committer,
 };
 use cardswitch_engine::limits::JOURNAL_BYTES_DEFAULT;
+use cardswitch_engine::steps::spawn;
 
 const RECORD_BYTES: [usize; 2] = [100, 300];
 const RECORD_COUNTS: [usize; 5] = [1, 16, 127, 1_000, 8_100];
@@ -100,6 +101,8 @@ impl CommitterLine {
             feed: Arc::new(BatchFeed::default()),
             spent_payloads: Some(spent_payloads),
         };
+        // Ends when the committer does.
+        spawn("segments".to_owned(), journal.segment_steps()).must("start the segments' thread");
         let committer = spawn_committer(journal, PARTITION, wiring).must("start the committer");
         let committer = committer.thread;
         let (tell, told) = channel();

@@ -28,21 +28,21 @@ use crate::domain::public_id::IdMint;
 use crate::inbox::{InboxSender, inbox};
 use crate::journal::log::Expectation;
 use crate::journal::{
-    BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitDesk, CommitterWiring, DirectoryId,
-    DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity, JournalNote,
-    JournalReader, LogJournal, LogReader, LogRetention, MeteredJournal, TrimControl,
-    spawn_committer,
+    BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitDesk, CommitterSteps, CommitterWiring,
+    DirectoryId, DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity,
+    JournalNote, JournalReader, LogJournal, LogReader, LogRetention, MeteredJournal, TrimControl,
 };
 use crate::limits;
-use crate::loader::{RecallSource, spawn_loader};
+use crate::loader::{Loader, RecallSource};
 use crate::meters::{HistogramNow, Meters};
 use crate::recovery::recover;
 use crate::recovery_progress::RecoveryProgress;
-use crate::shard::run::{RecallWiring, ShardWiring, spawn_shard};
-use crate::shard::{CacheLimits, ShardState};
+use crate::shard::CacheLimits;
+use crate::shard::run::{RecallWiring, ReplyBatch, Shard, ShardWiring};
+use crate::steps::{Steps, spawn};
 use crate::store::overlay::SharedBackend;
 use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
-use crate::store::{Projector, ProjectorOptions, spawn_projector};
+use crate::store::{Projector, ProjectorOptions, ProjectorSteps, spawn_projector};
 use crate::submission::{Envelope, Submission, SubmitError};
 
 /// The partition of the one shard.
@@ -198,11 +198,46 @@ pub struct Engine {
     directory: DataDirectory,
 }
 
+/// The parts of an engine, before anything drives them.
+pub struct EngineParts {
+    /// Decides.
+    pub shard: Shard,
+    /// Reads for the shard what is not in its memory.
+    pub loader: Loader,
+    /// Makes durable and answers.
+    pub committer: CommitterSteps<ReplyBatch>,
+    /// Makes the segments of the journal.
+    pub segments: Box<dyn Steps + Send>,
+    /// Keeps the tables in step.
+    pub projector: ProjectorSteps,
+}
+
+impl EngineParts {
+    /// Gives each part a thread.
+    fn spawn(self) -> std::io::Result<Threads> {
+        let Self { shard, loader, committer, segments, projector } = self;
+        Ok(Threads {
+            projector: spawn_projector(projector)?,
+            segments: spawn(format!("segments-{PARTITION}"), segments)?,
+            committer: spawn(format!("journal-{PARTITION}"), committer)?,
+            loader: spawn(format!("loader-{PARTITION}"), loader)?,
+            shard: spawn(format!("shard-{PARTITION}"), shard)?,
+        })
+    }
+}
+
+impl std::fmt::Debug for EngineParts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("EngineParts").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug)]
 struct Threads {
-    shard: JoinHandle<ShardState>,
+    shard: JoinHandle<()>,
     loader: JoinHandle<()>,
     committer: JoinHandle<()>,
+    segments: JoinHandle<()>,
     projector: Projector,
 }
 
@@ -223,25 +258,34 @@ impl Engine {
         let journal_path = options.directory.journal_path();
         let retention = options.retention.of_log();
         let open = |expected: &Expectation| LogJournal::open(&journal_path, expected, retention);
-        Self::start(options, store, open, progress)
+        Self::assemble(options, store, open, progress)?.start()
     }
 
     /// Opens the engine on other storage than the directory's files, which tests make fail.
     /// Errors: as `open`.
     pub fn open_on(options: EngineOptions, storage: EngineStorage) -> Result<Self, OpenError> {
+        Self::open_parts(options, storage)?.start()
+    }
+
+    /// As `open_on`, without threads: whoever calls it drives the parts.
+    /// Errors: as `open`.
+    pub fn open_parts(
+        options: EngineOptions,
+        storage: EngineStorage,
+    ) -> Result<AssembledEngine, OpenError> {
         let EngineStorage { store, journal } = storage;
         let retention = options.retention.of_log();
         let store = Store::open_with_backend(store, options.directory.id())?;
         let open = |expected: &Expectation| LogJournal::open_on(journal, expected, retention);
-        Self::start(options, store, open, &RecoveryProgress::default())
+        Self::assemble(options, store, open, &RecoveryProgress::default())
     }
 
-    fn start(
+    fn assemble(
         options: EngineOptions,
         store: Store,
         open_journal: impl FnOnce(&Expectation) -> Result<LogJournal, JournalError>,
         progress: &RecoveryProgress,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<AssembledEngine, OpenError> {
         let EngineOptions { directory, id_key, clock, pacing, caches, .. } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
@@ -272,8 +316,7 @@ impl Engine {
         let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
         let following = ProjectorOptions { partition: PARTITION, pacing, on_checkpoint };
         let (tables, marks) = (Arc::clone(&store), Arc::clone(&watermark));
-        let projector = spawn_projector(tables, reader, Arc::clone(&feed), marks, following)
-            .map_err(OpenError::Thread)?;
+        let projector = ProjectorSteps::new(tables, reader, Arc::clone(&feed), marks, following)?;
         // (3), (4) the committer makes durable, publishes, releases.
         let wiring = CommitterWiring {
             inbox: from_shard,
@@ -283,13 +326,13 @@ impl Engine {
             feed: Arc::clone(&feed),
             spent_payloads: Some(spent),
         };
+        let segments = journal.segment_steps();
         let journal = MeteredJournal::new(journal, Arc::clone(&meters));
-        let committer = spawn_committer(journal, PARTITION, wiring).map_err(OpenError::Thread)?;
-        let desk = CommitDesk::new(to_committer, committer.in_place);
+        let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
+        let desk = CommitDesk::new(to_committer, in_place);
         // What the shard does not keep in memory is read for it.
-        let (loader_ends, loader) =
-            spawn_loader(Arc::clone(&store) as Arc<dyn RecallSource>, from_edges.bell())
-                .map_err(OpenError::Thread)?;
+        let tables = Arc::clone(&store) as Arc<dyn RecallSource>;
+        let (loader, loader_ends) = Loader::new(tables, from_edges.bell());
         let wiring = ShardWiring {
             inbox: from_edges,
             queued: Arc::clone(&queued),
@@ -300,13 +343,13 @@ impl Engine {
             recall: Some(RecallWiring { loader: loader_ends, watermark: Arc::clone(&watermark) }),
             meters: Arc::clone(&meters),
         };
-        let shard = spawn_shard(state, wiring).map_err(OpenError::Thread)?;
+        let shard = Shard::new(state, wiring);
 
-        let threads = Threads { shard, loader, committer: committer.thread, projector };
-        Ok(Self {
+        let parts = EngineParts { shard, loader, committer, segments, projector };
+        let engine = Self {
             inbox: RwLock::new(Some(to_shard)),
             queued,
-            threads: Mutex::new(Some(threads)),
+            threads: Mutex::new(None),
             health,
             durable,
             watermark,
@@ -319,7 +362,8 @@ impl Engine {
             clock,
             ids,
             directory,
-        })
+        };
+        Ok(AssembledEngine { engine, parts })
     }
 
     /// Hands commands to the shard, all or none. Their answers come to their ports.
@@ -464,8 +508,28 @@ impl Engine {
         drop(threads.shard.join());
         drop(threads.loader.join());
         drop(threads.committer.join());
+        drop(threads.segments.join());
         threads.projector.stop();
         threads.projector.join();
+    }
+}
+
+/// An engine that nothing drives yet.
+#[derive(Debug)]
+pub struct AssembledEngine {
+    /// What edges hold.
+    pub engine: Engine,
+    /// What is to be driven.
+    pub parts: EngineParts,
+}
+
+impl AssembledEngine {
+    /// Starts the threads.
+    /// Errors: the system starts no more of them.
+    fn start(self) -> Result<Engine, OpenError> {
+        let threads = self.parts.spawn().map_err(OpenError::Thread)?;
+        *self.engine.threads.lock() = Some(threads);
+        Ok(self.engine)
     }
 }
 

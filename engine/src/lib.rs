@@ -24,6 +24,7 @@ pub mod packed;
 mod recovery;
 pub mod recovery_progress;
 pub mod shard;
+pub mod steps;
 pub mod store;
 pub mod submission;
 pub mod verify;

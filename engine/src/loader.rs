@@ -7,14 +7,14 @@ mod tables;
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::inbox::Doorbell;
 use crate::shard::{AnswerPlace, Loaded, LoadedTransaction, PurchaseKey, RecallRequest};
+use crate::steps::{StepOutcome, Steps};
 
 /// Why the tables cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,28 +104,55 @@ pub struct LoaderEnds {
     pub answers: Receiver<Result<Answer, RecallError>>,
 }
 
-/// Starts the loader on a thread of its own, which rings the shard's bell with each answer; it ends
-/// when the shard's end is dropped.
-/// Errors: the system starts no more threads.
-pub fn spawn_loader(
+/// The loader, as steps. It ends when the shard's end is dropped.
+pub struct Loader {
     source: Arc<dyn RecallSource>,
-    shard: &Arc<Doorbell>,
-) -> std::io::Result<(LoaderEnds, JoinHandle<()>)> {
-    // The shard bounds how many questions are open.
-    let (questions, asked) = unbounded();
-    let (answered, answers) = unbounded();
-    let shard = Arc::clone(shard);
-    let run = move || {
-        for question in asked {
-            let answer = answer(source.as_ref(), &question);
-            if answered.send(answer).is_err() {
-                break;
-            }
-            shard.ring();
+    questions: Receiver<LoaderQuestion>,
+    answers: Sender<Result<Answer, RecallError>>,
+    shard: Arc<Doorbell>,
+    /// A question that came while it waited.
+    next: Option<LoaderQuestion>,
+}
+
+impl Loader {
+    /// Makes a loader that rings the shard's bell with each answer.
+    pub fn new(source: Arc<dyn RecallSource>, shard: &Arc<Doorbell>) -> (Self, LoaderEnds) {
+        // The shard bounds how many questions are open.
+        let (questions, asked) = unbounded();
+        let (answered, answers) = unbounded();
+        let shard = Arc::clone(shard);
+        let loader = Self { source, questions: asked, answers: answered, shard, next: None };
+        (loader, LoaderEnds { questions, answers })
+    }
+}
+
+impl Steps for Loader {
+    /// Answers one question.
+    fn step(&mut self) -> StepOutcome {
+        let question = match self.next.take().map_or_else(|| self.questions.try_recv(), Ok) {
+            Ok(question) => question,
+            Err(TryRecvError::Empty) => return StepOutcome::Idle,
+            Err(TryRecvError::Disconnected) => return StepOutcome::Ended,
+        };
+        if self.answers.send(answer(self.source.as_ref(), &question)).is_err() {
+            return StepOutcome::Ended;
         }
-    };
-    let thread = std::thread::Builder::new().name("loader-0".to_owned()).spawn(run)?;
-    Ok((LoaderEnds { questions, answers }, thread))
+        self.shard.ring();
+        StepOutcome::Worked
+    }
+
+    fn wait(&mut self) {
+        self.next = self.questions.recv().ok();
+    }
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Loader")
+            .field("open", &self.questions.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Answers one question from a snapshot taken now.

@@ -27,10 +27,10 @@ use super::limits::{
     IN_PLACE_BYTES_MAX,
 };
 use super::{
-    BackgroundWork, BatchFeed, ChainPosition, DurablePosition, Journal, JournalError,
-    JournalHealth, TrimControl,
+    BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, TrimControl,
 };
 use crate::inbox::{Inbox, InboxSender};
+use crate::steps::{StepOutcome, Steps, spawn};
 
 /// What became of the records that a reply speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +87,65 @@ pub struct CommitterWiring<R> {
     pub spent_payloads: Option<Sender<Vec<u8>>>,
 }
 
+/// The committer of one partition, as steps.
+pub struct CommitterSteps<R> {
+    committer: Arc<Mutex<Committer<R>>>,
+    inbox: Inbox<CommitRequest<R>>,
+    position: Arc<DurablePosition>,
+}
+
+impl<R: Release> CommitterSteps<R> {
+    /// Wires the committer of `journal`; returns the way past its thread, too.
+    pub fn new(
+        journal: impl Journal + 'static,
+        partition: u16,
+        wiring: CommitterWiring<R>,
+    ) -> (Self, InPlace<R>) {
+        let CommitterWiring { inbox, position, health, trim, feed, spent_payloads } = wiring;
+        let released = Arc::new(AtomicU64::new(0));
+        let committer = Arc::new(Mutex::new(Committer {
+            tip: journal.tip(),
+            journal: Box::new(journal),
+            partition,
+            position: Arc::clone(&position),
+            health,
+            trim,
+            feed,
+            spent_payloads,
+            released: Arc::clone(&released),
+            gathered: Vec::new(),
+            batches: Vec::new(),
+            spare_buffers: Vec::new(),
+        }));
+        let in_place = InPlace { committer: Arc::clone(&committer), released };
+        (Self { committer, inbox, position }, in_place)
+    }
+}
+
+impl<R: Release> Steps for CommitterSteps<R> {
+    /// Commits what is queued, or does a step of the journal's upkeep.
+    fn step(&mut self) -> StepOutcome {
+        match self.inbox.try_take() {
+            Ok(request) => {
+                let mut committer = self.committer.lock();
+                committer.take(request, Some(&self.inbox));
+                // Every time: under load there is no idle moment.
+                committer.keep_up();
+                StepOutcome::Worked
+            }
+            Err(TryRecvError::Empty) => StepOutcome::of(self.committer.lock().keep_up()),
+            Err(TryRecvError::Disconnected) => {
+                self.position.close();
+                StepOutcome::Ended
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        self.inbox.wait(None);
+    }
+}
+
 /// Starts the committer of one partition on a thread of its own.
 /// Errors: the system starts no more threads.
 pub fn spawn_committer<R: Release + 'static>(
@@ -94,44 +153,8 @@ pub fn spawn_committer<R: Release + 'static>(
     partition: u16,
     wiring: CommitterWiring<R>,
 ) -> std::io::Result<RunningCommitter<R>> {
-    let CommitterWiring { inbox, position, health, trim, feed, spent_payloads } = wiring;
-    let work = journal.background_work();
-    let beside = work.map(|work| BackgroundThread::spawn(work, partition)).transpose()?;
-    let released = Arc::new(AtomicU64::new(0));
-    let when_closed = Arc::clone(&position);
-    let committer = Arc::new(Mutex::new(Committer {
-        tip: journal.tip(),
-        journal: Box::new(journal),
-        partition,
-        position,
-        health,
-        trim,
-        feed,
-        spent_payloads,
-        released: Arc::clone(&released),
-        gathered: Vec::new(),
-        batches: Vec::new(),
-        spare_buffers: Vec::new(),
-    }));
-    let in_place = InPlace { committer: Arc::clone(&committer), released };
-    let thread = std::thread::Builder::new().name(format!("journal-{partition}"));
-    let thread = thread.spawn(move || {
-        loop {
-            match inbox.try_take() {
-                Ok(request) => {
-                    let mut committer = committer.lock();
-                    committer.take(request, Some(&inbox));
-                    // Every time: under load there is no idle moment.
-                    committer.keep_up();
-                }
-                Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) if committer.lock().keep_up() => {}
-                Err(TryRecvError::Empty) => inbox.wait(None),
-            }
-        }
-        drop(beside);
-        when_closed.close();
-    })?;
+    let (steps, in_place) = CommitterSteps::new(journal, partition, wiring);
+    let thread = spawn(format!("journal-{partition}"), steps)?;
     Ok(RunningCommitter { thread, in_place })
 }
 
@@ -141,33 +164,6 @@ pub struct RunningCommitter<R> {
     pub thread: JoinHandle<()>,
     /// The way past its thread.
     pub in_place: InPlace<R>,
-}
-
-/// Does a journal's work beside appending. A drop waits for the step that is under way.
-struct BackgroundThread {
-    work: Arc<dyn BackgroundWork>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl BackgroundThread {
-    fn spawn(work: Arc<dyn BackgroundWork>, partition: u16) -> std::io::Result<Self> {
-        let thread = std::thread::Builder::new().name(format!("segments-{partition}"));
-        let steps = Arc::clone(&work);
-        let thread = thread.spawn(move || {
-            while steps.wait() {
-                steps.step();
-            }
-        })?;
-        Ok(Self { work, thread: Some(thread) })
-    }
-}
-
-impl Drop for BackgroundThread {
-    fn drop(&mut self) {
-        self.work.close();
-        // If it broke off, it has printed why.
-        drop(self.thread.take().map(JoinHandle::join));
-    }
 }
 
 /// The way to a committer past its thread.

@@ -250,10 +250,6 @@ impl Journal for Recording {
     fn keep_up(&mut self, _: BatchNumber) -> Result<(), JournalError> {
         Ok(())
     }
-
-    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>> {
-        None
-    }
 }
 
 impl Release for () {
@@ -409,10 +405,6 @@ impl Journal for Panicking {
 
     fn keep_up(&mut self, _: BatchNumber) -> Result<(), JournalError> {
         Ok(())
-    }
-
-    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>> {
-        None
     }
 }
 

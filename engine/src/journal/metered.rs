@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::chain::{BatchNumber, ChainPosition, SealedBatch};
-use super::{BackgroundWork, Journal, JournalError};
+use super::{Journal, JournalError};
 use crate::clock::Stopwatch;
 use crate::meters::Meters;
 
@@ -42,9 +42,5 @@ impl<J: Journal> Journal for MeteredJournal<J> {
 
     fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError> {
         self.journal.keep_up(trim_before)
-    }
-
-    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>> {
-        self.journal.background_work()
     }
 }

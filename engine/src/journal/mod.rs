@@ -22,14 +22,12 @@ mod metered;
 #[doc(hidden)]
 pub mod testing;
 
-use std::sync::Arc;
-
 pub use chain::{
     BatchHeader, BatchKind, BatchNumber, ChainCursor, ChainHash, ChainPosition, Epoch, SealedBatch,
 };
 pub use committer::{
-    CommitDesk, CommitOutcome, CommitRequest, CommitterWiring, InPlace, Release, RunningCommitter,
-    spawn_committer,
+    CommitDesk, CommitOutcome, CommitRequest, CommitterSteps, CommitterWiring, InPlace, Release,
+    RunningCommitter, spawn_committer,
 };
 pub use durable::{DurablePosition, JournalHealth, TrimControl, TrimHold};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
@@ -73,24 +71,6 @@ pub trait Journal: Send {
     /// Errors: as `append`.
     /// Cost: about one sync.
     fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError>;
-
-    /// Returns the work beside appending, for a thread of its own, if it has any. Where nobody does it,
-    /// appends take longer.
-    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>>;
-}
-
-/// Work of a journal that nobody waits for.
-pub trait BackgroundWork: Send + Sync {
-    /// Does one step; returns whether there was one. What goes wrong is told by the journal's
-    /// `keep_up`.
-    /// Cost: about one sync.
-    fn step(&self) -> bool;
-
-    /// Waits for something to do; `false` after `close`.
-    fn wait(&self) -> bool;
-
-    /// Ends every `wait`.
-    fn close(&self);
 }
 
 /// The reading side: usable from any thread.

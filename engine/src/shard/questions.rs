@@ -14,7 +14,8 @@ use super::state::ShardState;
 use super::timers::Timer;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::limits;
-use crate::loader::{Answer, HoldEnds, LoaderEnds, LoaderQuestion, RecallError};
+use crate::loader::{Answer, HoldEnds, Loader, LoaderEnds, LoaderQuestion, RecallError};
+use crate::steps::{StepOutcome, Steps};
 use crate::store::Watermark;
 use crate::submission::Envelope;
 
@@ -52,6 +53,8 @@ pub(super) struct Questions {
     holds: Option<AsOf<HoldEnds>>,
     /// What the shard waited for.
     waited: Option<Result<Answer, RecallError>>,
+    /// The loader, where it has no thread of its own.
+    loader: Option<Loader>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,7 @@ impl Questions {
             answered: VecDeque::new(),
             holds: None,
             waited: None,
+            loader: None,
         }
     }
 
@@ -134,9 +138,20 @@ impl Questions {
         !self.answered.is_empty() || self.holds.is_some()
     }
 
+    pub(super) fn take_in_loader(&mut self, loader: Loader) {
+        self.loader = Some(loader);
+    }
+
+    pub(super) fn step_loader(&mut self) -> StepOutcome {
+        self.loader.as_mut().map_or(StepOutcome::Idle, Steps::step)
+    }
+
     /// Waits for the next answer.
-    pub(super) fn wait(&mut self) {
+    fn wait(&mut self) {
         if self.are_open() {
+            if self.answers.is_empty() {
+                self.step_loader();
+            }
             let answer = self.answers.recv();
             self.note(answer);
         }

@@ -29,14 +29,15 @@ use crate::command::TimedCommand;
 use crate::command::effect::Effect;
 use crate::command::record::append_record;
 use crate::command::reply::Reply;
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::domain::public_id::IdMint;
 use crate::inbox::Inbox;
 use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitDesk, CommitOutcome, CommitRequest, Release};
 use crate::limits;
-use crate::loader::{Answer, LoaderQuestion, RecallError};
+use crate::loader::{Answer, Loader, LoaderQuestion, RecallError};
 use crate::meters::{Meters, Tally};
+use crate::steps::{StepOutcome, Steps, spawn};
 use crate::submission::{Envelope, ReplyPort, Submission};
 
 const _: () = assert!(limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX < BATCH_BYTES_MAX / 2);
@@ -62,14 +63,10 @@ pub struct ShardWiring {
     pub meters: Arc<Meters>,
 }
 
-/// Starts the shard on a thread of its own; it returns its state when it ends.
+/// Starts the shard on a thread of its own; it ends when all who submit are gone.
 /// Errors: the system starts no more threads.
-pub fn spawn_shard(
-    state: ShardState,
-    wiring: ShardWiring,
-) -> std::io::Result<JoinHandle<ShardState>> {
-    let shard = Shard::new(state, wiring);
-    std::thread::Builder::new().name("shard-0".to_owned()).spawn(move || shard.run())
+pub fn spawn_shard(state: ShardState, wiring: ShardWiring) -> std::io::Result<JoinHandle<()>> {
+    spawn("shard-0".to_owned(), Shard::new(state, wiring))
 }
 
 /// The replies of one shard batch.
@@ -125,10 +122,14 @@ impl Release for ReplyBatch {
     }
 }
 
-struct Shard {
+/// The shard, as steps. It ends when all who submit are gone and everybody is answered.
+pub struct Shard {
     state: ShardState,
     wiring: ShardWiring,
     questions: Questions,
+    /// The commands of the step at hand.
+    batch: Vec<Envelope>,
+    witness: Option<Box<dyn Witness>>,
     /// The last time given to a command; also commands that change nothing have their own.
     last_accepted: Timestamp,
     effects: Vec<Effect>,
@@ -139,13 +140,10 @@ struct Shard {
     taken: Stopwatch,
 }
 
-/// What the shard wakes up for.
-enum WakeReason {
-    Commands(Submission),
-    /// A timer, or an answer of the tables.
-    Due,
-    /// No more commands will come.
-    End,
+/// Sees what the shard executes, in order, before anybody is told: for who proves it.
+pub trait Witness: Send {
+    /// The command under `tag` was executed with the time `at`; `last_seq` is the newest record then.
+    fn executed(&mut self, tag: u64, at: Timestamp, last_seq: RecordSeq);
 }
 
 /// What becomes of a command.
@@ -156,31 +154,56 @@ enum Taken {
 }
 
 impl Shard {
-    fn new(mut state: ShardState, mut wiring: ShardWiring) -> Self {
+    /// Wires the shard of a recovered state.
+    #[must_use]
+    pub fn new(mut state: ShardState, mut wiring: ShardWiring) -> Self {
         state.go_live();
         let last_accepted = state.last_at();
         let questions = Questions::new(wiring.recall.take());
-        let (effects, payload) = (Vec::new(), Vec::new());
-        let taken = Stopwatch::start();
-        Self { state, wiring, questions, last_accepted, effects, payload, record_count: 0, taken }
+        Self {
+            state,
+            wiring,
+            questions,
+            batch: Vec::with_capacity(limits::SHARD_BATCH_LEN_MAX),
+            witness: None,
+            last_accepted,
+            effects: Vec::new(),
+            payload: Vec::new(),
+            record_count: 0,
+            taken: Stopwatch::start(),
+        }
     }
 
-    fn run(mut self) -> ShardState {
-        let mut batch = Vec::with_capacity(limits::SHARD_BATCH_LEN_MAX);
-        while self.gather(&mut batch) {
-            let mut replies = ReplyBatch::with_capacity(batch.len());
-            let now = self.wiring.clock.now();
-            self.take_answered(now, &mut replies);
-            self.take_batch(now, &mut batch, &mut replies);
-            let reached = now.max(self.last_accepted);
-            self.run_due_timers(reached);
-            self.questions.keep_timers_ahead(&mut self.state, reached);
-            self.state.evict(self.questions.evictable_until());
-            if !self.hand_over(replies) {
-                break;
-            }
-        }
-        self.state
+    /// Shows each command that is executed to `witness`.
+    pub fn set_witness(&mut self, witness: impl Witness + 'static) {
+        self.witness = Some(Box::new(witness));
+    }
+
+    /// Takes the loader in, whose steps nobody else takes then (`step_loader`).
+    pub fn take_in_loader(&mut self, loader: Loader) {
+        self.questions.take_in_loader(loader);
+    }
+
+    /// Takes a step of the loader that was taken in.
+    pub fn step_loader(&mut self) -> StepOutcome {
+        self.questions.step_loader()
+    }
+
+    /// The hot state.
+    #[must_use]
+    pub const fn state(&self) -> &ShardState {
+        &self.state
+    }
+
+    /// How long until the shard has something to do though nothing comes in; none where it has not.
+    #[must_use]
+    pub fn time_until_due(&self) -> Option<Duration> {
+        let due = self.state.next_due().unwrap_or(Timestamp::MAX);
+        let due = due.min(self.questions.ask_by(&self.state));
+        let wait_micros = due.0.saturating_sub(self.wiring.clock.now().0).max(0);
+        // A manual clock only moves by commands, so there is nothing due between them.
+        (due != Timestamp::MAX && !self.wiring.clock.is_manual())
+            .then(|| Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0)))
     }
 
     /// (2) Carries out a batch, strictly in order but for what is put aside.
@@ -192,7 +215,12 @@ impl Shard {
                 |position| batch.get(position).map(|envelope| &envelope.command.command),
                 position,
             );
-            taken.push(self.take(now, &batch[position].command));
+            let Envelope { command, tag, .. } = &batch[position];
+            let one = self.take(now, command);
+            if let Taken::Done(_) = one {
+                self.show(*tag);
+            }
+            taken.push(one);
         }
         for (envelope, taken) in batch.drain(..).zip(taken) {
             match taken {
@@ -207,7 +235,14 @@ impl Shard {
         while let Some((envelope, answer)) = self.questions.next_answered() {
             let Envelope { command, tag, port } = envelope;
             let reply = self.take_with(now, &command, answer);
+            self.show(tag);
             replies.replies.push((port, tag, reply));
+        }
+    }
+
+    fn show(&mut self, tag: u64) {
+        if let Some(witness) = &mut self.witness {
+            witness.executed(tag, self.last_accepted, self.state.last_seq());
         }
     }
 
@@ -239,33 +274,29 @@ impl Shard {
         is_taken
     }
 
-    /// (1) Waits for commands, for the tables' answers or for the next timer, then takes what is
-    /// there. Returns whether the shard goes on.
-    fn gather(&mut self, batch: &mut Vec<Envelope>) -> bool {
-        if self.questions.are_too_many() {
-            self.questions.wait();
-            self.taken = Stopwatch::start();
-            return true;
-        }
-        let found = self.wait_for_first();
+    /// (1) Takes the commands that are there. `Worked` where there is something to do.
+    fn gather(&mut self, batch: &mut Vec<Envelope>) -> StepOutcome {
+        let has_answers = self.questions.take_answers();
         self.taken = Stopwatch::start();
-        match found {
-            WakeReason::Commands(submission) => self.add(submission, batch),
-            WakeReason::Due => return true,
-            // What was put aside is still answered.
-            WakeReason::End if self.questions.is_any_aside() => {
-                self.questions.wait();
-                return true;
-            }
-            WakeReason::End => return false,
+        if self.questions.are_too_many() {
+            return StepOutcome::of(has_answers);
         }
-        while batch.len() < limits::SHARD_BATCH_LEN_MAX
-            && let Ok(submission) = self.wiring.inbox.try_take()
-        {
-            self.add(submission, batch);
+        while batch.len() < limits::SHARD_BATCH_LEN_MAX {
+            match self.wiring.inbox.try_take() {
+                Ok(submission) => self.add(submission, batch),
+                Err(TryRecvError::Empty) => break,
+                // What was put aside is still answered.
+                Err(TryRecvError::Disconnected)
+                    if batch.is_empty() && !self.questions.is_any_aside() =>
+                {
+                    return StepOutcome::Ended;
+                }
+                Err(TryRecvError::Disconnected) => break,
+            }
         }
         self.wiring.queued.fetch_sub(batch.len(), Ordering::AcqRel);
-        true
+        let is_due = || self.time_until_due().is_some_and(|wait| wait.is_zero());
+        StepOutcome::of(!batch.is_empty() || has_answers || is_due())
     }
 
     /// Adds what was handed over together to the batch.
@@ -274,34 +305,6 @@ impl Shard {
         let waited = since.until(self.taken);
         self.wiring.meters.queue.record_many(waited, envelopes.len() as u64);
         batch.extend(envelopes);
-    }
-
-    fn wait_for_first(&mut self) -> WakeReason {
-        loop {
-            match self.wiring.inbox.try_take() {
-                Ok(submission) => {
-                    self.questions.take_answers();
-                    return WakeReason::Commands(submission);
-                }
-                Err(TryRecvError::Disconnected) => return WakeReason::End,
-                Err(TryRecvError::Empty) => {}
-            }
-            // A manual clock only moves by commands, so there is nothing due between them.
-            let wait = if self.wiring.clock.is_manual() { None } else { self.time_until_due() };
-            if self.questions.take_answers() || wait.is_some_and(|wait| wait.is_zero()) {
-                return WakeReason::Due;
-            }
-            self.wiring.inbox.wait(wait);
-        }
-    }
-
-    /// How long until a timer is due, or until the timers behind those known must be asked for.
-    fn time_until_due(&self) -> Option<Duration> {
-        let due = self.state.next_due().unwrap_or(Timestamp::MAX);
-        let due = due.min(self.questions.ask_by(&self.state));
-        let wait_micros = due.0.saturating_sub(self.wiring.clock.now().0).max(0);
-        (due != Timestamp::MAX)
-            .then(|| Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0)))
     }
 
     /// (2) Carries out one command at a time of its own.
@@ -401,6 +404,37 @@ impl Shard {
             // A committer that is gone shows when the replies are handed over.
             self.hand_over(ReplyBatch::default());
         }
+    }
+}
+
+impl Steps for Shard {
+    fn step(&mut self) -> StepOutcome {
+        let mut batch = std::mem::take(&mut self.batch);
+        let found = self.gather(&mut batch);
+        if found != StepOutcome::Worked {
+            self.batch = batch;
+            return found;
+        }
+        let mut replies = ReplyBatch::with_capacity(batch.len());
+        let now = self.wiring.clock.now();
+        self.take_answered(now, &mut replies);
+        self.take_batch(now, &mut batch, &mut replies);
+        self.batch = batch;
+        let reached = now.max(self.last_accepted);
+        self.run_due_timers(reached);
+        self.questions.keep_timers_ahead(&mut self.state, reached);
+        self.state.evict(self.questions.evictable_until());
+        if self.hand_over(replies) { StepOutcome::Worked } else { StepOutcome::Ended }
+    }
+
+    fn wait(&mut self) {
+        self.wiring.inbox.wait(self.time_until_due());
+    }
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shard").field("last_seq", &self.state.last_seq()).finish_non_exhaustive()
     }
 }
 

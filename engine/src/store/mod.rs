@@ -50,8 +50,8 @@ pub use checkpoint::Checkpoint;
 pub use error::StoreError;
 pub use project::Projection;
 pub use projector::{
-    Pacing, ProjectionError, ProjectionHealth, Projector, ProjectorOptions, catch_up,
-    spawn_projector,
+    Pacing, ProjectionError, ProjectionHealth, Projector, ProjectorOptions, ProjectorSteps,
+    catch_up, spawn_projector,
 };
 pub use query::Snapshot;
 pub use restore::{AnswerPlace, RestoreScope, Restored};

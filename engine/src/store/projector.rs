@@ -24,10 +24,11 @@ use crate::clock::Stopwatch;
 use crate::codec::CodecError;
 use crate::command::record;
 use crate::journal::{
-    BatchFeed, BatchNumber, ChainPosition, Fed, JournalError, JournalFollower, JournalReader,
-    ProvenBatch, SealedBatch,
+    BatchFeed, ChainPosition, Fed, JournalError, JournalFollower, JournalReader, ProvenBatch,
+    SealedBatch,
 };
 use crate::limits;
+use crate::steps::{StepOutcome, Steps, spawn};
 
 /// How closely the tables follow, and how often they are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,34 +110,10 @@ impl ProjectionHealth {
 
 /// Starts the projector on a thread of its own; it goes on where the tables' checkpoint ends.
 /// Errors: the system starts no more threads.
-pub fn spawn_projector(
-    store: Arc<Store>,
-    reader: Arc<dyn JournalReader>,
-    feed: Arc<BatchFeed>,
-    watermark: Arc<Watermark>,
-    options: ProjectorOptions,
-) -> std::io::Result<Projector> {
-    let health = Arc::new(ProjectionHealth::default());
-    let name = format!("projector-{}", options.partition);
-    let run = ProjectionRun {
-        store,
-        watermark: Arc::clone(&watermark),
-        feed: Arc::clone(&feed),
-        options,
-        unsaved: Unsaved::default(),
-        committed: None,
-    };
-    let failures = Arc::clone(&health);
-    let thread = std::thread::Builder::new().name(name).spawn(move || {
-        let failure = match catch_unwind(AssertUnwindSafe(|| run.run(&*reader))) {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(panic) => Some(last_words(&*panic)),
-        };
-        *failures.failure.lock() = failure;
-        watermark.close();
-    })?;
-    Ok(Projector { feed, health, thread: Some(thread) })
+pub fn spawn_projector(steps: ProjectorSteps) -> std::io::Result<Projector> {
+    let (feed, health) = (Arc::clone(&steps.feed), Arc::clone(&steps.health));
+    let name = format!("projector-{}", steps.options.partition);
+    Ok(Projector { feed, health, thread: Some(spawn(name, steps)?) })
 }
 
 fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
@@ -214,83 +191,125 @@ impl Unsaved {
     }
 }
 
-struct ProjectionRun {
+/// The projector, as steps. It ends when it was asked to, or has failed.
+pub struct ProjectorSteps {
     store: Arc<Store>,
+    reader: Arc<dyn JournalReader>,
     watermark: Arc<Watermark>,
     feed: Arc<BatchFeed>,
     options: ProjectorOptions,
+    health: Arc<ProjectionHealth>,
+    /// The last batch that is visible.
+    position: ChainPosition,
     unsaved: Unsaved,
     /// Since the last commit that showed anything.
     committed: Option<Stopwatch>,
+    /// What an idle step waits for.
+    awaited: Awaited,
 }
 
-impl ProjectionRun {
-    fn run(mut self, reader: &dyn JournalReader) -> Result<(), ProjectionError> {
-        let mut position = self.store.checkpoint()?.position();
-        loop {
-            // Asked before looking, so that what became durable before the end is seen.
-            let is_stopping = self.feed.is_stopping();
-            self.pace(position.number);
-            match self.feed.take_after(position.number, limits::PROJECTION_BYTES_MAX) {
-                Fed::Batches(batches) => {
-                    position = self.project(batches.iter().map(Batch::from), position)?;
-                    self.feed.finish(batches, position.last_seq);
-                }
-                Fed::InFile => {
-                    let mut follower =
-                        JournalFollower::after(reader, self.options.partition, position);
-                    let batches = follower.read_next(limits::PROJECTION_BYTES_MAX)?;
-                    assert!(!batches.is_empty(), "what is durable can be read");
-                    position = self.project(batches.iter().map(Batch::from), position)?;
-                    self.feed.finish(Vec::new(), position.last_seq);
-                }
-                Fed::Nothing => {
-                    let is_due = is_stopping || self.unsaved.is_due(&self.options.pacing);
-                    if self.unsaved.since.is_some() && is_due {
-                        self.commit(&Projection::default(), position, CommitKind::Checkpoint)?;
-                    } else if is_stopping {
-                        return Ok(());
-                    } else {
-                        self.feed.wait(1, self.unsaved.time_left(&self.options.pacing));
-                    }
+/// So many bytes of batches, or the end of the time.
+struct Awaited {
+    bytes: usize,
+    time: Option<Duration>,
+}
+
+impl ProjectorSteps {
+    /// Goes on where the tables' checkpoint ends.
+    /// Errors: the tables cannot be read.
+    pub fn new(
+        store: Arc<Store>,
+        reader: Arc<dyn JournalReader>,
+        feed: Arc<BatchFeed>,
+        watermark: Arc<Watermark>,
+        options: ProjectorOptions,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            position: store.checkpoint()?.position(),
+            store,
+            reader,
+            watermark,
+            feed,
+            options,
+            health: Arc::default(),
+            unsaved: Unsaved::default(),
+            committed: None,
+            awaited: Awaited { bytes: 1, time: None },
+        })
+    }
+
+    /// Whether and why projection has failed.
+    #[must_use]
+    pub const fn health(&self) -> &Arc<ProjectionHealth> {
+        &self.health
+    }
+
+    fn follow(&mut self) -> Result<StepOutcome, ProjectionError> {
+        // Asked before looking, so that what became durable before the end is seen.
+        let is_stopping = self.feed.is_stopping();
+        let position = self.position;
+        if !is_stopping && let Some(time) = self.time_to_gather() {
+            self.awaited = Awaited { bytes: limits::PROJECTION_BYTES_MAX, time: Some(time) };
+            return Ok(StepOutcome::Idle);
+        }
+        match self.feed.take_after(position.number, limits::PROJECTION_BYTES_MAX) {
+            Fed::Batches(batches) => {
+                self.project(batches.iter().map(Batch::from))?;
+                self.feed.finish(batches, self.position.last_seq);
+            }
+            Fed::InFile => {
+                let reader = Arc::clone(&self.reader);
+                let partition = self.options.partition;
+                let mut follower = JournalFollower::after(&*reader, partition, position);
+                let batches = follower.read_next(limits::PROJECTION_BYTES_MAX)?;
+                assert!(!batches.is_empty(), "what is durable can be read");
+                self.project(batches.iter().map(Batch::from))?;
+                self.feed.finish(Vec::new(), self.position.last_seq);
+            }
+            Fed::Nothing => {
+                let is_due = is_stopping || self.unsaved.is_due(&self.options.pacing);
+                if self.unsaved.since.is_some() && is_due {
+                    self.commit(&Projection::default(), position, CommitKind::Checkpoint)?;
+                } else if is_stopping {
+                    return Ok(StepOutcome::Ended);
+                } else {
+                    let time = self.unsaved.time_left(&self.options.pacing);
+                    self.awaited = Awaited { bytes: 1, time };
+                    return Ok(StepOutcome::Idle);
                 }
             }
         }
+        Ok(StepOutcome::Worked)
     }
 
-    /// Lets what comes after `position` gather, unless it is much already or comes after a rest.
-    fn pace(&self, position: BatchNumber) {
+    /// How long what comes next may still gather, unless it is much already or comes after a rest.
+    fn time_to_gather(&self) -> Option<Duration> {
         let Pacing { visible_interval, awaited_interval, .. } = self.options.pacing;
-        let Some(committed) = self.committed else { return };
-        while self.feed.is_gathering_after(position, limits::PROJECTION_BYTES_MAX) {
-            let is_awaited = self.watermark.is_awaited();
-            let interval = if is_awaited { awaited_interval } else { visible_interval };
-            let left = interval.saturating_sub(committed.elapsed());
-            if left.is_zero() {
-                return;
-            }
-            // In short steps, since those who begin to wait do not ring.
-            let step = left.min(awaited_interval);
-            if self.feed.wait(limits::PROJECTION_BYTES_MAX, Some(step)) {
-                return;
-            }
+        let committed = self.committed?;
+        if !self.feed.is_gathering_after(self.position.number, limits::PROJECTION_BYTES_MAX) {
+            return None;
         }
+        let is_awaited = self.watermark.is_awaited();
+        let interval = if is_awaited { awaited_interval } else { visible_interval };
+        let left = interval.saturating_sub(committed.elapsed());
+        // In short steps, since those who begin to wait do not ring.
+        (!left.is_zero()).then(|| left.min(awaited_interval))
     }
 
-    /// Makes batches visible that follow `position`; returns where they end.
+    /// Makes the next batches visible.
     fn project<'a>(
         &mut self,
         batches: impl ExactSizeIterator<Item = Batch<'a>> + Clone,
-        position: ChainPosition,
-    ) -> Result<ChainPosition, ProjectionError> {
-        let Some(last) = batches.clone().last() else { return Ok(position) };
-        let projection = project_batches(batches, position.last_seq)?;
+    ) -> Result<(), ProjectionError> {
+        let Some(last) = batches.clone().last() else { return Ok(()) };
+        let projection = project_batches(batches, self.position.last_seq)?;
         self.unsaved.add(projection.records());
         let is_due = self.unsaved.is_due(&self.options.pacing);
         let kind = if is_due { CommitKind::Checkpoint } else { CommitKind::Visible };
         self.commit(&projection, last.position, kind)?;
         self.committed = Some(Stopwatch::start());
-        Ok(last.position)
+        self.position = last.position;
+        Ok(())
     }
 
     fn commit(
@@ -309,6 +328,31 @@ impl ProjectionRun {
             (self.options.on_checkpoint)(checkpoint);
         }
         Ok(())
+    }
+}
+
+impl Steps for ProjectorSteps {
+    /// Projects what has gathered, or saves it. What goes wrong ends it and shows in its health.
+    fn step(&mut self) -> StepOutcome {
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.follow())) {
+            Ok(Ok(StepOutcome::Ended)) => None,
+            Ok(Ok(outcome)) => return outcome,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(last_words(&*panic)),
+        };
+        *self.health.failure.lock() = failure;
+        self.watermark.close();
+        StepOutcome::Ended
+    }
+
+    fn wait(&mut self) {
+        self.feed.wait(self.awaited.bytes, self.awaited.time);
+    }
+}
+
+impl std::fmt::Debug for ProjectorSteps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProjectorSteps").field("position", &self.position).finish_non_exhaustive()
     }
 }
 

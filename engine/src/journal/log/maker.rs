@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::super::JournalError;
 use super::super::limits::ZERO_STEP_BYTES;
-use super::super::{BackgroundWork, JournalError};
+use super::head::JournalHead;
 use super::segment::segment_name;
 use super::{NO_ROOM, WRITING, ZEROES};
 use crate::disk::{Disk, DiskFile};
+use crate::steps::{StepOutcome, Steps};
 
 /// A segment that the journal needs next.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,13 @@ pub(super) struct SegmentMaker {
     bell: Condvar,
     /// Whether the last order could not be carried out.
     has_failed: AtomicBool,
+    /// Keeps other processes away for as long as it may write.
+    _lock: Arc<dyn DiskFile>,
 }
+
+/// Takes the steps of a maker, until its journal closes it.
+#[derive(Debug)]
+pub(super) struct MakerSteps(pub(super) Arc<SegmentMaker>);
 
 #[derive(Debug, Default)]
 struct Bench {
@@ -63,12 +71,13 @@ enum Job {
 }
 
 impl SegmentMaker {
-    pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
+    pub(super) fn new(disk: &Arc<dyn Disk>, head: &JournalHead) -> Self {
         Self {
             disk: Arc::clone(disk),
             bench: Mutex::default(),
             bell: Condvar::new(),
             has_failed: AtomicBool::new(false),
+            _lock: head.lock_keeper(),
         }
     }
 
@@ -104,6 +113,12 @@ impl SegmentMaker {
     /// Whether the last order could not be carried out. Cost: one load.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Ends its steps: nobody takes what it makes any more.
+    pub(super) fn close(&self) {
+        self.bench.lock().is_closed = true;
+        self.bell.notify_all();
     }
 
     /// Makes the file, out of a spare one where there is one.
@@ -159,33 +174,32 @@ impl Job {
     }
 }
 
-impl BackgroundWork for SegmentMaker {
-    fn step(&self) -> bool {
-        let mut bench = self.bench.lock();
+impl Steps for MakerSteps {
+    /// Cost: about one sync.
+    fn step(&mut self) -> StepOutcome {
+        let maker = &*self.0;
+        let mut bench = maker.bench.lock();
+        if bench.is_closed {
+            return StepOutcome::Ended;
+        }
         if bench.job.is_at_rest() {
-            return false;
+            return StepOutcome::Idle;
         }
         let done = match std::mem::take(&mut bench.job) {
-            Job::Ordered(order) => self.make(order),
-            Job::Made(segment) => self.zero(segment),
+            Job::Ordered(order) => maker.make(order),
+            Job::Made(segment) => maker.zero(segment),
             Job::None | Job::Failed(_) => unreachable!("there is something to do"),
         };
-        self.has_failed.store(done.is_err(), Ordering::Release);
+        maker.has_failed.store(done.is_err(), Ordering::Release);
         bench.job = done.map_or_else(Job::Failed, Job::Made);
-        true
+        StepOutcome::Worked
     }
 
-    fn wait(&self) -> bool {
-        let mut bench = self.bench.lock();
+    fn wait(&mut self) {
+        let mut bench = self.0.bench.lock();
         while bench.job.is_at_rest() && !bench.is_closed {
-            self.bell.wait(&mut bench);
+            self.0.bell.wait(&mut bench);
         }
-        !bench.is_closed
-    }
-
-    fn close(&self) {
-        self.bench.lock().is_closed = true;
-        self.bell.notify_all();
     }
 }
 

@@ -35,7 +35,7 @@ pub use self::copy::LogCopy;
 use self::head::JournalHead;
 use self::index::LogIndex;
 use self::inspect::{Claims, LogInspection, Proof, inspect};
-use self::maker::{PreparedSegment, SegmentMaker, SegmentOrder, zero};
+use self::maker::{MakerSteps, PreparedSegment, SegmentMaker, SegmentOrder, zero};
 pub use self::reader::LogReader;
 use self::segment::{
     BLOCK_BYTES, BLOCK_LEN, FIRST_BATCH_OFFSET, LogSegment, SegmentHead, round_up_to_block,
@@ -46,10 +46,9 @@ use super::chain::{BATCH_HEADER_BYTES, BatchHeader, SealedBatch, seal_barrier};
 use super::limits::{
     BATCH_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
 };
-use super::{
-    BackgroundWork, BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote,
-};
+use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote};
 use crate::disk::{Disk, DiskAccess, RealDisk, Reservation};
+use crate::steps::Steps;
 
 const READING: &str = "cannot read the journal";
 const WRITING: &str = "cannot write the journal";
@@ -169,7 +168,7 @@ impl LogJournal {
             mark: mark.map_err(JournalError::io("cannot make the acknowledgement note"))?,
             zeroed_until: segments.back().map_or(0, |newest| newest.end()),
             index: Arc::new(LogIndex::of(segments, tip.number)),
-            maker: Arc::new(SegmentMaker::new(&disk)),
+            maker: Arc::new(SegmentMaker::new(&disk, &head)),
             disk,
             head,
             retention,
@@ -209,6 +208,12 @@ impl LogJournal {
         visit: impl FnMut(&BatchHeader, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.index.visit(position.number, self.recovered.number, visit)
+    }
+
+    /// Returns the steps that make and zero the next segment, which end when the journal is closed.
+    /// Where nobody takes them, appends take longer. What goes wrong there is told by `keep_up`.
+    pub fn segment_steps(&self) -> Box<dyn Steps + Send> {
+        Box::new(MakerSteps(Arc::clone(&self.maker)))
     }
 
     /// Returns the partition whose batches it holds.
@@ -448,15 +453,12 @@ impl Journal for LogJournal {
             None => Ok(()),
         })
     }
-
-    fn background_work(&self) -> Option<Arc<dyn BackgroundWork>> {
-        Some(Arc::clone(&self.maker) as _)
-    }
 }
 
 impl Drop for LogJournal {
     /// An orderly close makes the note durable; if it cannot, the note is only older.
     fn drop(&mut self) {
+        self.maker.close();
         drop(self.mark.sync());
     }
 }

@@ -8,6 +8,7 @@ use super::super::testing::{FaultPlan, FaultyDisk, next_random};
 use super::super::{BatchKind, DirectoryId, Epoch, JournalFollower, JournalReader};
 use super::head::HEAD_NAME;
 use super::*;
+use crate::steps::StepOutcome;
 
 const IDENTITY: JournalIdentity =
     JournalIdentity { directory_id: DirectoryId(*b"directory-number"), partition: 1 };
@@ -64,7 +65,7 @@ fn keep_up(journal: &mut LogJournal, trim_before: BatchNumber) -> Result<(), Jou
     for _ in 0..10_000 {
         if journal.needs_upkeep(trim_before) {
             journal.keep_up(trim_before)?;
-        } else if !journal.maker.step() {
+        } else if MakerSteps(Arc::clone(&journal.maker)).step() == StepOutcome::Idle {
             return Ok(());
         }
     }

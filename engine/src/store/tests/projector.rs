@@ -18,7 +18,9 @@ use crate::journal::{
     Journal, JournalHealth, JournalIdentity, JournalReader, LogJournal, LogRetention, Release,
     TrimControl, spawn_committer,
 };
-use crate::store::{Pacing, Projector, ProjectorOptions, Watermark, spawn_projector};
+use crate::store::{
+    Pacing, Projector, ProjectorOptions, ProjectorSteps, Watermark, spawn_projector,
+};
 
 /// Checkpoints come soon, so that no test waits for one.
 const QUICK: Pacing = Pacing {
@@ -106,14 +108,14 @@ fn follow_at(line: &Line, store: &Arc<Store>, pacing: Pacing) -> Follower {
     let watermark = Arc::new(Watermark::new(store.checkpoint().unwrap().applied_seq));
     let (tell, checkpoints) = channel();
     let on_checkpoint = Box::new(move |checkpoint| tell.send(checkpoint).unwrap());
-    let projector = spawn_projector(
+    let steps = ProjectorSteps::new(
         Arc::clone(store),
         Arc::clone(&line.reader),
         Arc::clone(&line.feed),
         Arc::clone(&watermark),
         ProjectorOptions { partition: 0, pacing, on_checkpoint },
-    )
-    .unwrap();
+    );
+    let projector = spawn_projector(steps.unwrap()).unwrap();
     Follower { projector, watermark, checkpoints }
 }
 
