@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_types, reason = "this is the one file that reads the clock")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,6 +18,9 @@ pub enum Clock {
     System,
     /// A clock that only moves when it is told to. Units: microseconds since 1970.
     Manual(AtomicI64),
+    /// The system's clock as a simulator has it: it goes as it likes, and commands do not move it.
+    /// Units: microseconds since 1970.
+    Simulated(Arc<AtomicI64>),
 }
 
 impl Clock {
@@ -41,6 +45,7 @@ impl Clock {
                 Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
             }
             Self::Manual(at) => Timestamp(at.load(Ordering::Acquire)),
+            Self::Simulated(at) => Timestamp(at.load(Ordering::Acquire)),
         }
     }
 

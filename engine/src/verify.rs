@@ -10,9 +10,9 @@ use redb::backends::FileBackend;
 
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::pan_key::PanGenerations;
-use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
-use crate::journal::log::{ReadOnlyJournal, open_read_only};
-use crate::journal::{BatchNumber, ChainPosition, JournalFollower};
+use crate::engine::{EngineStorage, OpenError, PARTITION, chain_position, journal_identity};
+use crate::journal::log::{ReadOnlyJournal, open_read_only, open_read_only_on};
+use crate::journal::{BatchNumber, ChainPosition, JournalError, JournalFollower};
 use crate::recovery::{replay, restore_whole};
 use crate::shard::{PartHash, ShardState, StateHash};
 use crate::store::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
@@ -106,13 +106,34 @@ impl From<StoreError> for VerifyError {
 /// Cost: reads everything, folds every record kept.
 pub fn verify(path: &Path) -> Result<Verification, VerifyError> {
     let directory = DataDirectory::open_read_only(path)?;
-    let mut store = open_store_overlaid(&directory)?;
+    let identity = journal_identity(&directory);
+    verify_opened(open_store_overlaid(&directory)?, |checkpoint| {
+        open_read_only(&directory.journal_path(), Some(&identity), Some(checkpoint))
+    })
+}
+
+/// As `verify`, of files that are elsewhere than in their directory.
+/// Errors: as `verify`.
+pub fn verify_on(
+    directory: &DataDirectory,
+    storage: EngineStorage,
+) -> Result<Verification, VerifyError> {
+    let identity = journal_identity(directory);
+    let overlay = OverlayBackend::over(storage.store, OverlayLocks::Shared);
+    let store = Store::open_with_backend(overlay.map_err(unreadable)?, directory.id())?;
+    verify_opened(store, |checkpoint| {
+        open_read_only_on(&*storage.journal, Some(&identity), Some(checkpoint))
+    })
+}
+
+fn verify_opened(
+    mut store: Store,
+    open_journal: impl FnOnce(ChainPosition) -> Result<ReadOnlyJournal, JournalError>,
+) -> Result<Verification, VerifyError> {
     store.check_pages()?;
     let (mut from_tables, checkpoint) = restore_whole(&store)?;
     let position = chain_position(&checkpoint);
-    let identity = journal_identity(&directory);
-    let journal = open_read_only(&directory.journal_path(), Some(&identity), Some(position))
-        .map_err(OpenError::Journal)?;
+    let journal = open_journal(position).map_err(OpenError::Journal)?;
 
     let tail =
         replay(&mut from_tables, JournalFollower::after(&journal.reader, PARTITION, position))?;
@@ -152,12 +173,14 @@ fn replay_all(
 
 /// Opens the tables without changing a byte of their file; their pages are not proven.
 pub(crate) fn open_store_overlaid(directory: &DataDirectory) -> Result<Store, OpenError> {
-    let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
-    let file = File::open(directory.store_path()).map_err(failed)?;
+    let file = File::open(directory.store_path()).map_err(unreadable)?;
     let backend = FileBackend::new(file).map_err(StoreError::from)?;
-    let overlay =
-        OverlayBackend::over(SharedBackend::new(backend), OverlayLocks::Shared).map_err(failed)?;
-    Ok(Store::open_with_backend(overlay, directory.id())?)
+    let overlay = OverlayBackend::over(SharedBackend::new(backend), OverlayLocks::Shared);
+    Ok(Store::open_with_backend(overlay.map_err(unreadable)?, directory.id())?)
+}
+
+fn unreadable(error: std::io::Error) -> StoreError {
+    StoreError::Storage(Box::new(redb::Error::Io(error)))
 }
 
 fn compare_parts(expected: &[PartHash], found: &[PartHash]) -> Vec<Figure> {

@@ -1,66 +1,26 @@
 //! Storage that fails under a running engine: it stops and says so, and nothing that was answered
 //! is lost when it is opened again.
 
-use std::sync::Arc;
-
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::reply::{AuthorizationReply, Reply};
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::engine::{Engine, EngineOptions, EngineStorage, Retention};
-use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend, FaultyDisk};
-use cardswitch_engine::store::overlay::SharedBackend;
+use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::journal::testing::FaultPlan;
 use cardswitch_engine::submission::SubmitError;
+use cardswitch_sim::disks::{Crash, Disks};
 
 use crate::desk::{Desk, authorization, manual, options, purchase};
 use crate::rng::Rng;
 
-/// The files of a directory, in memory.
-#[derive(Clone, Default)]
-struct Disks {
-    store: FaultyBackend,
-    journal: FaultyDisk,
-}
-
-/// In what shape the files are found again.
-#[derive(Clone, Copy, Debug)]
-enum Crash {
-    /// The process ended, the system went on.
-    Kill,
-    /// Whatever was not synced is gone.
-    PowerFailure,
-    /// Some of what was not synced is there, some is not, some is torn.
-    TornPowerFailure(u64),
-}
-
-impl Disks {
-    fn after(&self, crash: Crash) -> Self {
-        let (store, journal) = (&self.store, &self.journal);
-        match crash {
-            Crash::Kill => Self { store: store.after_kill(), journal: journal.after_kill() },
-            Crash::PowerFailure => {
-                Self { store: store.after_power_failure(), journal: journal.after_power_failure() }
-            }
-            Crash::TornPowerFailure(seed) => Self {
-                store: store.after_torn_power_failure(seed),
-                journal: journal.after_torn_power_failure(seed),
-            },
-        }
-    }
-
-    fn desk(&self, clock: Clock) -> (Desk, tempfile::TempDir) {
-        let parent = tempfile::tempdir().unwrap();
-        let directory = DataDirectory::create(&parent.path().join("data"), [5; 16]).unwrap();
-        let storage = EngineStorage {
-            store: SharedBackend::new(self.store.clone()),
-            journal: Arc::new(self.journal.clone()),
-        };
-        // Segments of 256 KiB, so that a run meets several.
-        let options =
-            EngineOptions { retention: Retention::Bytes(1 << 20), ..options(directory, clock) };
-        (Desk::new(Engine::open_on(options, storage).unwrap()), parent)
-    }
+fn desk(disks: &Disks, clock: Clock) -> (Desk, tempfile::TempDir) {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = DataDirectory::create(&parent.path().join("data"), [5; 16]).unwrap();
+    // Segments of 256 KiB, so that a run meets several.
+    let options =
+        EngineOptions { retention: Retention::Bytes(1 << 20), ..options(directory, clock) };
+    (Desk::new(Engine::open_on(options, disks.storage()).unwrap()), parent)
 }
 
 /// Buys for 1 until the engine does not answer any more; returns what was approved.
@@ -78,7 +38,7 @@ fn buy_until_it_stops(desk: &Desk) -> Vec<AuthorizationReply> {
 
 /// Every approval is in the tables, once, and at most one more that nobody was told about.
 fn check_nothing_is_lost(disks: &Disks, crash: Crash, approved: &[AuthorizationReply]) {
-    let (desk, _parent) = disks.after(crash).desk(manual());
+    let (desk, _parent) = desk(&disks.after(crash), manual());
     let tables = desk.read();
     let mut last = None;
     for reply in approved {
@@ -118,7 +78,7 @@ fn a_journal_that_fails_stops_the_engine_and_loses_no_answer() {
             _ => FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
         };
         let disks = Disks::default();
-        let (desk, _parent) = disks.desk(manual());
+        let (desk, _parent) = desk(&disks, manual());
         desk.set_up_budget(1_000_000);
         disks.journal.plan(plan);
         let approved = buy_until_it_stops(&desk);
@@ -138,7 +98,7 @@ fn a_journal_that_fails_stops_the_engine_and_loses_no_answer() {
 #[test]
 fn every_command_that_was_taken_before_the_failure_gets_an_answer() {
     let disks = Disks::default();
-    let (desk, _parent) = disks.desk(manual());
+    let (desk, _parent) = desk(&disks, manual());
     desk.set_up_budget(1_000_000);
     disks.journal.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
     let mut taken = 0;
@@ -163,7 +123,7 @@ fn every_command_that_was_taken_before_the_failure_gets_an_answer() {
 #[test]
 fn a_full_disk_stops_the_engine_and_says_so() {
     let disks = Disks::default();
-    let (desk, _parent) = disks.desk(manual());
+    let (desk, _parent) = desk(&disks, manual());
     desk.set_up_budget(1_000_000);
     let disk_full_bytes = Some(disks.journal.bytes());
     disks.journal.plan(FaultPlan { disk_full_bytes, ..FaultPlan::default() });
@@ -190,7 +150,7 @@ fn a_full_disk_stops_the_engine_and_says_so() {
 #[test]
 fn tables_that_fail_harm_no_authorization() {
     let disks = Disks::default();
-    let (desk, _parent) = disks.desk(manual());
+    let (desk, _parent) = desk(&disks, manual());
     desk.set_up_budget(1_000_000);
     drop(desk.read());
     disks.store.plan(FaultPlan { fail_write: Some(1), ..FaultPlan::default() });

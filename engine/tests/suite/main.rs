@@ -1,10 +1,9 @@
 //! The engine as a whole, through its public face.
 //!
-//! `model` checks the shard, on what `workload` draws, against a slow, obvious reference; `replay`
-//! folds what it journaled again, from records and from tables; `money` keeps the stories of found
+//! `model_tests` checks the shard against the reference model of `tests/sim`, on what its workload
+//! draws; `replay` folds what it journaled again, from records and from tables; `money` keeps the stories of found
 //! bugs; `running` drives the engine with all its threads; `members`, `people`, `requisitions`,
-//! `dimensions`, `shared_links`, `keyed` and `audited` are the tables of their rules; `texts` looks at their fields; `samples` has
-//! what all of them start from; `shrink` makes failing programs small, and
+//! `dimensions`, `shared_links`, `keyed` and `audited` are the tables of their rules; `texts` looks at their fields;
 //! `state_hashes` tells where programs of fixed seeds lead elsewhere. Random tests print their
 //! seed; `CARDSWITCH_SEED` repeats one and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
@@ -20,28 +19,23 @@ mod calendar;
 mod cards_at_once;
 mod desk;
 mod dimensions;
-mod driver;
 mod events;
 mod faults;
 mod keyed;
 mod leaving;
 mod looking;
 mod members;
-mod model;
 mod model_tests;
 mod money;
-mod names;
 mod pan_key;
 mod people;
 mod recalled;
 mod replay;
 mod requisitions;
-mod rng;
 mod running;
-mod samples;
 mod shared_links;
-mod shrink;
 mod state_hashes;
 mod texts;
 mod webhook_endpoints;
-mod workload;
+
+use cardswitch_sim::{driver, model, names, rng, samples, shrink, workload};

@@ -13,7 +13,7 @@ use crate::samples::account_id;
 
 impl Workload {
     /// Money from or to the bank; withdrawals often just about what there is.
-    pub(super) fn draw_transfer(&mut self, model: &Model) -> Transfer {
+    pub(crate) fn draw_transfer(&mut self, model: &Model) -> Transfer {
         let company = self.rng.below(model.companies.len() as u64 + 1);
         let direction = self.rng.pick(&[TransferDirection::Deposit, TransferDirection::Withdrawal]);
         let available = model
@@ -41,7 +41,7 @@ impl Workload {
     }
 
     /// A transfer of the last few, or something that is none.
-    pub(super) fn draw_conclusion(&mut self, model: &Model) -> ConcludeTransfer {
+    pub(crate) fn draw_conclusion(&mut self, model: &Model) -> ConcludeTransfer {
         let count = model.transfers.len() as u64;
         let transaction = if count > 0 && self.rng.chance(90) {
             let back = self.rng.below(count.min(6));

@@ -14,7 +14,7 @@ use cardswitch_engine::domain::money::Minor;
 use super::{Card, Member, Model, Requisition};
 
 impl Model {
-    pub(super) fn create_member(&mut self, at: i64, new: &NewMember) -> Result<(), Rejection> {
+    pub(crate) fn create_member(&mut self, at: i64, new: &NewMember) -> Result<(), Rejection> {
         let company = self.company(new.company)?;
         if self.members.iter().any(|member| member.id == new.id) {
             return Err(Rejection::IdTaken);
@@ -68,7 +68,7 @@ impl Model {
         if is_taken { Err(Rejection::MemberCodeTaken) } else { Ok(()) }
     }
 
-    pub(super) fn update_member(
+    pub(crate) fn update_member(
         &mut self,
         at: i64,
         (company, id): (CompanyId, MemberId),
@@ -111,7 +111,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn delete_member(
+    pub(crate) fn delete_member(
         &mut self,
         at: i64,
         company: CompanyId,
@@ -176,19 +176,19 @@ impl Model {
         self.members.iter().position(is_it).ok_or(Rejection::MemberNotFound)
     }
 
-    pub(super) fn active_member(&self, company: usize, id: MemberId) -> Result<usize, Rejection> {
+    pub(crate) fn active_member(&self, company: usize, id: MemberId) -> Result<usize, Rejection> {
         let is_it = |member: &Member| {
             member.id == id && member.company == company && member.state == MemberState::Active
         };
         self.members.iter().position(is_it).ok_or(Rejection::MemberNotFound)
     }
 
-    pub(super) fn is_holder_gone(&self, card: &Card) -> bool {
+    pub(crate) fn is_holder_gone(&self, card: &Card) -> bool {
         card.holder.is_some_and(|holder| self.members[holder].state != MemberState::Active)
     }
 
     /// Who holds a card after somebody gives it away.
-    pub(super) fn holder_after(
+    pub(crate) fn holder_after(
         &self,
         card: usize,
         wanted: Option<Option<MemberId>>,
@@ -204,7 +204,7 @@ impl Model {
         wanted.map(|id| self.active_member(card.company, id)).transpose()
     }
 
-    pub(super) fn create_requisition(&mut self, new: &NewRequisition) -> Result<(), Rejection> {
+    pub(crate) fn create_requisition(&mut self, new: &NewRequisition) -> Result<(), Rejection> {
         let company = self.company(new.company)?;
         if self.requisitions.iter().any(|asked| asked.id == new.id) {
             return Err(Rejection::IdTaken);
@@ -246,7 +246,7 @@ impl Model {
         }
     }
 
-    pub(super) fn cancel_requisition(
+    pub(crate) fn cancel_requisition(
         &mut self,
         company: CompanyId,
         id: RequisitionId,
@@ -256,7 +256,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn update_requisition(
+    pub(crate) fn update_requisition(
         &mut self,
         at: i64,
         company: CompanyId,

@@ -20,10 +20,10 @@ use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, 
 
 use super::{Answer, DAY, MINUTE, Model, Purchase};
 
-pub(super) const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
+pub(crate) const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
 
 impl Model {
-    pub(super) fn network(&mut self, at: i64, request: &NetworkRequest) -> NetworkReply {
+    pub(crate) fn network(&mut self, at: i64, request: &NetworkRequest) -> NetworkReply {
         if let Some(reply) = request.fingerprint.and_then(|print| self.said_before(&print)) {
             return reply;
         }

@@ -22,7 +22,7 @@ fn refused(outcome: TransferOutcome) -> NetworkReply {
 }
 
 impl Model {
-    pub(super) fn transfer(&mut self, at: i64, asked: &Asked) -> NetworkReply {
+    pub(crate) fn transfer(&mut self, at: i64, asked: &Asked) -> NetworkReply {
         let is_theirs = |company: &super::Company| company.account_id == asked.account;
         let Some(company) = self.companies.iter().position(is_theirs) else {
             return refused(TransferOutcome::NotFound);
@@ -50,7 +50,7 @@ impl Model {
         self.said(self.transfers.len() - 1, outcome)
     }
 
-    pub(super) fn conclude_transfer(&mut self, asked: &ConcludeTransfer) -> NetworkReply {
+    pub(crate) fn conclude_transfer(&mut self, asked: &ConcludeTransfer) -> NetworkReply {
         let named = (0..self.transfers.len()).find(|at| self.transfer_id(*at) == asked.transaction);
         let Some(named) = named else { return refused(TransferOutcome::NotFound) };
         let Transfer { company, amount, state, .. } = self.transfers[named];

@@ -12,19 +12,19 @@ use super::AMOUNT_MAX;
 use crate::model::{Card, HOUR, MINUTE, Model};
 
 /// What an attempt brings with it besides card and amount.
-pub(super) struct Attempt<'a> {
+pub(crate) struct Attempt<'a> {
     /// What the purchase holds already.
-    pub(super) added_to: i64,
-    pub(super) mcc: Option<u16>,
-    pub(super) is_cash: bool,
-    pub(super) credentials: &'a PresentedCredentials,
-    pub(super) is_reversed_before: bool,
-    pub(super) over_minute: bool,
-    pub(super) over_hour: bool,
+    pub(crate) added_to: i64,
+    pub(crate) mcc: Option<u16>,
+    pub(crate) is_cash: bool,
+    pub(crate) credentials: &'a PresentedCredentials,
+    pub(crate) is_reversed_before: bool,
+    pub(crate) over_minute: bool,
+    pub(crate) over_hour: bool,
 }
 
 impl Model {
-    pub(super) fn failed_rules(
+    pub(crate) fn failed_rules(
         &self,
         at: i64,
         card_at: usize,
@@ -101,7 +101,7 @@ impl Model {
     }
 
     /// Whether this attempt is one too many in a minute, and in an hour; counts it.
-    pub(super) fn count_attempt(&mut self, at: i64, card: usize) -> (bool, bool) {
+    pub(crate) fn count_attempt(&mut self, at: i64, card: usize) -> (bool, bool) {
         let card = &mut self.cards[card];
         let limits = self.companies[card.company].velocity;
         if limits.per_minute == 0 && limits.per_hour == 0 {
@@ -114,7 +114,7 @@ impl Model {
         over
     }
 
-    pub(super) fn count_credentials(
+    pub(crate) fn count_credentials(
         &mut self,
         at: i64,
         card: usize,
@@ -145,7 +145,7 @@ impl Card {
     }
 }
 
-pub(super) fn set_of(rules: &[Rule]) -> RuleSet {
+pub(crate) fn set_of(rules: &[Rule]) -> RuleSet {
     let mut set = RuleSet::EMPTY;
     for rule in rules {
         set.insert_if(*rule, true);

@@ -15,20 +15,20 @@ use cardswitch_engine::domain::text::LineText;
 
 use super::{DAY, Model};
 
-pub(crate) struct Person {
+pub struct Person {
     id: UserId,
     email: String,
-    pub(crate) password: Option<String>,
-    pub(crate) totp: Option<Totp>,
+    pub password: Option<String>,
+    pub totp: Option<Totp>,
 }
 
-pub(crate) struct Ticket {
-    pub(crate) digest: [u8; 32],
+pub struct Ticket {
+    pub digest: [u8; 32],
     id: TicketId,
     user: usize,
     kind: TicketKind,
     expires_at: i64,
-    pub(crate) state: TicketState,
+    pub state: TicketState,
     code: Option<Code>,
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct App {
     is_deleted: bool,
 }
 
-pub(crate) struct Token {
+pub struct Token {
     id: AccessTokenId,
-    pub(crate) digest: [u8; 32],
+    pub digest: [u8; 32],
     company: usize,
     app: Option<usize>,
     member: Option<usize>,
     scope: AccessScope,
     is_by_password: bool,
-    pub(crate) is_revoked: bool,
+    pub is_revoked: bool,
 }
 
 impl Ticket {
@@ -64,7 +64,7 @@ impl Ticket {
         self.state == TicketState::Open && at < self.expires_at
     }
 
-    pub(crate) fn is_known(&self, at: i64) -> bool {
+    pub fn is_known(&self, at: i64) -> bool {
         match self.state {
             TicketState::Open => at < self.expires_at,
             TicketState::Used => self.code.is_some() && at < self.expires_at + DAY,
@@ -74,7 +74,7 @@ impl Ticket {
 }
 
 impl Model {
-    pub(super) fn user_command(&mut self, at: i64, command: &UserCommand) -> Result<(), Rejection> {
+    pub(crate) fn user_command(&mut self, at: i64, command: &UserCommand) -> Result<(), Rejection> {
         match command {
             UserCommand::NoteSignInFailed(id, _) => self.user(*id).map(drop),
             UserCommand::Create(new) => self.create_user(new),
@@ -110,7 +110,7 @@ impl Model {
         }
     }
 
-    pub(super) fn ticket_command(
+    pub(crate) fn ticket_command(
         &mut self,
         at: i64,
         command: &TicketCommand,
@@ -146,7 +146,7 @@ impl Model {
         }
     }
 
-    pub(super) fn token_command(&mut self, command: &AccessTokenCommand) -> Result<(), Rejection> {
+    pub(crate) fn token_command(&mut self, command: &AccessTokenCommand) -> Result<(), Rejection> {
         match command {
             AccessTokenCommand::Create(new) => self.make_token(new, (None, None)).map(drop),
             AccessTokenCommand::Grant(new) => self.grant_token(new),
@@ -162,7 +162,7 @@ impl Model {
         }
     }
 
-    pub(super) fn app_command(&mut self, at: i64, command: &AppCommand) -> Result<(), Rejection> {
+    pub(crate) fn app_command(&mut self, at: i64, command: &AppCommand) -> Result<(), Rejection> {
         match command {
             AppCommand::RevokeTokens(app, company) => {
                 let company = self.company(*company)?;
@@ -247,7 +247,7 @@ impl Model {
     }
 
     /// What follows where a new member is invited.
-    pub(super) fn invite(
+    pub(crate) fn invite(
         &mut self,
         at: i64,
         email: &str,
@@ -393,7 +393,7 @@ impl Model {
     }
 
     /// What ends when a member leaves.
-    pub(super) fn shut_out(&mut self, at: i64, member: usize) {
+    pub(crate) fn shut_out(&mut self, at: i64, member: usize) {
         let email = self.members[member].email.clone();
         let user = self.find_person(&email);
         let is_elsewhere = self
@@ -409,7 +409,7 @@ impl Model {
     }
 
     /// What ends when a member is deleted who was the last one with an address.
-    pub(super) fn free_address(&mut self, at: i64, email: &str) {
+    pub(crate) fn free_address(&mut self, at: i64, email: &str) {
         if self.members_of_address(email).next().is_some() {
             return;
         }
@@ -420,7 +420,7 @@ impl Model {
     }
 
     /// What a new role may not allow.
-    pub(super) fn narrow(&mut self, at: i64, member: usize, role: MemberRole) {
+    pub(crate) fn narrow(&mut self, at: i64, member: usize, role: MemberRole) {
         let is_beyond = |scope: AccessScope| match role {
             MemberRole::Administrator => false,
             MemberRole::Accountant => scope.admin || scope.scim || scope.iam,
@@ -441,7 +441,7 @@ impl Model {
         (0..self.members.len()).filter(move |number| is_one(&self.members[*number]))
     }
 
-    pub(super) fn user(&self, id: UserId) -> Result<usize, Rejection> {
+    pub(crate) fn user(&self, id: UserId) -> Result<usize, Rejection> {
         self.users.iter().position(|user| user.id == id).ok_or(Rejection::UserNotFound)
     }
 
@@ -461,7 +461,7 @@ impl Model {
     }
 
     /// Whether no other member of the company, that is not deleted, has this external id.
-    pub(super) fn check_external_id(
+    pub(crate) fn check_external_id(
         &self,
         company: usize,
         owner: Option<usize>,

@@ -15,7 +15,7 @@ use super::rules::{Attempt, set_of};
 use crate::model::{Model, take_last};
 
 impl Model {
-    pub(super) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
+    pub(crate) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
         let facts = &command.facts;
         let Some(card) = self.find_card(facts.card) else { return Self::unknown_card() };
         let (amount, foreign) = match self.amounts(card, &facts.amounts) {

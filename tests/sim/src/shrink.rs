@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex};
 
 /// Where and how a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// File and line of the check, or of the slip.
-    pub(crate) place: String,
-    pub(crate) message: String,
+    pub place: String,
+    pub message: String,
 }
 
 impl Failure {
     /// The file of its place.
-    pub(crate) fn file(&self) -> &str {
+    pub fn file(&self) -> &str {
         self.place.split(':').next().unwrap_or_default()
     }
 }
 
 /// Runs what may panic, and tells how it did. Panics say nothing else meanwhile.
-pub(crate) fn failure_of(run: impl FnOnce()) -> Option<Failure> {
+pub fn failure_of(run: impl FnOnce()) -> Option<Failure> {
     let place = Arc::new(Mutex::new(String::new()));
     let seen = Arc::clone(&place);
     let usual = panic::take_hook();
@@ -46,7 +46,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 }
 
 /// The steps that are left when none of them can be spared.
-pub(crate) fn shrink<T: Clone>(mut steps: Vec<T>, still_fails: impl Fn(&[T]) -> bool) -> Vec<T> {
+pub fn shrink<T: Clone>(mut steps: Vec<T>, still_fails: impl Fn(&[T]) -> bool) -> Vec<T> {
     let mut run = steps.len().div_ceil(2).max(1);
     loop {
         let before = steps.len();

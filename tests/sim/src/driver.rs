@@ -9,28 +9,28 @@ use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::shard::{Moment, ShardState, execute};
 
 /// A shard and its journal.
-pub(crate) struct Driver {
-    pub(crate) state: ShardState,
-    pub(crate) ids: IdMint,
+pub struct Driver {
+    pub state: ShardState,
+    pub ids: IdMint,
     /// Every record, encoded.
-    pub(crate) payload: Vec<u8>,
+    pub payload: Vec<u8>,
     /// Where in `payload` each record ends.
-    pub(crate) ends: Vec<usize>,
+    pub ends: Vec<usize>,
     effects: Vec<Effect>,
 }
 
-pub(crate) fn id_mint() -> IdMint {
+pub fn id_mint() -> IdMint {
     IdMint::new(*b"an id key, fixed", 0)
 }
 
 impl Driver {
-    pub(crate) fn new(state: ShardState) -> Self {
+    pub fn new(state: ShardState) -> Self {
         let (payload, ends, effects) = (Vec::new(), Vec::new(), Vec::new());
         Self { state, ids: id_mint(), payload, ends, effects }
     }
 
     /// Carries out a command, after everything that is due before it.
-    pub(crate) fn run(&mut self, at: Timestamp, command: &Command) -> Reply {
+    pub fn run(&mut self, at: Timestamp, command: &Command) -> Reply {
         self.run_due(at);
         let ids = self.ids.clone();
         let reply = execute(&self.state, &Moment { at, ids: &ids }, command, &mut self.effects);
@@ -38,7 +38,7 @@ impl Driver {
         reply
     }
 
-    pub(crate) fn run_due(&mut self, at: Timestamp) {
+    pub fn run_due(&mut self, at: Timestamp) {
         let ids = self.ids.clone();
         while let Some((timer, due)) = self.state.due_timer(at) {
             self.state.execute_timer(&Moment { at: due, ids: &ids }, timer, &mut self.effects);

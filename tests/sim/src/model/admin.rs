@@ -18,7 +18,7 @@ use cardswitch_engine::domain::money::Minor;
 use super::{Card, Company, Line, Model, date_in};
 
 impl Model {
-    pub(super) fn admin(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
+    pub(crate) fn admin(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
         match command {
             AdminCommand::Company(CompanyCommand::Create(new)) => self.create_company(new),
             AdminCommand::Company(CompanyCommand::Update(id, changes)) => {
@@ -109,12 +109,12 @@ impl Model {
         if is_newest { Ok(()) } else { Err(Rejection::PanKeyOutdated) }
     }
 
-    pub(super) fn company(&self, id: CompanyId) -> Result<usize, Rejection> {
+    pub(crate) fn company(&self, id: CompanyId) -> Result<usize, Rejection> {
         let found = self.companies.iter().position(|company| company.id == id);
         found.ok_or(Rejection::CompanyNotFound)
     }
 
-    pub(super) fn card_of(&self, company: CompanyId, id: CardId) -> Result<usize, Rejection> {
+    pub(crate) fn card_of(&self, company: CompanyId, id: CardId) -> Result<usize, Rejection> {
         let company = self.company(company)?;
         let is_it = |card: &Card| card.id == id && card.company == company;
         self.cards.iter().position(is_it).ok_or(Rejection::CardNotFound)
@@ -170,7 +170,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn issue_card(&mut self, at: i64, new: &NewCard) -> Result<(), Rejection> {
+    pub(crate) fn issue_card(&mut self, at: i64, new: &NewCard) -> Result<(), Rejection> {
         let company = self.company(new.company)?;
         if self.cards.iter().any(|card| card.id == new.id || card.allowance_id == new.allowance_id)
         {

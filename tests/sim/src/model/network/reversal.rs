@@ -8,7 +8,7 @@ use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use crate::model::{DAY, Early, Model, Purchase, take_last, total};
 
 impl Model {
-    pub(super) fn reverse(&mut self, at: i64, command: &Reverse) -> ReversalReply {
+    pub(crate) fn reverse(&mut self, at: i64, command: &Reverse) -> ReversalReply {
         let card = command.card.map(|card| self.find_card(card));
         let found = match card {
             Some(None) => None,

@@ -10,7 +10,7 @@ use super::rules::{Attempt, set_of};
 use crate::model::Model;
 
 impl Model {
-    pub(super) fn inquire(&mut self, at: i64, command: &InquireBalance) -> NetworkReply {
+    pub(crate) fn inquire(&mut self, at: i64, command: &InquireBalance) -> NetworkReply {
         let Some(card) = self.find_card(command.card) else {
             return NetworkReply::Balance(BalanceReply {
                 response_code: ResponseCode::Declined,

@@ -37,36 +37,36 @@ use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, 
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use chrono_tz::Tz;
 
-pub(crate) const DAY: i64 = 24 * HOUR;
-pub(crate) const HOUR: i64 = 3_600_000_000;
-pub(crate) const MINUTE: i64 = 60_000_000;
+pub const DAY: i64 = 24 * HOUR;
+pub const HOUR: i64 = 3_600_000_000;
+pub const MINUTE: i64 = 60_000_000;
 
-pub(crate) struct Company {
-    pub(crate) id: CompanyId,
+pub struct Company {
+    pub id: CompanyId,
     account_id: AccountId,
-    pub(crate) zone: Tz,
-    pub(crate) currency: u16,
-    pub(crate) credit_limit: i64,
-    pub(crate) is_closed: bool,
+    pub zone: Tz,
+    pub currency: u16,
+    pub credit_limit: i64,
+    pub is_closed: bool,
     velocity: VelocityLimits,
     zip: String,
     allows_partial: bool,
-    pub(crate) lines: Vec<Line>,
+    pub lines: Vec<Line>,
 }
 
 /// A statement line.
-pub(crate) struct Line {
-    pub(crate) amount: i64,
+pub struct Line {
+    pub amount: i64,
     /// What a line of a card says besides; the model does not say it of transfers.
-    pub(crate) of_card: Option<LineOfCard>,
+    pub of_card: Option<LineOfCard>,
 }
 
-pub(crate) struct LineOfCard {
-    pub(crate) seq: u64,
-    pub(crate) card: usize,
+pub struct LineOfCard {
+    pub seq: u64,
+    pub card: usize,
     /// A member, by number.
-    pub(crate) member: Option<usize>,
-    pub(crate) description: String,
+    pub member: Option<usize>,
+    pub description: String,
 }
 
 struct Member {
@@ -80,35 +80,35 @@ struct Member {
     name: String,
 }
 
-pub(crate) struct Requisition {
-    pub(crate) id: RequisitionId,
-    pub(crate) company: usize,
+pub struct Requisition {
+    pub id: RequisitionId,
+    pub company: usize,
     member: usize,
     description: String,
     amount: i64,
     end_time: Option<i64>,
-    pub(crate) status: RequisitionStatus,
+    pub status: RequisitionStatus,
 }
 
-pub(crate) struct Card {
-    pub(crate) id: CardId,
-    pub(crate) allowance_id: AllowanceId,
-    pub(crate) pan: PanHash,
-    pub(crate) company: usize,
-    pub(crate) expires_on: NaiveDate,
-    pub(crate) pin: u64,
-    pub(crate) zip: u64,
-    pub(crate) is_virtual: bool,
+pub struct Card {
+    pub id: CardId,
+    pub allowance_id: AllowanceId,
+    pub pan: PanHash,
+    pub company: usize,
+    pub expires_on: NaiveDate,
+    pub pin: u64,
+    pub zip: u64,
+    pub is_virtual: bool,
     description: String,
     /// A member, by number.
     holder: Option<usize>,
-    pub(crate) state: CardState,
-    pub(crate) reason: SuspensionReason,
-    pub(crate) wrong_pins: u8,
+    pub state: CardState,
+    pub reason: SuspensionReason,
+    pub wrong_pins: u8,
     /// When the first wrong credential of the running hour was seen, and how many there were.
     wrong_credentials: Option<(i64, u64)>,
     attempts: Vec<i64>,
-    pub(crate) terms: AllowanceTerms,
+    pub terms: AllowanceTerms,
     /// The period, by number, and the day from which its next boundary is looked for.
     period: u64,
     anchor: NaiveDate,
@@ -123,48 +123,48 @@ struct Part {
     day: NaiveDate,
 }
 
-pub(crate) struct Purchase {
-    pub(crate) seq: u64,
-    pub(crate) at: i64,
-    pub(crate) card: usize,
+pub struct Purchase {
+    pub seq: u64,
+    pub at: i64,
+    pub card: usize,
     /// Who held the card then.
-    pub(crate) member: Option<usize>,
+    pub member: Option<usize>,
     merchant: String,
-    pub(crate) kind: TransactionKind,
-    pub(crate) state: TransactionState,
+    pub kind: TransactionKind,
+    pub state: TransactionState,
     held: Vec<Part>,
     cleared: Vec<Part>,
-    pub(crate) requested: i64,
-    pub(crate) foreign: Option<CurrencyAmount>,
-    pub(crate) posted: i64,
-    pub(crate) refunded: i64,
+    pub requested: i64,
+    pub foreign: Option<CurrencyAmount>,
+    pub posted: i64,
+    pub refunded: i64,
     presented: Vec<u8>,
     is_final: bool,
     expires_at: i64,
-    pub(crate) flags: TransactionFlags,
-    pub(crate) original_key: Option<OriginalKey>,
-    pub(crate) retrieval_key: Option<RetrievalKey>,
+    pub flags: TransactionFlags,
+    pub original_key: Option<OriginalKey>,
+    pub retrieval_key: Option<RetrievalKey>,
     mcc: Option<u16>,
     refund_of: Option<usize>,
 }
 
 /// Money from the bank, or to it: below zero.
-pub(crate) struct Transfer {
-    pub(crate) seq: u64,
+pub struct Transfer {
+    pub seq: u64,
     at: i64,
     company: usize,
-    pub(crate) amount: i64,
-    pub(crate) state: TransactionState,
+    pub amount: i64,
+    pub state: TransactionState,
 }
 
 /// What came of an increment.
 #[derive(Debug, PartialEq)]
-pub(crate) struct IncrementDone {
-    pub(crate) seq: u64,
-    pub(crate) at: i64,
-    pub(crate) amount: i64,
-    pub(crate) added_to: i64,
-    pub(crate) failed: RuleSet,
+pub struct IncrementDone {
+    pub seq: u64,
+    pub at: i64,
+    pub amount: i64,
+    pub added_to: i64,
+    pub failed: RuleSet,
 }
 
 struct Answer {
@@ -186,29 +186,29 @@ struct UsedKey {
     is_answered: bool,
 }
 
-pub(crate) struct Model {
-    pub(crate) ids: IdMint,
-    pub(crate) companies: Vec<Company>,
+pub struct Model {
+    pub ids: IdMint,
+    pub companies: Vec<Company>,
     members: Vec<Member>,
-    pub(crate) requisitions: Vec<Requisition>,
-    pub(crate) cards: Vec<Card>,
+    pub requisitions: Vec<Requisition>,
+    pub cards: Vec<Card>,
     /// Everything that was not declined.
-    pub(crate) purchases: Vec<Purchase>,
+    pub purchases: Vec<Purchase>,
     /// Every transfer but the opening balances.
-    pub(crate) transfers: Vec<Transfer>,
+    pub transfers: Vec<Transfer>,
     /// Every increment of a purchase that was judged.
-    pub(crate) increments: Vec<IncrementDone>,
-    pub(crate) last_seq: u64,
+    pub increments: Vec<IncrementDone>,
+    pub last_seq: u64,
     answers: Vec<Answer>,
     early: Vec<Early>,
     /// Idempotency keys that have not expired.
     keys: Vec<UsedKey>,
-    pub(crate) users: Vec<people::Person>,
+    pub users: Vec<people::Person>,
     /// Those that are not forgotten, and some that are.
-    pub(crate) tickets: Vec<people::Ticket>,
+    pub tickets: Vec<people::Ticket>,
     apps: Vec<people::App>,
-    pub(crate) tokens: Vec<people::Token>,
-    pub(crate) pan_generation: PanGeneration,
+    pub tokens: Vec<people::Token>,
+    pub pan_generation: PanGeneration,
 }
 
 fn total(parts: &[Part]) -> i64 {
@@ -252,12 +252,12 @@ fn is_first_day(interval: Interval, day: NaiveDate) -> bool {
     }
 }
 
-pub(crate) fn date_in(zone: Tz, at: i64) -> NaiveDate {
+pub fn date_in(zone: Tz, at: i64) -> NaiveDate {
     DateTime::from_timestamp_micros(at).unwrap().with_timezone(&zone).date_naive()
 }
 
 impl Purchase {
-    pub(crate) fn held(&self) -> i64 {
+    pub fn held(&self) -> i64 {
         total(&self.held)
     }
 
@@ -278,7 +278,7 @@ impl Purchase {
 }
 
 impl Model {
-    pub(crate) fn new(ids: IdMint) -> Self {
+    pub fn new(ids: IdMint) -> Self {
         Self {
             ids,
             companies: Vec::new(),
@@ -301,7 +301,7 @@ impl Model {
     }
 
     /// What the shard has to answer. Record numbers are not modelled: `Done` carries zero.
-    pub(crate) fn expect(&mut self, at: i64, command: &Command) -> Reply {
+    pub fn expect(&mut self, at: i64, command: &Command) -> Reply {
         self.pass_time(at);
         match command {
             Command::Network(request) => Reply::Network(self.network(at, request)),
@@ -342,7 +342,7 @@ impl Model {
     }
 
     /// Ends allowances and holds whose time has come.
-    pub(crate) fn pass_time(&mut self, at: i64) {
+    pub fn pass_time(&mut self, at: i64) {
         for card in &mut self.cards {
             if card.state == CardState::Active && at > card.terms.ends_at.0 {
                 (card.state, card.reason) = (CardState::Suspended, SuspensionReason::EndTime);
@@ -361,7 +361,7 @@ impl Model {
     }
 
     /// Opens a card's book on the local day of `at`.
-    pub(crate) fn turn_pages(&mut self, card: usize, at: i64) {
+    pub fn turn_pages(&mut self, card: usize, at: i64) {
         let zone = self.companies[self.cards[card].company].zone;
         let card = &mut self.cards[card];
         let (today, interval) = (date_in(zone, at), card.terms.interval);
@@ -379,32 +379,32 @@ impl Model {
     }
 
     /// What the card has used of the current period's budget.
-    pub(crate) fn spent(&self, card: usize) -> i64 {
+    pub fn spent(&self, card: usize) -> i64 {
         let period = self.cards[card].period;
         self.parts_of(card).filter(|part| part.period == period).map(|part| part.amount).sum()
     }
 
-    pub(crate) fn day_spent(&self, card: usize) -> i64 {
+    pub fn day_spent(&self, card: usize) -> i64 {
         let today = self.cards[card].today;
         self.parts_of(card).filter(|part| part.day == today).map(|part| part.amount).sum()
     }
 
-    pub(crate) fn allowance_balance(&self, card: usize) -> i64 {
+    pub fn allowance_balance(&self, card: usize) -> i64 {
         self.cards[card].terms.amount.0 - self.spent(card)
     }
 
-    pub(crate) fn ledger(&self, company: usize) -> i64 {
+    pub fn ledger(&self, company: usize) -> i64 {
         self.companies[company].lines.iter().map(|line| line.amount).sum()
     }
 
     /// What is held for all purchases of a company.
-    pub(crate) fn holds(&self, company: usize) -> i64 {
+    pub fn holds(&self, company: usize) -> i64 {
         let is_theirs = |purchase: &&Purchase| self.cards[purchase.card].company == company;
         self.purchases.iter().filter(is_theirs).map(Purchase::held).sum()
     }
 
     /// What of a company's transfers is on its way: in, and out.
-    pub(crate) fn in_transit(&self, company: usize) -> (i64, i64) {
+    pub fn in_transit(&self, company: usize) -> (i64, i64) {
         let is_pending = |transfer: &&Transfer| {
             transfer.company == company && transfer.state == TransactionState::Pending
         };
@@ -416,11 +416,11 @@ impl Model {
     }
 
     /// What a company may spend without credit.
-    pub(crate) fn available(&self, company: usize) -> i64 {
+    pub fn available(&self, company: usize) -> i64 {
         self.ledger(company) - self.holds(company) - self.in_transit(company).1
     }
 
-    pub(crate) fn transfer_id(&self, transfer: usize) -> TransactionId {
+    pub fn transfer_id(&self, transfer: usize) -> TransactionId {
         let Transfer { seq, at, .. } = self.transfers[transfer];
         self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
     }
@@ -448,7 +448,7 @@ impl Model {
         })
     }
 
-    pub(crate) fn id_of(&self, purchase: usize) -> TransactionId {
+    pub fn id_of(&self, purchase: usize) -> TransactionId {
         let Purchase { seq, at, .. } = self.purchases[purchase];
         self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
     }

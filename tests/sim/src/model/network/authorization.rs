@@ -17,17 +17,17 @@ use super::rules::{Attempt, set_of};
 use crate::model::{IncrementDone, Model, Purchase};
 
 /// How an authorization ends.
-pub(super) struct Verdict {
-    pub(super) code: ResponseCode,
-    pub(super) sub_reason: SubReason,
-    pub(super) failed: RuleSet,
-    pub(super) flags: TransactionFlags,
+pub(crate) struct Verdict {
+    pub(crate) code: ResponseCode,
+    pub(crate) sub_reason: SubReason,
+    pub(crate) failed: RuleSet,
+    pub(crate) flags: TransactionFlags,
     /// What is approved, where that is not all.
-    pub(super) part: Option<i64>,
+    pub(crate) part: Option<i64>,
 }
 
 impl Model {
-    pub(super) fn authorize(&mut self, at: i64, command: &Authorize) -> NetworkReply {
+    pub(crate) fn authorize(&mut self, at: i64, command: &Authorize) -> NetworkReply {
         let facts = &command.facts;
         let Some(card) = self.find_card(facts.card) else { return Self::unknown_card() };
         let (amount, foreign) = match self.amounts(card, &facts.amounts) {
@@ -100,7 +100,7 @@ impl Model {
         (part > 0).then_some(part)
     }
 
-    pub(super) fn increment(&mut self, at: i64, command: &Increment) -> NetworkReply {
+    pub(crate) fn increment(&mut self, at: i64, command: &Increment) -> NetworkReply {
         let named = command.card.map(|card| self.find_card(card));
         let found = match named {
             Some(None) => None,
@@ -166,7 +166,7 @@ impl Model {
     }
 
     /// Enters a new purchase into the books, where it was approved, and answers.
-    pub(super) fn conclude(
+    pub(crate) fn conclude(
         &mut self,
         at: i64,
         mut purchase: Purchase,
@@ -212,7 +212,7 @@ impl Model {
         })
     }
 
-    pub(super) fn unknown_card() -> NetworkReply {
+    pub(crate) fn unknown_card() -> NetworkReply {
         Self::declined_without(SubReason::UnknownCard)
     }
 

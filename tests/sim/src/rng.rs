@@ -2,24 +2,24 @@
 
 /// A splitmix64 generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 /// The seed of a run that the environment gives none.
-pub(crate) const DEFAULT_SEED: u64 = 20_260_303;
+pub const DEFAULT_SEED: u64 = 20_260_303;
 
 impl Rng {
-    pub(crate) const fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The seed of a test run: `CARDSWITCH_SEED`, or a fixed one.
-    pub(crate) fn seed_from_environment() -> u64 {
+    pub fn seed_from_environment() -> u64 {
         let seed = number_from_environment("CARDSWITCH_SEED").unwrap_or(DEFAULT_SEED);
         println!("CARDSWITCH_SEED={seed}");
         seed
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -28,25 +28,25 @@ impl Rng {
     }
 
     /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
     /// An amount from `first` to `last`.
-    pub(crate) fn between(&mut self, first: i64, last: i64) -> i64 {
+    pub fn between(&mut self, first: i64, last: i64) -> i64 {
         first + self.below((last - first + 1) as u64) as i64
     }
 
-    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 }
 
 /// A number that the environment sets, if it does.
-pub(crate) fn number_from_environment(name: &str) -> Option<u64> {
+pub fn number_from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }

@@ -24,53 +24,53 @@ use chrono_tz::Tz;
 use uuid::Uuid;
 
 /// 2026-02-20T10:00:00Z, a Friday two weeks before clocks change in the United States.
-pub(crate) const START: i64 = 1_771_581_600_000_000;
-pub(crate) const DOLLAR: CurrencyCode = CurrencyCode(840);
+pub const START: i64 = 1_771_581_600_000_000;
+pub const DOLLAR: CurrencyCode = CurrencyCode(840);
 
-pub(crate) fn company_id(number: u64) -> CompanyId {
+pub fn company_id(number: u64) -> CompanyId {
     CompanyId(Uuid::from_u64_pair(1, number))
 }
 
-pub(crate) fn member_id(number: u64) -> MemberId {
+pub fn member_id(number: u64) -> MemberId {
     MemberId(Uuid::from_u64_pair(2, number))
 }
 
-pub(crate) fn account_id(company: u64) -> AccountId {
+pub fn account_id(company: u64) -> AccountId {
     AccountId(Uuid::from_u64_pair(3, company))
 }
 
-pub(crate) fn user_id(number: u64) -> UserId {
+pub fn user_id(number: u64) -> UserId {
     UserId(Uuid::from_u64_pair(10, number))
 }
 
-pub(crate) fn ticket_id(number: u64) -> TicketId {
+pub fn ticket_id(number: u64) -> TicketId {
     TicketId(Uuid::from_u64_pair(11, number))
 }
 
-pub(crate) fn app_id(number: u64) -> AppId {
+pub fn app_id(number: u64) -> AppId {
     AppId(Uuid::from_u64_pair(12, number))
 }
 
-pub(crate) fn token_id(number: u64) -> AccessTokenId {
+pub fn token_id(number: u64) -> AccessTokenId {
     AccessTokenId(Uuid::from_u64_pair(13, number))
 }
 
 /// The hash that stands for a secret.
-pub(crate) fn digest(kind: u8, number: u64) -> [u8; 32] {
+pub fn digest(kind: u8, number: u64) -> [u8; 32] {
     let mut digest = [kind; 32];
     digest[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
     digest
 }
 
-pub(crate) fn admin(command: AdminCommand) -> Command {
+pub fn admin(command: AdminCommand) -> Command {
     Command::Admin(Box::new(command))
 }
 
-pub(crate) fn network(command: NetworkCommand) -> Command {
+pub fn network(command: NetworkCommand) -> Command {
     Command::Network(Box::new(NetworkRequest { command, fingerprint: None }))
 }
 
-pub(crate) fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> NewCompany {
+pub fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> NewCompany {
     NewCompany {
         id: company_id(number),
         name: format!("Company {number}").parse().unwrap(),
@@ -93,7 +93,7 @@ pub(crate) fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> N
     }
 }
 
-pub(crate) fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewCard {
+pub fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewCard {
     NewCard {
         id: CardId(Uuid::from_u64_pair(4, number)),
         allowance_id: AllowanceId(Uuid::from_u64_pair(5, number)),
@@ -117,23 +117,23 @@ pub(crate) fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewC
 }
 
 /// A number sealed anew, as far as the shard looks at it.
-pub(crate) fn resealed(card: CardId, generation: u32) -> ResealedCard {
+pub fn resealed(card: CardId, generation: u32) -> ResealedCard {
     ResealedCard { card, sealed_pan: sealed_under(generation) }
 }
 
 /// A sealed number of the form that names its generation.
-pub(crate) fn sealed_under(generation: u32) -> SealedPan {
+pub fn sealed_under(generation: u32) -> SealedPan {
     let mut sealed = vec![SealedPan::FORM_WITH_GENERATION];
     sealed.extend_from_slice(&generation.to_le_bytes());
     sealed.resize(49, 7);
     SealedPan(sealed)
 }
 
-pub(crate) fn pan(number: u64) -> CardRef {
+pub fn pan(number: u64) -> CardRef {
     CardRef::Pan(PanHash(1_000 + number), MaskedPan::default())
 }
 
-pub(crate) fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
+pub fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
     PurchaseFacts {
         card,
         amounts: MessageAmounts { amount: Minor(amount), currency: None, billing: None },

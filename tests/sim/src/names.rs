@@ -12,26 +12,26 @@ use cardswitch_engine::domain::public_id::IdMint;
 use crate::driver::id_mint;
 
 /// The name in a shortened program of each transaction of the whole one.
-pub(crate) struct Names {
+pub struct Names {
     ids: IdMint,
     transactions: BTreeMap<TransactionSeq, TransactionId>,
     authorizations: HashMap<AuthorizationId, AuthorizationId>,
 }
 
 impl Names {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let (transactions, authorizations) = (BTreeMap::new(), HashMap::new());
         Self { ids: id_mint(), transactions, authorizations }
     }
 
     /// Both steps made the same transaction, as their programs count.
-    pub(crate) fn learn(&mut self, at: Timestamp, before: TransactionSeq, now: TransactionSeq) {
+    pub fn learn(&mut self, at: Timestamp, before: TransactionSeq, now: TransactionSeq) {
         self.transactions.insert(before, self.ids.transaction_id(at, now));
         self.authorizations.insert(authorization_id_of(before), authorization_id_of(now));
     }
 
     /// The command with today's names.
-    pub(crate) fn applied_to(&self, command: &Command) -> Command {
+    pub fn applied_to(&self, command: &Command) -> Command {
         let mut command = command.clone();
         let Command::Network(request) = &mut command else { return command };
         let original = match &mut request.command {

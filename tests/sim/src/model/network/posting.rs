@@ -8,7 +8,7 @@ use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, 
 use crate::model::{Model, move_first, take_last, total};
 
 impl Model {
-    pub(super) fn present(&mut self, at: i64, command: &Present) -> NetworkReply {
+    pub(crate) fn present(&mut self, at: i64, command: &Present) -> NetworkReply {
         let named: Option<CardRef> = command.facts.as_ref().map(|facts| facts.card);
         let card = named.and_then(|card| self.find_card(card));
         if named.is_some() && card.is_none() {
@@ -87,7 +87,7 @@ impl Model {
         purchase.state = TransactionState::Completed;
     }
 
-    pub(super) fn refund(&mut self, at: i64, command: &Refund) -> NetworkReply {
+    pub(crate) fn refund(&mut self, at: i64, command: &Refund) -> NetworkReply {
         let facts = &command.facts;
         let Some(card) = self.find_card(facts.card) else {
             return Self::not_posted(PostingOutcome::UnknownCard);

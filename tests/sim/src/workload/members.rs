@@ -16,7 +16,7 @@ use crate::rng::Rng;
 use crate::samples::{company_id, member_id};
 
 impl Workload {
-    pub(super) fn draw_member(&mut self, company: u64) -> NewMember {
+    pub(crate) fn draw_member(&mut self, company: u64) -> NewMember {
         let number = self.members;
         self.members += 1;
         let email = email_of(number, company);
@@ -43,7 +43,7 @@ impl Workload {
     }
 
     /// One of the first members of a company, or anybody.
-    pub(super) fn pick_member(&mut self, company: u64) -> MemberId {
+    pub(crate) fn pick_member(&mut self, company: u64) -> MemberId {
         let number = if self.rng.chance(85) {
             company * MEMBERS_AT_FIRST + self.rng.below(MEMBERS_AT_FIRST)
         } else {
@@ -52,7 +52,7 @@ impl Workload {
         member_id(number)
     }
 
-    pub(super) fn draw_member_command(&mut self, company: CompanyId) -> AdminCommand {
+    pub(crate) fn draw_member_command(&mut self, company: CompanyId) -> AdminCommand {
         let number = self.rng.below(3);
         let id = self.pick_member(number);
         let company = if self.rng.chance(90) { company_id(number) } else { company };
@@ -79,7 +79,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn draw_requisition_command(&mut self, model: &Model, card: CardId) -> AdminCommand {
+    pub(crate) fn draw_requisition_command(&mut self, model: &Model, card: CardId) -> AdminCommand {
         let company = self.rng.below(3);
         let draw_end = |rng: &mut Rng, at: i64| {
             rng.chance(30).then(|| Timestamp(at + rng.between(-HOUR, 3 * DAY)))

@@ -27,18 +27,18 @@ const SEED: [u8; 20] = [1; 20];
 
 /// How many of everything there were.
 #[derive(Default)]
-pub(super) struct PeopleDrawn {
+pub(crate) struct PeopleDrawn {
     tickets: u64,
     tokens: u64,
 }
 
 /// The address of the member with this number, in a company.
-pub(super) fn email_of(number: u64, company: u64) -> String {
+pub(crate) fn email_of(number: u64, company: u64) -> String {
     format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number })
 }
 
 /// Who asks for a change.
-pub(super) fn draw_note(rng: &mut Rng) -> AuditNote {
+pub(crate) fn draw_note(rng: &mut Rng) -> AuditNote {
     let member = rng.chance(50).then(|| member_id(rng.below(USERS)));
     let actor = match rng.below(4) {
         0 => Actor::Operator,
@@ -50,7 +50,7 @@ pub(super) fn draw_note(rng: &mut Rng) -> AuditNote {
 }
 
 impl PeopleDrawn {
-    pub(super) fn draw_invite(&mut self, rng: &mut Rng, at: i64, number: u64) -> NewInvite {
+    pub(crate) fn draw_invite(&mut self, rng: &mut Rng, at: i64, number: u64) -> NewInvite {
         self.tickets += 1;
         NewInvite {
             user: user_id(number),
@@ -60,7 +60,7 @@ impl PeopleDrawn {
         }
     }
 
-    pub(super) fn draw(&mut self, rng: &mut Rng, at: i64) -> AdminCommand {
+    pub(crate) fn draw(&mut self, rng: &mut Rng, at: i64) -> AdminCommand {
         let user = user_id(rng.below(USERS + 1));
         match rng.below(100) {
             0..14 => AdminCommand::User(UserCommand::Create(draw_user(rng))),

@@ -21,7 +21,7 @@ use crate::rng::Rng;
 use crate::samples::{admin, company_id, new_card, resealed};
 
 impl Workload {
-    pub(super) fn draw_admin(&mut self, model: &Model) -> Command {
+    pub(crate) fn draw_admin(&mut self, model: &Model) -> Command {
         let at = self.rng.below(model.cards.len() as u64) as usize;
         let card = &model.cards[at];
         let is_foreign = self.rng.chance(3);
@@ -104,7 +104,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn draw_card(&mut self, company: u64) -> NewCard {
+    pub(crate) fn draw_card(&mut self, company: u64) -> NewCard {
         self.cards += 1;
         let rng = &mut self.rng;
         let mut terms = AllowanceTerms::budget(Minor(rng.between(20_000, 300_000)));

@@ -15,7 +15,7 @@ use super::{EARLY, Workload};
 use crate::model::Model;
 
 impl Workload {
-    pub(super) fn draw_increment(&mut self, model: &Model) -> Increment {
+    pub(crate) fn draw_increment(&mut self, model: &Model) -> Increment {
         let (original, card, _) = self.draw_original(model);
         let of_whom = match card {
             Some(card) => card,
@@ -33,7 +33,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn draw_reverse(&mut self, model: &Model) -> Reverse {
+    pub(crate) fn draw_reverse(&mut self, model: &Model) -> Reverse {
         let (original, card, found) = self.draw_original(model);
         let found = found.map(|at| &model.purchases[at]);
         let (open, foreign) = found
@@ -58,7 +58,7 @@ impl Workload {
         Reverse { card, original, amount, kind }
     }
 
-    pub(super) fn draw_present(&mut self, model: &Model) -> Present {
+    pub(crate) fn draw_present(&mut self, model: &Model) -> Present {
         let (original, card, found) = self.draw_original(model);
         let number = match self.rng.below(10) {
             0..6 => PresentmentNumber::ONLY,
@@ -92,7 +92,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn draw_refund(&mut self, model: &Model) -> Refund {
+    pub(crate) fn draw_refund(&mut self, model: &Model) -> Refund {
         let (mut original, card, found) = self.draw_original(model);
         let card = match card {
             Some(card) => card,
@@ -113,7 +113,7 @@ impl Workload {
         Refund { facts, original }
     }
 
-    pub(super) fn draw_advise(&mut self, model: &Model) -> Advise {
+    pub(crate) fn draw_advise(&mut self, model: &Model) -> Advise {
         let (mut original, card, found) = self.draw_original(model);
         let card = match card {
             Some(card) => card,

@@ -40,9 +40,9 @@ const KEYS: u64 = 8;
 const EARLY: u64 = 1 << 60;
 
 /// The source of commands.
-pub(crate) struct Workload {
-    pub(crate) rng: Rng,
-    pub(crate) at: i64,
+pub struct Workload {
+    pub rng: Rng,
+    pub at: i64,
     marks: u64,
     cards: u64,
     members: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self {
             rng: Rng::new(seed),
             at: START,
@@ -75,7 +75,7 @@ impl Workload {
     }
 
     /// Three companies (rich, with velocity limits, almost empty) with a few cards each.
-    pub(crate) fn opening(&mut self) -> Vec<Command> {
+    pub fn opening(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
         let money = [(900_000_000, 0), (50_000_000, 1_000_000), (20_000, 5_000)];
         for (number, (zone, (opening, credit))) in (0..).zip(ZONES.into_iter().zip(money)) {
@@ -98,7 +98,7 @@ impl Workload {
     }
 
     /// Moves the clock: mostly a little, now and then over days, weeks and months.
-    pub(crate) fn pass_time(&mut self) -> Timestamp {
+    pub fn pass_time(&mut self) -> Timestamp {
         let jump = match self.rng.below(1_000) {
             _ if self.burst.is_some() || self.people_left > 0 => self.rng.between(1, 15_000_000),
             0..300 => self.rng.between(1, 2_000_000),
@@ -112,7 +112,7 @@ impl Workload {
         Timestamp(self.at)
     }
 
-    pub(crate) fn draw(&mut self, model: &Model) -> Command {
+    pub fn draw(&mut self, model: &Model) -> Command {
         if self.people_left == 0 && self.rng.chance(1) {
             self.people_left = self.rng.below(20);
         }

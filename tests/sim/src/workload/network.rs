@@ -23,7 +23,7 @@ const EURO: CurrencyCode = CurrencyCode(978);
 const MERCHANTS: [&str; 3] = ["A Restaurant", "A Hotel", ""];
 
 impl Workload {
-    pub(super) fn draw_network(&mut self, model: &Model) -> NetworkCommand {
+    pub(crate) fn draw_network(&mut self, model: &Model) -> NetworkCommand {
         match self.rng.below(100) {
             0..40 => NetworkCommand::Authorize(self.draw_authorize(model)),
             40..45 => NetworkCommand::Increment(self.draw_increment(model)),
@@ -40,7 +40,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn draw_authorize(&mut self, model: &Model) -> Authorize {
+    pub(crate) fn draw_authorize(&mut self, model: &Model) -> Authorize {
         let card = self.draw_card_ref(model);
         let kind = match self.rng.below(100) {
             0..78 => AuthorizationKind::Purchase,
@@ -64,7 +64,7 @@ impl Workload {
     }
 
     /// A card: one of a busy few, or any; sometimes by its id, seldom one that does not exist.
-    pub(super) fn draw_card_ref(&mut self, model: &Model) -> CardRef {
+    pub(crate) fn draw_card_ref(&mut self, model: &Model) -> CardRef {
         if self.rng.chance(1) {
             return pan(9_999_999);
         }
@@ -88,7 +88,7 @@ impl Workload {
         card
     }
 
-    pub(super) fn draw_facts(&mut self, model: &Model, card: CardRef) -> PurchaseFacts {
+    pub(crate) fn draw_facts(&mut self, model: &Model, card: CardRef) -> PurchaseFacts {
         self.marks += 1;
         let mut facts = facts(card, self.draw_amount(model, card), self.marks);
         let stays = [3501, 7011, 7512, 5411, 5541, 6011, 4111, 5999];
@@ -143,7 +143,7 @@ impl Workload {
         MessageAmounts { amount: asked, currency: Some(EURO), billing }
     }
 
-    pub(super) fn draw_credentials(
+    pub(crate) fn draw_credentials(
         &mut self,
         model: &Model,
         card: Option<CardRef>,

@@ -1,0 +1,49 @@
+//! The disks of a simulated machine, and the ways in which it goes down.
+
+use std::sync::Arc;
+
+use cardswitch_engine::engine::EngineStorage;
+use cardswitch_engine::journal::testing::{FaultyBackend, FaultyDisk};
+use cardswitch_engine::store::overlay::SharedBackend;
+
+/// The files of a directory, in memory.
+#[derive(Clone, Default)]
+pub struct Disks {
+    pub store: FaultyBackend,
+    pub journal: FaultyDisk,
+}
+
+/// In what shape the files are found again.
+#[derive(Clone, Copy, Debug)]
+pub enum Crash {
+    /// The process ended, the system went on.
+    Kill,
+    /// Whatever was not synced is gone.
+    PowerFailure,
+    /// Some of what was not synced is there, some is not, some is torn.
+    TornPowerFailure(u64),
+}
+
+impl Disks {
+    pub fn after(&self, crash: Crash) -> Self {
+        let (store, journal) = (&self.store, &self.journal);
+        match crash {
+            Crash::Kill => Self { store: store.after_kill(), journal: journal.after_kill() },
+            Crash::PowerFailure => {
+                Self { store: store.after_power_failure(), journal: journal.after_power_failure() }
+            }
+            Crash::TornPowerFailure(seed) => Self {
+                store: store.after_torn_power_failure(seed),
+                journal: journal.after_torn_power_failure(seed),
+            },
+        }
+    }
+
+    /// The files as an engine opens them.
+    pub fn storage(&self) -> EngineStorage {
+        EngineStorage {
+            store: SharedBackend::new(self.store.clone()),
+            journal: Arc::new(self.journal.clone()),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The reference model, and the simulated world that proves the engine against it.
+//!
+//! `model` says slowly and obviously what each command has to answer; `workload` draws commands.
+//! `driver` drives a shard alone. `shrink` makes failing programs small.
+
+#![expect(missing_docs, reason = "tests read it, and names say what a field is")]
+#![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
+#![expect(clippy::panic, reason = "a test says what differs and stops")]
+#![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
+#![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
+
+pub mod disks;
+pub mod driver;
+pub mod model;
+pub mod names;
+pub mod rng;
+pub mod samples;
+pub mod shrink;
+pub mod workload;
