@@ -200,10 +200,8 @@ pub struct Engine {
 
 /// The parts of an engine, before anything drives them.
 pub struct EngineParts {
-    /// Decides.
+    /// Decides. It has its loader with it.
     pub shard: Shard,
-    /// Reads for the shard what is not in its memory.
-    pub loader: Loader,
     /// Makes durable and answers.
     pub committer: CommitterSteps<ReplyBatch>,
     /// Makes the segments of the journal.
@@ -215,12 +213,15 @@ pub struct EngineParts {
 impl EngineParts {
     /// Gives each part a thread.
     fn spawn(self) -> std::io::Result<Threads> {
-        let Self { shard, loader, committer, segments, projector } = self;
+        let Self { mut shard, committer, segments, projector } = self;
+        let loader = shard.give_out_loader();
         Ok(Threads {
             projector: spawn_projector(projector)?,
             segments: spawn(format!("segments-{PARTITION}"), segments)?,
             committer: spawn(format!("journal-{PARTITION}"), committer)?,
-            loader: spawn(format!("loader-{PARTITION}"), loader)?,
+            loader: loader
+                .map(|loader| spawn(format!("loader-{PARTITION}"), loader))
+                .transpose()?,
             shard: spawn(format!("shard-{PARTITION}"), shard)?,
         })
     }
@@ -235,7 +236,7 @@ impl std::fmt::Debug for EngineParts {
 #[derive(Debug)]
 struct Threads {
     shard: JoinHandle<()>,
-    loader: JoinHandle<()>,
+    loader: Option<JoinHandle<()>>,
     committer: JoinHandle<()>,
     segments: JoinHandle<()>,
     projector: Projector,
@@ -332,7 +333,7 @@ impl Engine {
         let desk = CommitDesk::new(to_committer, in_place);
         // What the shard does not keep in memory is read for it.
         let tables = Arc::clone(&store) as Arc<dyn RecallSource>;
-        let (loader, loader_ends) = Loader::new(tables, from_edges.bell());
+        let loader = Loader::new(tables, from_edges.bell());
         let wiring = ShardWiring {
             inbox: from_edges,
             queued: Arc::clone(&queued),
@@ -340,12 +341,12 @@ impl Engine {
             spent_payloads,
             clock: Arc::clone(&clock),
             ids: ids.clone(),
-            recall: Some(RecallWiring { loader: loader_ends, watermark: Arc::clone(&watermark) }),
+            recall: Some(RecallWiring { loader, watermark: Arc::clone(&watermark) }),
             meters: Arc::clone(&meters),
         };
         let shard = Shard::new(state, wiring);
 
-        let parts = EngineParts { shard, loader, committer, segments, projector };
+        let parts = EngineParts { shard, committer, segments, projector };
         let engine = Self {
             inbox: RwLock::new(Some(to_shard)),
             queued,
@@ -506,7 +507,7 @@ impl Engine {
         // Each thread ends when the one before it has: nothing that was answered is left behind.
         // One that broke has printed why, and the journal tells the truth on restart.
         drop(threads.shard.join());
-        drop(threads.loader.join());
+        drop(threads.loader.map(JoinHandle::join));
         drop(threads.committer.join());
         drop(threads.segments.join());
         threads.projector.stop();

@@ -22,8 +22,8 @@ use crate::submission::Envelope;
 /// How the shard reaches the tables.
 #[derive(Debug)]
 pub struct RecallWiring {
-    /// Who reads them.
-    pub loader: LoaderEnds,
+    /// Who reads them, and the ends that reach it.
+    pub loader: (Loader, LoaderEnds),
     /// How far they are.
     pub watermark: Arc<Watermark>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Questions {
     holds: Option<AsOf<HoldEnds>>,
     /// What the shard waited for.
     waited: Option<Result<Answer, RecallError>>,
-    /// The loader, where it has no thread of its own.
+    /// The loader, until a thread of its own has it.
     loader: Option<Loader>,
 }
 
@@ -69,12 +69,13 @@ enum Purpose {
 
 impl Questions {
     pub(super) fn new(wiring: Option<RecallWiring>) -> Self {
-        let (questions, answers, watermark) = match wiring {
+        let (questions, answers, watermark, loader) = match wiring {
             Some(RecallWiring { loader, watermark }) => {
-                (Some(loader.questions), loader.answers, Some(watermark))
+                let (loader, LoaderEnds { questions, answers }) = loader;
+                (Some(questions), answers, Some(watermark), Some(loader))
             }
             // Nobody answers, and a state that holds everything has no question.
-            None => (None, unbounded().1, None),
+            None => (None, unbounded().1, None, None),
         };
         Self {
             questions,
@@ -85,7 +86,7 @@ impl Questions {
             answered: VecDeque::new(),
             holds: None,
             waited: None,
-            loader: None,
+            loader,
         }
     }
 
@@ -138,8 +139,8 @@ impl Questions {
         !self.answered.is_empty() || self.holds.is_some()
     }
 
-    pub(super) fn take_in_loader(&mut self, loader: Loader) {
-        self.loader = Some(loader);
+    pub(super) fn give_out_loader(&mut self) -> Option<Loader> {
+        self.loader.take()
     }
 
     pub(super) fn step_loader(&mut self) -> StepOutcome {

@@ -179,12 +179,12 @@ impl Shard {
         self.witness = Some(Box::new(witness));
     }
 
-    /// Takes the loader in, whose steps nobody else takes then (`step_loader`).
-    pub fn take_in_loader(&mut self, loader: Loader) {
-        self.questions.take_in_loader(loader);
+    /// Gives the loader out, for a thread of its own.
+    pub fn give_out_loader(&mut self) -> Option<Loader> {
+        self.questions.give_out_loader()
     }
 
-    /// Takes a step of the loader that was taken in.
+    /// Takes a step of the loader, where it was not given out.
     pub fn step_loader(&mut self) -> StepOutcome {
         self.questions.step_loader()
     }

@@ -238,6 +238,11 @@ impl ProjectorSteps {
         })
     }
 
+    /// Asks it to project what is durable already, make a last checkpoint and end.
+    pub fn stop(&self) {
+        self.feed.stop();
+    }
+
     /// Whether and why projection has failed.
     #[must_use]
     pub const fn health(&self) -> &Arc<ProjectionHealth> {

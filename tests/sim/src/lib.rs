@@ -1,7 +1,8 @@
 //! The reference model, and the simulated world that proves the engine against it.
 //!
 //! `model` says slowly and obviously what each command has to answer; `workload` draws commands.
-//! `driver` drives a shard alone. `shrink` makes failing programs small.
+//! `driver` drives a shard alone; `world` runs a whole switch on one thread, simulated disks and a
+//! simulated clock, through whatever its seed has in store. `shrink` makes failing programs small.
 
 #![expect(missing_docs, reason = "tests read it, and names say what a field is")]
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
@@ -9,11 +10,14 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
+pub mod audit;
 pub mod disks;
 pub mod driver;
 pub mod model;
 pub mod names;
+mod rates;
 pub mod rng;
 pub mod samples;
 pub mod shrink;
 pub mod workload;
+pub mod world;

@@ -1,0 +1,88 @@
+//! Compares a switch with the model: what is in memory, and what is in the tables.
+
+use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::ids::{
+    AccountSlot, CardSlot, MemberSlot, Timestamp, TransactionSeq,
+};
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::transaction::TransactionProgress;
+use cardswitch_engine::shard::ShardState;
+use cardswitch_engine::store::Snapshot;
+
+use crate::model::{Model, Purchase, date_in};
+
+/// Compares what the shard has in memory at `at`: all money, all cards, and the transactions that it
+/// has not left to the tables.
+pub fn audit_state(model: &mut Model, state: &ShardState, at: Timestamp, context: &str) {
+    for company in 0..model.companies.len() {
+        let slot = AccountSlot(company as u32);
+        let balances = state.balances(slot);
+        assert_eq!(balances.ledger, Minor(model.ledger(company)), "{context}");
+        assert_eq!(balances.held, Minor(model.holds(company)), "{context}");
+        let (incoming, outgoing) = model.in_transit(company);
+        assert_eq!(balances.credits_in_transit, Minor(incoming), "{context}");
+        assert_eq!(balances.debits_in_transit, Minor(outgoing), "{context}");
+        let lines = model.companies[company].lines.len();
+        assert_eq!(balances.line_count, lines as u64, "{context}");
+    }
+    assert_eq!(state.card_count(), model.cards.len(), "{context}");
+    for card in 0..model.cards.len() {
+        model.turn_pages(card, at.0);
+        audit_card(model, state, card, at, context);
+    }
+    for purchase in &model.purchases {
+        if let Some(open) = state.transaction(TransactionSeq(purchase.seq)) {
+            audit_progress(purchase, &open.progress, open.member, context);
+        }
+    }
+}
+
+fn audit_card(model: &Model, state: &ShardState, at_card: usize, at: Timestamp, context: &str) {
+    let card = &model.cards[at_card];
+    let record = state.card(CardSlot(at_card as u32));
+    let today = BusinessDate::from_naive(date_in(model.companies[card.company].zone, at.0));
+    let usage = record.usage.rolled(record.terms.interval, today);
+    let context = format!("{context} card {at_card}");
+    assert_eq!(usage.spent, Minor(model.spent(at_card)), "{context}");
+    assert_eq!(usage.day_spent, Minor(model.day_spent(at_card)), "{context}");
+    assert_eq!(usage.state, card.state, "{context}");
+    assert_eq!(usage.suspension, card.reason, "{context}");
+    assert_eq!(usage.pin_failures, card.wrong_pins, "{context}");
+    assert_eq!(record.terms, card.terms, "{context}");
+    assert_eq!((record.pin.0, record.zip.0), (card.pin, card.zip), "{context}");
+}
+
+fn audit_progress(
+    purchase: &Purchase,
+    progress: &TransactionProgress,
+    member: Option<MemberSlot>,
+    context: &str,
+) {
+    let context = format!("{context} transaction {}", purchase.seq);
+    assert_eq!(progress.state, purchase.state, "{context}");
+    assert_eq!(progress.held.total(), Minor(purchase.held()), "{context}");
+    assert_eq!(progress.posted, Minor(purchase.posted), "{context}");
+    assert_eq!(progress.refunded, Minor(purchase.refunded), "{context}");
+    assert_eq!(progress.flags, purchase.flags, "{context}");
+    assert_eq!(member, purchase.member.map(|member| MemberSlot(member as u32)), "{context}");
+}
+
+/// Compares the tables, which hold everything up to the newest record, with the model and with what is
+/// in memory.
+pub fn audit_tables(model: &Model, state: &ShardState, tables: &Snapshot, context: &str) {
+    for company in 0..model.companies.len() {
+        let slot = AccountSlot(company as u32);
+        let row = tables.account(slot).unwrap().unwrap();
+        assert_eq!(row.balances, *state.balances(slot), "{context} company {company}");
+    }
+    for card in 0..model.cards.len() {
+        let slot = CardSlot(card as u32);
+        let row = tables.card(slot).unwrap().unwrap();
+        assert_eq!(row.record, *state.card(slot), "{context} card {card}");
+    }
+    for purchase in &model.purchases {
+        let row = tables.transaction(TransactionSeq(purchase.seq)).unwrap();
+        let row = row.unwrap_or_else(|| panic!("{context} transaction {} is lost", purchase.seq));
+        audit_progress(purchase, &row.progress, row.record.member, context);
+    }
+}

@@ -1,0 +1,494 @@
+//! A simulated world: a switch, those who use it, its machine, and what befalls them. One thread, one
+//! seed, no real time.
+//!
+//! The switch is the product's own; simulated are the disks, the clock, who sends what, and which part
+//! moves next. The reference model says what each answer has to be. Commands that a crash left without
+//! an answer have happened if the journal kept them, in the order in which they were executed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
+use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
+use cardswitch_engine::journal::testing::FaultPlan;
+use cardswitch_engine::limits;
+use cardswitch_engine::shard::run::Witness;
+use cardswitch_engine::steps::{StepOutcome, Steps};
+use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
+use cardswitch_engine::verify::verify_on;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use crate::audit::{audit_state, audit_tables};
+use crate::disks::{Crash, Disks};
+use crate::driver::id_mint;
+use crate::model::{DAY, Model};
+use crate::rates::{Action, Rates};
+use crate::rng::Rng;
+use crate::workload::Workload;
+
+const ID_KEY: [u8; 16] = *b"an id key, fixed";
+
+/// What a world went through.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    pub commands: u64,
+    pub crashes: u64,
+    pub restarts: u64,
+    pub broken_disks: u64,
+    /// Commands that a crash left without an answer, and that had happened.
+    pub unheard: u64,
+    /// From the first command to the last. Units: microseconds of the world's clock.
+    pub time: i64,
+    /// Of everything that was seen from outside, in order.
+    pub trace: [u8; 32],
+}
+
+/// Runs the world of a seed until so many commands were answered.
+/// Panics: where the switch breaks a promise.
+pub fn run(seed: u64, length: u64, place: &Path) -> Story {
+    let mut world = World::new(seed, length, place);
+    world.open_companies();
+    while world.story.commands < length {
+        world.act();
+    }
+    world.settle();
+    world.verify();
+    world.finish()
+}
+
+/// Takes answers, in the order in which they come.
+#[derive(Default)]
+struct Tray(Mutex<VecDeque<(u64, Reply)>>);
+
+impl ReplyPort for Tray {
+    fn deliver(&self, tag: u64, reply: Reply) {
+        self.0.lock().push_back((tag, reply));
+    }
+}
+
+/// A command that was executed.
+#[derive(Clone, Copy, Debug)]
+struct Executed {
+    tag: u64,
+    at: Timestamp,
+    /// The newest record then.
+    last_seq: RecordSeq,
+}
+
+#[derive(Clone, Default)]
+struct Executions(Arc<Mutex<VecDeque<Executed>>>);
+
+impl Witness for Executions {
+    fn executed(&mut self, tag: u64, at: Timestamp, last_seq: RecordSeq) {
+        self.0.lock().push_back(Executed { tag, at, last_seq });
+    }
+}
+
+struct World<'a> {
+    seed: u64,
+    rng: Rng,
+    rates: Rates,
+    place: &'a Path,
+    clock: Arc<AtomicI64>,
+    disks: Disks,
+    /// None only while the machine is down.
+    running: Option<AssembledEngine>,
+    /// Batches of the shard that the committer has not looked at.
+    unwritten: usize,
+    model: Model,
+    workload: Workload,
+    tray: Arc<Tray>,
+    executions: Executions,
+    next_tag: u64,
+    /// What was sent and not answered.
+    sent: BTreeMap<u64, Command>,
+    /// What was executed and answered with an unknown outcome.
+    unknown: Vec<Executed>,
+    /// What will be sent again.
+    to_retry: VecDeque<Command>,
+    /// The newest record that somebody was told of.
+    told: RecordSeq,
+    /// No later time was seen: the clock does not start before it.
+    latest: i64,
+    trace: Sha256,
+    story: Story,
+}
+
+impl<'a> World<'a> {
+    fn new(seed: u64, length: u64, place: &'a Path) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5EED);
+        let rates = Rates::draw(&mut rng, length);
+        let workload = Workload::new(seed);
+        let clock = Arc::new(AtomicI64::new(workload.at));
+        let disks = Disks::default();
+        let executions = Executions::default();
+        let running = open(place, &disks, &clock, &rates, &executions).unwrap();
+        Self {
+            seed,
+            rng,
+            rates,
+            place,
+            clock,
+            disks,
+            running: Some(running),
+            unwritten: 0,
+            model: Model::new(id_mint()),
+            latest: workload.at,
+            workload,
+            tray: Arc::default(),
+            executions,
+            next_tag: 0,
+            sent: BTreeMap::new(),
+            unknown: Vec::new(),
+            to_retry: VecDeque::new(),
+            told: RecordSeq(0),
+            trace: Sha256::new(),
+            story: Story::default(),
+        }
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.running.as_ref().unwrap().engine
+    }
+
+    fn parts(&mut self) -> &mut EngineParts {
+        &mut self.running.as_mut().unwrap().parts
+    }
+
+    /// Says where it stands, for who reads a failure.
+    fn context(&self) -> String {
+        let Story { commands, crashes, restarts, .. } = self.story;
+        format!(
+            "seed {}: after {commands} commands, {crashes} crashes, {restarts} restarts",
+            self.seed
+        )
+    }
+
+    /// The first companies and cards, on a calm day.
+    fn open_companies(&mut self) {
+        for command in self.workload.opening() {
+            self.workload.pass_time();
+            self.set_clock(self.workload.at);
+            self.send(vec![command]);
+            self.settle();
+        }
+    }
+
+    fn act(&mut self) {
+        match self.rates.next(&mut self.rng) {
+            Action::Send => self.send_some(),
+            Action::Shard => drop(self.step_shard()),
+            Action::Committer => drop(self.step_committer()),
+            Action::Loader => drop(self.parts().shard.step_loader()),
+            Action::Projector => drop(self.parts().projector.step()),
+            Action::Segments => drop(self.parts().segments.step()),
+            Action::ClockBack => {
+                let back = self.rng.between(1, DAY);
+                self.set_clock(self.clock.load(Ordering::Relaxed) - back);
+            }
+            Action::Audit => self.settle(),
+            Action::Restart => self.restart(),
+            Action::Crash => self.crash(),
+            Action::BreakDisk => self.break_disk(),
+        }
+        self.take_answers();
+        // A switch that has stopped answers nobody: somebody starts it again.
+        if self.engine().failure().is_some() {
+            self.crash();
+        }
+    }
+
+    fn set_clock(&self, at: i64) {
+        self.clock.store(at, Ordering::Relaxed);
+    }
+
+    /// The shard would wait where the committer's queue is full.
+    fn step_shard(&mut self) -> StepOutcome {
+        if self.unwritten + 1 >= limits::COMMIT_QUEUE_LEN_MAX {
+            self.step_committer();
+        }
+        self.unwritten += 1;
+        self.parts().shard.step()
+    }
+
+    fn step_committer(&mut self) -> StepOutcome {
+        self.unwritten = 0;
+        self.parts().committer.step()
+    }
+
+    fn send_some(&mut self) {
+        if self.sent.len() >= self.rates.in_flight {
+            return;
+        }
+        let at = self.workload.pass_time();
+        self.set_clock(at.0);
+        let count = 1 + self.rng.below(self.rates.burst);
+        let commands = (0..count).map(|_| self.draw()).collect();
+        self.send(commands);
+    }
+
+    fn draw(&mut self) -> Command {
+        self.to_retry.pop_front().unwrap_or_else(|| self.workload.draw(&self.model))
+    }
+
+    fn send(&mut self, commands: Vec<Command>) {
+        let mut envelopes = Vec::new();
+        for command in &commands {
+            let port: Arc<dyn ReplyPort> = self.tray.clone();
+            envelopes.push(Envelope { command: command.clone().into(), tag: self.next_tag, port });
+            self.next_tag += 1;
+        }
+        let first = envelopes[0].tag;
+        match self.engine().submit(envelopes) {
+            Ok(()) => self.sent.extend((first..).zip(commands)),
+            Err(SubmitError::Overloaded | SubmitError::Stopped) => {}
+        }
+    }
+
+    /// Compares each answer with the model's, in the order of execution.
+    fn take_answers(&mut self) {
+        loop {
+            let Some((tag, reply)) = self.tray.0.lock().pop_front() else { return };
+            let executed = self.executions.0.lock().pop_front().unwrap();
+            assert_eq!(executed.tag, tag, "{}: answers come in order", self.context());
+            if reply == Reply::OutcomeUnknown {
+                self.unknown.push(executed);
+            } else {
+                self.take_answer(executed, reply);
+            }
+        }
+    }
+
+    fn take_answer(&mut self, executed: Executed, mut reply: Reply) {
+        let command = self.sent.remove(&executed.tag).unwrap();
+        if let Reply::Done(seq) = &mut reply {
+            *seq = RecordSeq(0);
+        }
+        let expected = self.apply(executed, &command);
+        assert_eq!(reply, expected, "{} at {:?}: {command:?}", self.context(), executed.at);
+        assert!(self.engine().durable_seq() >= executed.last_seq, "{}", self.context());
+        self.told = self.told.max(executed.last_seq);
+        self.trace.update(format!("{} {} {reply:?}", executed.tag, executed.at.0));
+        self.story.commands += 1;
+    }
+
+    fn apply(&mut self, executed: Executed, command: &Command) -> Reply {
+        self.latest = self.latest.max(executed.at.0);
+        self.model.expect(executed.at.0, command)
+    }
+
+    /// Lets every part move until nothing is left to do, then compares model, memory and tables.
+    fn settle(&mut self) {
+        if !self.drive_until_idle() {
+            return;
+        }
+        let at = self.latest.max(self.clock.load(Ordering::Relaxed));
+        (self.latest, self.workload.at) = (at, self.workload.at.max(at));
+        self.model.pass_time(at);
+        let context = self.context();
+        let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
+        audit_state(&mut self.model, parts.shard.state(), Timestamp(at), &context);
+        assert_eq!(parts.projector.health().failure(), None, "{context}");
+        assert_eq!(engine.watermark().applied(), engine.durable_seq(), "{context}");
+        audit_tables(&self.model, parts.shard.state(), &engine.store().read().unwrap(), &context);
+        self.trace.update(format!("settled {at} {:?}", engine.durable_seq()));
+    }
+
+    /// Returns whether the switch still works.
+    fn drive_until_idle(&mut self) -> bool {
+        loop {
+            let mut has_worked = self.step_shard() == StepOutcome::Worked;
+            has_worked |= self.step_committer() == StepOutcome::Worked;
+            let parts = self.parts();
+            has_worked |= parts.shard.step_loader() == StepOutcome::Worked;
+            has_worked |= parts.segments.step() == StepOutcome::Worked;
+            has_worked |= parts.projector.step() == StepOutcome::Worked;
+            self.take_answers();
+            if self.engine().failure().is_some() {
+                self.crash();
+                return false;
+            }
+            if !has_worked {
+                assert!(self.sent.is_empty(), "{}: everybody is answered", self.context());
+                return true;
+            }
+        }
+    }
+
+    /// Stops in good order, and starts again.
+    fn restart(&mut self) {
+        if !self.drive_until_idle() {
+            return;
+        }
+        self.story.restarts += 1;
+        self.shut_down();
+        self.come_back(Crash::Kill);
+    }
+
+    /// Each part ends when the one before it has, as `Engine::shut_down` has it of threads.
+    fn shut_down(&mut self) {
+        let AssembledEngine { engine, parts } = self.running.take().unwrap();
+        engine.shut_down();
+        let EngineParts { mut shard, mut committer, segments, mut projector } = parts;
+        assert_eq!(shard.step(), StepOutcome::Ended, "nobody is waiting");
+        drop(shard);
+        while committer.step() != StepOutcome::Ended {}
+        drop((committer, segments));
+        projector.stop();
+        while projector.step() != StepOutcome::Ended {}
+    }
+
+    fn break_disk(&mut self) {
+        let nth = Some(1 + self.rng.below(20));
+        let nothing = FaultPlan::default();
+        self.disks.journal.plan(match self.rng.below(5) {
+            0 => FaultPlan { fail_write: nth, ..nothing },
+            1 => FaultPlan {
+                torn_write: nth.map(|nth| (nth, self.rng.below(8_000) as usize)),
+                ..nothing
+            },
+            2 => FaultPlan { fail_sync: nth, ..nothing },
+            3 => FaultPlan { fail_after_sync: nth, ..nothing },
+            _ => FaultPlan { disk_full_bytes: Some(self.disks.journal.bytes()), ..nothing },
+        });
+        self.story.broken_disks += 1;
+    }
+
+    fn crash(&mut self) {
+        self.take_answers();
+        self.story.crashes += 1;
+        let how = self.draw_crash();
+        self.come_back(how);
+    }
+
+    fn draw_crash(&mut self) -> Crash {
+        match self.rng.below(4) {
+            0 => Crash::Kill,
+            1 => Crash::PowerFailure,
+            _ => Crash::TornPowerFailure(self.rng.next() >> 1),
+        }
+    }
+
+    /// The machine goes down and comes back, perhaps after more crashes on the way.
+    fn come_back(&mut self, how: Crash) {
+        let mut disks = self.disks.after(how);
+        // What an orderly end writes is not seen: the machine is down.
+        self.running = None;
+        // Nothing that was given a time is forgotten by a wall clock.
+        self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
+        while self.rng.below(100) < self.rates.crashed_recoveries_percent {
+            let nth = Some(1 + self.rng.below(8));
+            disks.journal.plan(FaultPlan { fail_write: nth, ..FaultPlan::default() });
+            disks.store.plan(FaultPlan { fail_write: nth, ..FaultPlan::default() });
+            let opened = open(self.place, &disks, &self.clock, &self.rates, &self.executions);
+            drop(opened);
+            let how = self.draw_crash();
+            disks = disks.after(how);
+        }
+        self.disks = disks;
+        let shown = std::mem::take(&mut *self.executions.0.lock());
+        self.reopen();
+        self.resolve(shown);
+    }
+
+    fn reopen(&mut self) {
+        let (place, disks) = (self.place, &self.disks);
+        let opened = open(place, disks, &self.clock, &self.rates, &self.executions);
+        let opened = opened.unwrap_or_else(|error| panic!("{}: {error}", self.context()));
+        (self.running, self.unwritten) = (Some(opened), 0);
+    }
+
+    /// Settles what became of everything that nobody was told of.
+    fn resolve(&mut self, shown: VecDeque<Executed>) {
+        let kept = self.parts().shard.state().last_seq();
+        let context = self.context();
+        assert!(kept >= self.told, "{context}: {kept:?} of {:?} is left", self.told);
+        let unheard: Vec<_> = std::mem::take(&mut self.unknown).into_iter().chain(shown).collect();
+        for executed in unheard {
+            if executed.last_seq <= kept
+                && let Some(command) = self.sent.remove(&executed.tag)
+            {
+                self.apply(executed, &command);
+                self.story.unheard += 1;
+                self.maybe_retry(command);
+            }
+        }
+        for (_, command) in std::mem::take(&mut self.sent) {
+            self.maybe_retry(command);
+        }
+        self.tray.0.lock().clear();
+        self.told = kept;
+        self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
+        self.trace.update(format!("back at {kept:?}"));
+    }
+
+    fn maybe_retry(&mut self, command: Command) {
+        if self.rng.below(100) < self.rates.retried_percent {
+            self.to_retry.push_back(command);
+        }
+    }
+
+    /// Proves the files as `cardswitch verify` does.
+    fn verify(&mut self) {
+        let killed = self.disks.after(Crash::Kill);
+        self.running = None;
+        let directory = DataDirectory::open_read_only(self.place).unwrap();
+        let found = verify_on(&directory, killed.storage()).unwrap();
+        let wrong: Vec<_> = found.figures.iter().filter(|figure| !figure.is_right()).collect();
+        assert!(wrong.is_empty(), "{}: {wrong:#?}", self.context());
+    }
+
+    fn finish(mut self) -> Story {
+        self.story.time = self.latest - Workload::new(self.seed).at;
+        self.story.trace = self.trace.finalize().into();
+        self.story
+    }
+}
+
+fn open(
+    place: &Path,
+    disks: &Disks,
+    clock: &Arc<AtomicI64>,
+    rates: &Rates,
+    executions: &Executions,
+) -> Result<AssembledEngine, OpenError> {
+    let options = EngineOptions {
+        directory: DataDirectory::open(place).unwrap(),
+        id_key: ID_KEY,
+        clock: Clock::Simulated(Arc::clone(clock)),
+        retention: rates.retention,
+        pacing: rates.pacing,
+        caches: rates.caches,
+    };
+    let mut assembled = Engine::open_parts(options, disks.storage())?;
+    assembled.parts.shard.set_witness(executions.clone());
+    Ok(assembled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::DEFAULT_SEED;
+
+    #[test]
+    fn worlds_keep_every_promise() {
+        let parent = tempfile::tempdir().unwrap();
+        let place = parent.path().join("data");
+        drop(DataDirectory::create(&place, [5; 16]).unwrap());
+        let start = std::time::Instant::now();
+        let mut all = Story::default();
+        for seed in 0..20 {
+            let story = run(DEFAULT_SEED + seed, 1_000, &place);
+            all.commands += story.commands;
+            all.crashes += story.crashes;
+            println!("{story:?} {:?}", start.elapsed());
+        }
+    }
+}
