@@ -355,7 +355,9 @@ impl ShardState {
         // an old hold, from a time that they were asked for before to one that they are asked for now.
         let unseen = self.transactions.iter().filter(|(_, open)| open.changed_seq > as_of);
         let unseen = unseen.map(|(seq, open)| (seq, &open.progress));
+        // What was loaded since it was patched may have been changed again.
         let patched = patches.into_iter().flatten().map(|(seq, progress)| (*seq, progress));
+        let patched = patched.filter(|(seq, _)| self.transactions.get(*seq).is_none());
         for (seq, progress) in unseen.chain(patched) {
             let due = expiry_timer_of(progress);
             self.timers.reschedule(TimerKind::HoldExpiry(seq), Timestamp::MAX, due);

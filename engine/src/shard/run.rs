@@ -379,6 +379,8 @@ impl Shard {
                 let moment = Moment { at: due, ids: &self.wiring.ids };
                 self.state.execute_timer(&moment, timer, &mut self.effects);
                 self.record(due);
+                let next = self.state.due_timer(reach);
+                assert!(next.is_none_or(|next| next.0 != timer), "what has run is not due again");
             }
             if reach == at {
                 return;

@@ -11,8 +11,10 @@
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
 pub mod audit;
+pub mod campaign;
 pub mod disks;
 pub mod driver;
+pub mod happening;
 pub mod model;
 pub mod names;
 mod rates;

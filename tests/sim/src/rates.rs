@@ -7,29 +7,8 @@ use cardswitch_engine::engine::Retention;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 
+use crate::happening::{Action, Part};
 use crate::rng::Rng;
-
-/// What the next thing is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
-    /// Somebody sends commands.
-    Send,
-    Shard,
-    Committer,
-    Loader,
-    Projector,
-    Segments,
-    /// The machine's clock is set back.
-    ClockBack,
-    /// Model, memory and tables are compared.
-    Audit,
-    /// The switch is stopped and started again.
-    Restart,
-    /// The process is killed, or the machine loses its power.
-    Crash,
-    /// A disk will fail at one of its next operations.
-    BreakDisk,
-}
 
 /// The rates of one world.
 #[derive(Clone, Debug)]
@@ -52,18 +31,9 @@ pub(crate) struct Rates {
 impl Rates {
     /// Draws the rates of a world of `length` commands, which crashes once on average.
     pub(crate) fn draw(rng: &mut Rng, length: u64) -> Self {
-        let mut weights: Vec<_> = [
-            Action::Send,
-            Action::Shard,
-            Action::Committer,
-            Action::Loader,
-            Action::Projector,
-            Action::Segments,
-        ]
-        .into_iter()
         // One part of a world may be much slower than another.
-        .map(|action| (action, 1 << rng.below(6)))
-        .collect();
+        let mut weights = vec![(Action::Send, 1 << rng.below(6))];
+        weights.extend(Part::ALL.map(|part| (Action::Step(part), 1 << rng.below(6))));
         let burst = up_to(rng, 5);
         let steps: u64 = weights.iter().map(|(_, weight)| weight).sum();
         // Of all that is drawn, so much sends a command.

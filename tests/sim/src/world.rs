@@ -28,8 +28,9 @@ use sha2::{Digest, Sha256};
 use crate::audit::{audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
+use crate::happening::{Action, DiskFault, Happening, Part};
 use crate::model::{DAY, Model};
-use crate::rates::{Action, Rates};
+use crate::rates::Rates;
 use crate::rng::Rng;
 use crate::workload::Workload;
 
@@ -50,16 +51,25 @@ pub struct Story {
     pub trace: [u8; 32],
 }
 
-/// Runs the world of a seed until so many commands were answered.
+/// Runs the world of a seed until so many commands were answered. What befalls it is added to `told`.
 /// Panics: where the switch breaks a promise.
-pub fn run(seed: u64, length: u64, place: &Path) -> Story {
+pub fn run(seed: u64, length: u64, place: &Path, told: &mut Vec<Happening>) -> Story {
     let mut world = World::new(seed, length, place);
     world.open_companies();
     while world.story.commands < length {
-        world.act();
+        let happening = world.draw();
+        told.push(happening.clone());
+        world.befall(happening);
     }
-    world.settle();
-    world.verify();
+    world.finish()
+}
+
+/// Tells a story again: the same seed, and only these happenings.
+/// Panics: where the switch breaks a promise.
+pub fn run_again(seed: u64, length: u64, place: &Path, told: &[Happening]) -> Story {
+    let mut world = World::new(seed, length, place);
+    world.open_companies();
+    told.iter().for_each(|happening| world.befall(happening.clone()));
     world.finish()
 }
 
@@ -181,27 +191,92 @@ impl<'a> World<'a> {
         }
     }
 
-    fn act(&mut self) {
+    /// What comes next.
+    fn draw(&mut self) -> Happening {
+        // A switch that has stopped answers nobody: somebody starts it again.
+        if self.has_failed() {
+            return self.draw_crash();
+        }
         match self.rates.next(&mut self.rng) {
-            Action::Send => self.send_some(),
-            Action::Shard => drop(self.step_shard()),
-            Action::Committer => drop(self.step_committer()),
-            Action::Loader => drop(self.parts().shard.step_loader()),
-            Action::Projector => drop(self.parts().projector.step()),
-            Action::Segments => drop(self.parts().segments.step()),
-            Action::ClockBack => {
-                let back = self.rng.between(1, DAY);
+            Action::Send => self.draw_commands(),
+            Action::Step(part) => Happening::Step(part),
+            Action::ClockBack => Happening::ClockBack(self.rng.between(1, DAY)),
+            Action::Audit => Happening::Audit,
+            Action::Restart => Happening::Restart,
+            Action::Crash => self.draw_crash(),
+            Action::BreakDisk => self.draw_fault(),
+        }
+    }
+
+    fn draw_commands(&mut self) -> Happening {
+        if self.sent.len() >= self.rates.in_flight {
+            return Happening::Step(Part::Shard);
+        }
+        let at = self.workload.pass_time().0;
+        let count = 1 + self.rng.below(self.rates.burst);
+        let retried = std::iter::from_fn(|| self.to_retry.pop_front());
+        let mut commands: Vec<_> = retried.take(count as usize).collect();
+        commands.resize_with(count as usize, || self.workload.draw(&self.model));
+        Happening::Send { at, commands }
+    }
+
+    fn draw_crash(&mut self) -> Happening {
+        let first = self.draw_ruin();
+        let mut on_the_way_up = Vec::new();
+        while self.rng.below(100) < self.rates.crashed_recoveries_percent {
+            on_the_way_up.push((1 + self.rng.below(8), self.draw_ruin()));
+        }
+        Happening::Crash { first, on_the_way_up }
+    }
+
+    fn draw_ruin(&mut self) -> Crash {
+        match self.rng.below(4) {
+            0 => Crash::Kill,
+            1 => Crash::PowerFailure,
+            _ => Crash::TornPowerFailure(self.rng.next() >> 1),
+        }
+    }
+
+    fn draw_fault(&mut self) -> Happening {
+        let nth = 1 + self.rng.below(20);
+        Happening::BreakDisk(match self.rng.below(5) {
+            0 => DiskFault::FailWrite(nth),
+            1 => DiskFault::TearWrite(nth, self.rng.below(8_000) as usize),
+            2 => DiskFault::FailSync(nth),
+            3 => DiskFault::FailAfterSync(nth),
+            _ => DiskFault::Full,
+        })
+    }
+
+    fn befall(&mut self, happening: Happening) {
+        match happening {
+            Happening::Send { at, commands } => {
+                self.set_clock(at);
+                self.send(commands);
+            }
+            Happening::Step(part) => drop(self.step(part)),
+            Happening::ClockBack(back) => {
                 self.set_clock(self.clock.load(Ordering::Relaxed) - back);
             }
-            Action::Audit => self.settle(),
-            Action::Restart => self.restart(),
-            Action::Crash => self.crash(),
-            Action::BreakDisk => self.break_disk(),
+            Happening::Audit => self.settle(),
+            Happening::Restart => self.restart(),
+            Happening::Crash { first, on_the_way_up } => self.crash(first, &on_the_way_up),
+            Happening::BreakDisk(fault) => self.break_disk(fault),
         }
         self.take_answers();
-        // A switch that has stopped answers nobody: somebody starts it again.
-        if self.engine().failure().is_some() {
-            self.crash();
+    }
+
+    fn has_failed(&self) -> bool {
+        self.engine().failure().is_some()
+    }
+
+    fn step(&mut self, part: Part) -> StepOutcome {
+        match part {
+            Part::Shard => self.step_shard(),
+            Part::Committer => self.step_committer(),
+            Part::Loader => self.parts().shard.step_loader(),
+            Part::Projector => self.parts().projector.step(),
+            Part::Segments => self.parts().segments.step(),
         }
     }
 
@@ -221,21 +296,6 @@ impl<'a> World<'a> {
     fn step_committer(&mut self) -> StepOutcome {
         self.unwritten = 0;
         self.parts().committer.step()
-    }
-
-    fn send_some(&mut self) {
-        if self.sent.len() >= self.rates.in_flight {
-            return;
-        }
-        let at = self.workload.pass_time();
-        self.set_clock(at.0);
-        let count = 1 + self.rng.below(self.rates.burst);
-        let commands = (0..count).map(|_| self.draw()).collect();
-        self.send(commands);
-    }
-
-    fn draw(&mut self) -> Command {
-        self.to_retry.pop_front().unwrap_or_else(|| self.workload.draw(&self.model))
     }
 
     fn send(&mut self, commands: Vec<Command>) {
@@ -304,15 +364,12 @@ impl<'a> World<'a> {
     /// Returns whether the switch still works.
     fn drive_until_idle(&mut self) -> bool {
         loop {
-            let mut has_worked = self.step_shard() == StepOutcome::Worked;
-            has_worked |= self.step_committer() == StepOutcome::Worked;
-            let parts = self.parts();
-            has_worked |= parts.shard.step_loader() == StepOutcome::Worked;
-            has_worked |= parts.segments.step() == StepOutcome::Worked;
-            has_worked |= parts.projector.step() == StepOutcome::Worked;
+            let mut has_worked = false;
+            for part in Part::ALL {
+                has_worked |= self.step(part) == StepOutcome::Worked;
+            }
             self.take_answers();
-            if self.engine().failure().is_some() {
-                self.crash();
+            if self.has_failed() {
                 return false;
             }
             if !has_worked {
@@ -324,12 +381,11 @@ impl<'a> World<'a> {
 
     /// Stops in good order, and starts again.
     fn restart(&mut self) {
-        if !self.drive_until_idle() {
-            return;
+        if self.drive_until_idle() {
+            self.story.restarts += 1;
+            self.shut_down();
+            self.come_back(Crash::Kill, &[]);
         }
-        self.story.restarts += 1;
-        self.shut_down();
-        self.come_back(Crash::Kill);
     }
 
     /// Each part ends when the one before it has, as `Engine::shut_down` has it of threads.
@@ -345,54 +401,42 @@ impl<'a> World<'a> {
         while projector.step() != StepOutcome::Ended {}
     }
 
-    fn break_disk(&mut self) {
-        let nth = Some(1 + self.rng.below(20));
+    fn break_disk(&mut self, fault: DiskFault) {
         let nothing = FaultPlan::default();
-        self.disks.journal.plan(match self.rng.below(5) {
-            0 => FaultPlan { fail_write: nth, ..nothing },
-            1 => FaultPlan {
-                torn_write: nth.map(|nth| (nth, self.rng.below(8_000) as usize)),
-                ..nothing
-            },
-            2 => FaultPlan { fail_sync: nth, ..nothing },
-            3 => FaultPlan { fail_after_sync: nth, ..nothing },
-            _ => FaultPlan { disk_full_bytes: Some(self.disks.journal.bytes()), ..nothing },
+        let bytes = self.disks.journal.bytes();
+        self.disks.journal.plan(match fault {
+            DiskFault::FailWrite(nth) => FaultPlan { fail_write: Some(nth), ..nothing },
+            DiskFault::TearWrite(nth, kept) => {
+                FaultPlan { torn_write: Some((nth, kept)), ..nothing }
+            }
+            DiskFault::FailSync(nth) => FaultPlan { fail_sync: Some(nth), ..nothing },
+            DiskFault::FailAfterSync(nth) => FaultPlan { fail_after_sync: Some(nth), ..nothing },
+            DiskFault::Full => FaultPlan { disk_full_bytes: Some(bytes), ..nothing },
         });
         self.story.broken_disks += 1;
     }
 
-    fn crash(&mut self) {
+    fn crash(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)]) {
         self.take_answers();
         self.story.crashes += 1;
-        let how = self.draw_crash();
-        self.come_back(how);
+        self.come_back(first, on_the_way_up);
     }
 
-    fn draw_crash(&mut self) -> Crash {
-        match self.rng.below(4) {
-            0 => Crash::Kill,
-            1 => Crash::PowerFailure,
-            _ => Crash::TornPowerFailure(self.rng.next() >> 1),
-        }
-    }
-
-    /// The machine goes down and comes back, perhaps after more crashes on the way.
-    fn come_back(&mut self, how: Crash) {
-        let mut disks = self.disks.after(how);
+    /// The machine goes down and comes back, after more crashes on the way, each at a write.
+    fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)]) {
+        self.disks = self.disks.after(first);
         // What an orderly end writes is not seen: the machine is down.
         self.running = None;
         // Nothing that was given a time is forgotten by a wall clock.
         self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
-        while self.rng.below(100) < self.rates.crashed_recoveries_percent {
-            let nth = Some(1 + self.rng.below(8));
-            disks.journal.plan(FaultPlan { fail_write: nth, ..FaultPlan::default() });
-            disks.store.plan(FaultPlan { fail_write: nth, ..FaultPlan::default() });
-            let opened = open(self.place, &disks, &self.clock, &self.rates, &self.executions);
+        for (nth, next) in on_the_way_up {
+            let plan = FaultPlan { fail_write: Some(*nth), ..FaultPlan::default() };
+            self.disks.journal.plan(plan);
+            self.disks.store.plan(plan);
+            let opened = open(self.place, &self.disks, &self.clock, &self.rates, &self.executions);
+            self.disks = self.disks.after(*next);
             drop(opened);
-            let how = self.draw_crash();
-            disks = disks.after(how);
         }
-        self.disks = disks;
         let shown = std::mem::take(&mut *self.executions.0.lock());
         self.reopen();
         self.resolve(shown);
@@ -446,6 +490,11 @@ impl<'a> World<'a> {
     }
 
     fn finish(mut self) -> Story {
+        if self.has_failed() {
+            self.crash(Crash::Kill, &[]);
+        }
+        self.settle();
+        self.verify();
         self.story.time = self.latest - Workload::new(self.seed).at;
         self.story.trace = self.trace.finalize().into();
         self.story
@@ -470,25 +519,4 @@ fn open(
     let mut assembled = Engine::open_parts(options, disks.storage())?;
     assembled.parts.shard.set_witness(executions.clone());
     Ok(assembled)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::DEFAULT_SEED;
-
-    #[test]
-    fn worlds_keep_every_promise() {
-        let parent = tempfile::tempdir().unwrap();
-        let place = parent.path().join("data");
-        drop(DataDirectory::create(&place, [5; 16]).unwrap());
-        let start = std::time::Instant::now();
-        let mut all = Story::default();
-        for seed in 0..20 {
-            let story = run(DEFAULT_SEED + seed, 1_000, &place);
-            all.commands += story.commands;
-            all.crashes += story.crashes;
-            println!("{story:?} {:?}", start.elapsed());
-        }
-    }
 }

@@ -1,0 +1,144 @@
+//! Many worlds, one seed after the other, on all cores; and the story of the first that fails.
+
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use cardswitch_engine::clock::Stopwatch;
+use cardswitch_engine::data_directory::DataDirectory;
+use parking_lot::Mutex;
+
+use crate::happening::Happening;
+use crate::shrink::{Failure, failure_of, shrink};
+use crate::world::{Story, run, run_again};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    pub first_seed: u64,
+    pub seeds: u64,
+    /// Commands of each world.
+    pub commands: u64,
+    /// Worlds at a time.
+    pub threads: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub seeds: u64,
+    pub total: Story,
+    pub elapsed: Duration,
+    /// The first seed that failed.
+    pub failed: Option<u64>,
+}
+
+impl Campaign {
+    /// Runs every seed, until one fails. Shows the report so far to `progress` once a minute.
+    pub fn run(&self, progress: impl Fn(&Report) + Sync) -> Report {
+        let since = Stopwatch::start();
+        let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let report = Mutex::new(Report::default());
+        let minutes = AtomicU64::new(1);
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| {
+                    let ground = Ground::new();
+                    while !has_failed.load(Ordering::Relaxed) {
+                        let seed = self.first_seed + next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= self.first_seed + self.seeds {
+                            return;
+                        }
+                        let told = || run(seed, self.commands, &ground.place, &mut Vec::new());
+                        let ended = catch_unwind(AssertUnwindSafe(told));
+                        let mut report = report.lock();
+                        report.elapsed = since.elapsed();
+                        match ended {
+                            Ok(story) => report.add(&story),
+                            Err(_) => {
+                                has_failed.store(true, Ordering::Relaxed);
+                                report.failed.get_or_insert(seed);
+                            }
+                        }
+                        let minute = minutes.load(Ordering::Relaxed);
+                        if report.elapsed.as_secs() >= 60 * minute {
+                            minutes.store(minute + 1, Ordering::Relaxed);
+                            progress(&report);
+                        }
+                    }
+                });
+            }
+        });
+        report.into_inner()
+    }
+
+    /// Tells how the world of a seed fails, in as few happenings as fail in the same file. `None` if it
+    /// does not.
+    pub fn explain(&self, seed: u64) -> Option<String> {
+        let ground = Ground::new();
+        let mut told = Vec::new();
+        let failure = failure_of(|| drop(run(seed, self.commands, &ground.place, &mut told)))?;
+        let fails = |happenings: &[Happening]| {
+            let again = || drop(run_again(seed, self.commands, &ground.place, happenings));
+            failure_of(again).is_some_and(|again| again.file() == failure.file())
+        };
+        let all = told.len();
+        // A panic of the part that draws has nothing to shrink.
+        let few = if fails(&told) { shrink(told, fails) } else { told };
+        let Failure { place, message } = &failure;
+        let mut text = format!("{message}\nat {place}\n{} of {all} happenings:\n", few.len());
+        for happening in &few {
+            writeln!(text, "- {happening}").unwrap();
+        }
+        Some(text)
+    }
+}
+
+impl Report {
+    fn add(&mut self, story: &Story) {
+        self.seeds += 1;
+        let total = &mut self.total;
+        total.commands += story.commands;
+        total.crashes += story.crashes;
+        total.restarts += story.restarts;
+        total.broken_disks += story.broken_disks;
+        total.unheard += story.unheard;
+        total.time = total.time.saturating_add(story.time);
+        // In any order of the seeds the same.
+        total.trace.iter_mut().zip(story.trace).for_each(|(sum, byte)| *sum ^= byte);
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const YEAR_S: i64 = 365 * 86_400;
+        let Story { commands, crashes, restarts, broken_disks, unheard, time, trace } = &self.total;
+        let rate = u128::from(*commands) * 1_000 / self.elapsed.as_millis().max(1);
+        write!(
+            f,
+            "{} seeds, {commands} commands ({rate}/s), {} simulated years, {crashes} crashes \
+             ({unheard} commands had happened unheard), {restarts} restarts, {broken_disks} broken \
+             disks, trace ",
+            self.seeds,
+            time / 1_000_000 / YEAR_S,
+        )?;
+        trace[..8].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A data directory for the worlds of a thread: their other files are simulated.
+struct Ground {
+    place: PathBuf,
+    _parent: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let parent = tempfile::tempdir().unwrap();
+        let place = parent.path().join("data");
+        drop(DataDirectory::create(Path::new(&place), [5; 16]).unwrap());
+        Self { place, _parent: parent }
+    }
+}

@@ -1,0 +1,91 @@
+//! What befalls a world, one thing after the other: enough to tell its story again.
+
+use std::fmt;
+
+use cardswitch_engine::command::Command;
+
+use crate::disks::Crash;
+
+/// A kind of happening, as it is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    Send,
+    Step(Part),
+    ClockBack,
+    Audit,
+    Restart,
+    Crash,
+    BreakDisk,
+}
+
+/// A part of the switch that moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    Shard,
+    Committer,
+    Loader,
+    Projector,
+    Segments,
+}
+
+impl Part {
+    pub const ALL: [Self; 5] =
+        [Self::Shard, Self::Committer, Self::Loader, Self::Projector, Self::Segments];
+}
+
+/// How the disk below the journal fails, and at which operation from now on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskFault {
+    FailWrite(u64),
+    /// That write leaves so many bytes.
+    TearWrite(u64, usize),
+    FailSync(u64),
+    /// That sync is done and fails all the same.
+    FailAfterSync(u64),
+    Full,
+}
+
+/// One thing that befalls a world.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// Somebody sends commands, by a clock that says `at`.
+    Send {
+        at: i64,
+        commands: Vec<Command>,
+    },
+    Step(Part),
+    /// The machine's clock is set back. Units: microseconds.
+    ClockBack(i64),
+    /// Model, memory and tables are compared.
+    Audit,
+    /// The switch is stopped in good order and started again.
+    Restart,
+    /// The switch goes down, and again at a write of each start that is named.
+    Crash {
+        first: Crash,
+        on_the_way_up: Vec<(u64, Crash)>,
+    },
+    BreakDisk(DiskFault),
+}
+
+impl fmt::Display for Happening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send { at, commands } => {
+                write!(f, "at {at} somebody sends")?;
+                commands.iter().try_for_each(|command| write!(f, "\n    {command:?}"))
+            }
+            Self::Step(part) => write!(f, "the {} moves", format!("{part:?}").to_lowercase()),
+            Self::ClockBack(back) => write!(f, "the clock goes back by {} s", back / 1_000_000),
+            Self::Audit => write!(f, "all come to rest and are compared"),
+            Self::Restart => write!(f, "the switch is restarted"),
+            Self::Crash { first, on_the_way_up } => {
+                write!(f, "crash: {first:?}")?;
+                on_the_way_up.iter().try_for_each(|(nth, next)| {
+                    write!(f, ", at write {nth} of the next start: {next:?}")
+                })
+            }
+            Self::BreakDisk(fault) => write!(f, "the disk breaks: {fault:?}"),
+        }
+    }
+}
