@@ -6,11 +6,16 @@ use cardswitch_engine::command::Command;
 
 use crate::disks::Crash;
 
-/// A kind of happening, as it is drawn.
+/// What happens all the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Send,
     Step(Part),
+}
+
+/// What happens now and then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rare {
     ClockBack,
     Audit,
     Restart,

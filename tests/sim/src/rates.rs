@@ -7,14 +7,18 @@ use cardswitch_engine::engine::Retention;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 
-use crate::happening::{Action, Part};
+use crate::happening::{Action, Part, Rare};
 use crate::rng::Rng;
 
 /// The rates of one world.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
+    /// How often each part moves, and somebody sends, beside the others.
     weights: Vec<(Action, u64)>,
-    total: u64,
+    /// How often each rare thing happens in the whole world. Units: hundredths.
+    rare: Vec<(Rare, u64)>,
+    /// So often somebody sends in the whole world.
+    sends: u64,
     /// So many commands are sent together at most.
     pub(crate) burst: u64,
     /// So many are under way at most.
@@ -33,27 +37,22 @@ impl Rates {
     pub(crate) fn draw(rng: &mut Rng, length: u64) -> Self {
         // One part of a world may be much slower than another.
         let mut weights = vec![(Action::Send, 1 << rng.below(6))];
-        weights.extend(Part::ALL.map(|part| (Action::Step(part), 1 << rng.below(6))));
-        let burst = up_to(rng, 5);
-        let steps: u64 = weights.iter().map(|(_, weight)| weight).sum();
-        // Of all that is drawn, so much sends a command.
-        let per_command =
-            |weights: &[(Action, u64)]| steps.div_ceil(weights[0].1 * (burst + 1) / 2);
-        let drawn = per_command(&weights) * length;
-        // In parts of what is drawn: so often in the whole of it.
-        let scale = 1_000;
-        weights.iter_mut().for_each(|(_, weight)| *weight *= scale);
-        let mut rare = |action, times_percent: u64| {
-            weights.push((action, (steps * scale * times_percent / 100 / drawn.max(1)).max(1)));
-        };
-        rare(Action::Crash, rng.below(200));
-        rare(Action::Restart, rng.below(80));
-        rare(Action::BreakDisk, rng.below(60));
-        rare(Action::ClockBack, rng.below(1_000));
-        rare(Action::Audit, 500);
+        weights.extend(Part::ALL.map(|part| {
+            // Commits of tables are dear: in most worlds much gathers for one.
+            let powers = if part == Part::Projector { 2 } else { 6 };
+            (Action::Step(part), 1 << rng.below(powers))
+        }));
+        let burst = up_to(rng, 6);
         Self {
-            total: weights.iter().map(|(_, weight)| weight).sum(),
             weights,
+            rare: vec![
+                (Rare::Crash, rng.below(201)),
+                (Rare::Restart, rng.below(81)),
+                (Rare::BreakDisk, rng.below(61)),
+                (Rare::ClockBack, rng.below(1_001)),
+                (Rare::Audit, 500),
+            ],
+            sends: 2 * length / (burst + 1) + 1,
             burst,
             in_flight: up_to(rng, 8) as usize,
             retried_percent: rng.below(101),
@@ -65,15 +64,25 @@ impl Rates {
     }
 
     pub(crate) fn next(&self, rng: &mut Rng) -> Action {
-        let mut place = rng.below(self.total);
-        for (action, weight) in &self.weights {
-            if place < *weight {
-                return *action;
-            }
-            place -= weight;
-        }
-        unreachable!("a place below the total is some action's")
+        pick(&self.weights, rng.below(self.weights.iter().map(|(_, weight)| weight).sum()))
+            .unwrap_or(Action::Send)
     }
+
+    /// What happens instead of a sending, now and then.
+    pub(crate) fn next_rare(&self, rng: &mut Rng) -> Option<Rare> {
+        pick(&self.rare, rng.below(100 * self.sends))
+    }
+}
+
+/// The thing at `place`, where each takes as much room as it weighs.
+fn pick<T: Copy>(things: &[(T, u64)], mut place: u64) -> Option<T> {
+    for (thing, weight) in things {
+        if place < *weight {
+            return Some(*thing);
+        }
+        place -= weight;
+    }
+    None
 }
 
 /// From one to a power of two, small numbers as often as large ones.

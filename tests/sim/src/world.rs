@@ -28,7 +28,7 @@ use sha2::{Digest, Sha256};
 use crate::audit::{audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
-use crate::happening::{Action, DiskFault, Happening, Part};
+use crate::happening::{Action, DiskFault, Happening, Part, Rare};
 use crate::model::{DAY, Model};
 use crate::rates::Rates;
 use crate::rng::Rng;
@@ -198,20 +198,20 @@ impl<'a> World<'a> {
             return self.draw_crash();
         }
         match self.rates.next(&mut self.rng) {
-            Action::Send => self.draw_commands(),
             Action::Step(part) => Happening::Step(part),
-            Action::ClockBack => Happening::ClockBack(self.rng.between(1, DAY)),
-            Action::Audit => Happening::Audit,
-            Action::Restart => Happening::Restart,
-            Action::Crash => self.draw_crash(),
-            Action::BreakDisk => self.draw_fault(),
+            Action::Send if self.sent.len() >= self.rates.in_flight => Happening::Step(Part::Shard),
+            Action::Send => match self.rates.next_rare(&mut self.rng) {
+                None => self.draw_commands(),
+                Some(Rare::ClockBack) => Happening::ClockBack(self.rng.between(1, DAY)),
+                Some(Rare::Audit) => Happening::Audit,
+                Some(Rare::Restart) => Happening::Restart,
+                Some(Rare::Crash) => self.draw_crash(),
+                Some(Rare::BreakDisk) => self.draw_fault(),
+            },
         }
     }
 
     fn draw_commands(&mut self) -> Happening {
-        if self.sent.len() >= self.rates.in_flight {
-            return Happening::Step(Part::Shard);
-        }
         let at = self.workload.pass_time().0;
         let count = 1 + self.rng.below(self.rates.burst);
         let retried = std::iter::from_fn(|| self.to_retry.pop_front());
