@@ -133,8 +133,10 @@ fn reverse_refund(
         return Ok(taken_back);
     }
     let room = taken_back.min(progress.refunded);
-    let purchase = open.refund_of.and_then(|seq| Some((seq, change.state.transaction(seq)?)));
-    if let Some((purchase_seq, purchase)) = purchase.filter(|_| room.is_positive()) {
+    if let Some(purchase_seq) = open.refund_of.filter(|_| room.is_positive()) {
+        let Some(purchase) = change.state.transaction(purchase_seq) else {
+            unreachable!("what a refund gave room to is loaded with it");
+        };
         let mut purchase = purchase.progress.clone();
         money.take_room_again(room, &mut purchase);
         purchase.refunded -= room;

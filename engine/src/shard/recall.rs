@@ -167,7 +167,8 @@ impl ShardState {
         let original = self.original_of(request);
         let is_settled =
             original.is_none_or(|(card, original)| self.is_settled(ids, card, &original));
-        let refunded = original.filter(|_| is_settled).and_then(|(card, original)| {
+        // Also where the tables are asked: they may not have the refund yet, and would not name it.
+        let refunded = original.and_then(|(card, original)| {
             let is_reversed = matches!(request.command, NetworkCommand::Reverse(_));
             self.refunded_purchase(ids, card, &original).filter(|_| is_reversed)
         });
