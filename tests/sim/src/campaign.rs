@@ -105,6 +105,8 @@ impl Report {
         total.restarts += story.restarts;
         total.broken_disks += story.broken_disks;
         total.unheard += story.unheard;
+        total.flips += story.flips;
+        total.refused_flips += story.refused_flips;
         total.time = total.time.saturating_add(story.time);
         // In any order of the seeds the same.
         total.trace.iter_mut().zip(story.trace).for_each(|(sum, byte)| *sum ^= byte);
@@ -114,13 +116,14 @@ impl Report {
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const YEAR_S: i64 = 365 * 86_400;
-        let Story { commands, crashes, restarts, broken_disks, unheard, time, trace } = &self.total;
+        let Story { commands, crashes, restarts, broken_disks, unheard, .. } = &self.total;
+        let Story { flips, refused_flips, time, trace, .. } = &self.total;
         let rate = u128::from(*commands) * 1_000 / self.elapsed.as_millis().max(1);
         write!(
             f,
             "{} seeds, {commands} commands ({rate}/s), {} simulated years, {crashes} crashes \
              ({unheard} commands had happened unheard), {restarts} restarts, {broken_disks} broken \
-             disks, trace ",
+             disks, {flips} flipped bits ({refused_flips} refused), trace ",
             self.seeds,
             time / 1_000_000 / YEAR_S,
         )?;
@@ -140,5 +143,42 @@ impl Ground {
         let place = parent.path().join("data");
         drop(DataDirectory::create(Path::new(&place), [5; 16]).unwrap());
         Self { place, _parent: parent }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    const COMMANDS: u64 = 300;
+
+    /// A seed tells the same story each time, and so do its happenings by themselves.
+    #[test]
+    fn the_same_seed_leads_to_the_same_trace() {
+        let (first, ground) = (Rng::seed_from_environment(), Ground::new());
+        let mut traces = Vec::new();
+        for seed in first..first + 4 {
+            let mut told = Vec::new();
+            let story = run(seed, COMMANDS, &ground.place, &mut told);
+            assert!(story.commands >= COMMANDS && !told.is_empty());
+            let again = run(seed, COMMANDS, &ground.place, &mut Vec::new());
+            assert_eq!(story.trace, again.trace, "seed {seed}");
+            let again = run_again(seed, COMMANDS, &ground.place, &told);
+            assert_eq!(story.trace, again.trace, "seed {seed}, told again");
+            traces.push(story.trace);
+        }
+        traces.dedup();
+        assert_eq!(traces.len(), 4, "another seed is another world");
+    }
+
+    #[test]
+    fn a_campaign_counts_what_its_worlds_went_through() {
+        let first_seed = Rng::seed_from_environment();
+        let campaign = Campaign { first_seed, seeds: 6, commands: COMMANDS, threads: 2 };
+        let report = campaign.run(|_| ());
+        assert_eq!((report.seeds, report.failed), (6, None));
+        assert!(report.total.commands >= 6 * COMMANDS && report.total.crashes > 0, "{report}");
+        assert!(campaign.explain(first_seed).is_none(), "nothing fails");
     }
 }

@@ -14,7 +14,7 @@ pub struct Disks {
 }
 
 /// In what shape the files are found again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
     /// The process ended, the system went on.
     Kill,

@@ -50,6 +50,14 @@ pub enum DiskFault {
     Full,
 }
 
+/// A bit of the journal that is found flipped. The numbers choose file and place, whatever there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BitFlip {
+    pub file: u64,
+    pub place: u64,
+    pub bit: u8,
+}
+
 /// One thing that befalls a world.
 #[derive(Clone, Debug)]
 pub enum Happening {
@@ -65,10 +73,12 @@ pub enum Happening {
     Audit,
     /// The switch is stopped in good order and started again.
     Restart,
-    /// The switch goes down, and again at a write of each start that is named.
+    /// The switch goes down, and again at a write of each start that is named. A start that meets the
+    /// flipped bit is looked at, and then the bit is as it was.
     Crash {
         first: Crash,
         on_the_way_up: Vec<(u64, Crash)>,
+        flip: Option<BitFlip>,
     },
     BreakDisk(DiskFault),
 }
@@ -84,8 +94,11 @@ impl fmt::Display for Happening {
             Self::ClockBack(back) => write!(f, "the clock goes back by {} s", back / 1_000_000),
             Self::Audit => write!(f, "all come to rest and are compared"),
             Self::Restart => write!(f, "the switch is restarted"),
-            Self::Crash { first, on_the_way_up } => {
+            Self::Crash { first, on_the_way_up, flip } => {
                 write!(f, "crash: {first:?}")?;
+                if let Some(flip) = flip {
+                    write!(f, ", {flip:?}")?;
+                }
                 on_the_way_up.iter().try_for_each(|(nth, next)| {
                     write!(f, ", at write {nth} of the next start: {next:?}")
                 })

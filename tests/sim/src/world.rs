@@ -14,6 +14,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::disk::Disk;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
 use cardswitch_engine::journal::testing::FaultPlan;
@@ -28,7 +29,7 @@ use sha2::{Digest, Sha256};
 use crate::audit::{audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
-use crate::happening::{Action, DiskFault, Happening, Part, Rare};
+use crate::happening::{Action, BitFlip, DiskFault, Happening, Part, Rare};
 use crate::model::{DAY, Model};
 use crate::rates::Rates;
 use crate::rng::Rng;
@@ -43,6 +44,9 @@ pub struct Story {
     pub crashes: u64,
     pub restarts: u64,
     pub broken_disks: u64,
+    /// Starts that met a flipped bit, and how many of them were refused.
+    pub flips: u64,
+    pub refused_flips: u64,
     /// Commands that a crash left without an answer, and that had happened.
     pub unheard: u64,
     /// From the first command to the last. Units: microseconds of the world's clock.
@@ -226,7 +230,12 @@ impl<'a> World<'a> {
         while self.rng.below(100) < self.rates.crashed_recoveries_percent {
             on_the_way_up.push((1 + self.rng.below(8), self.draw_ruin()));
         }
-        Happening::Crash { first, on_the_way_up }
+        let flip = self.rng.chance(30).then(|| BitFlip {
+            file: self.rng.next(),
+            place: self.rng.next(),
+            bit: self.rng.below(8) as u8,
+        });
+        Happening::Crash { first, on_the_way_up, flip }
     }
 
     fn draw_ruin(&mut self) -> Crash {
@@ -260,7 +269,9 @@ impl<'a> World<'a> {
             }
             Happening::Audit => self.settle(),
             Happening::Restart => self.restart(),
-            Happening::Crash { first, on_the_way_up } => self.crash(first, &on_the_way_up),
+            Happening::Crash { first, on_the_way_up, flip } => {
+                self.crash(first, &on_the_way_up, flip);
+            }
             Happening::BreakDisk(fault) => self.break_disk(fault),
         }
         self.take_answers();
@@ -384,7 +395,7 @@ impl<'a> World<'a> {
         if self.drive_until_idle() {
             self.story.restarts += 1;
             self.shut_down();
-            self.come_back(Crash::Kill, &[]);
+            self.come_back(Crash::Kill, &[], None);
         }
     }
 
@@ -416,14 +427,14 @@ impl<'a> World<'a> {
         self.story.broken_disks += 1;
     }
 
-    fn crash(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)]) {
+    fn crash(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
         self.take_answers();
         self.story.crashes += 1;
-        self.come_back(first, on_the_way_up);
+        self.come_back(first, on_the_way_up, flip);
     }
 
     /// The machine goes down and comes back, after more crashes on the way, each at a write.
-    fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)]) {
+    fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
         self.disks = self.disks.after(first);
         // What an orderly end writes is not seen: the machine is down.
         self.running = None;
@@ -438,8 +449,37 @@ impl<'a> World<'a> {
             drop(opened);
         }
         let shown = std::mem::take(&mut *self.executions.0.lock());
+        if let Some(flip) = flip {
+            let is_note_kept = first == Crash::Kill && on_the_way_up.is_empty();
+            self.start_with(flip, is_note_kept);
+        }
         self.reopen();
         self.resolve(shown);
+    }
+
+    /// Starts on a copy of the disks with a flipped bit: it is refused, or nothing is lost that anybody
+    /// was told of. After a power failure the note of what was told may be old; then what is cut is said.
+    fn start_with(&mut self, BitFlip { file, place, bit }: BitFlip, is_note_kept: bool) {
+        let flipped = self.disks.after(Crash::Kill);
+        let mut names = flipped.journal.names().unwrap();
+        names.sort();
+        names.retain(|name| !flipped.journal.content(name).is_empty());
+        let name = &names[(file % names.len() as u64) as usize];
+        // Mostly where something was written: at the front.
+        let len = flipped.journal.content(name).len() as u64;
+        let place = place % (len >> (place >> 60).min(8)).max(1);
+        flipped.journal.flip(name, place as usize, 1 << bit);
+        self.story.flips += 1;
+        match open(self.place, &flipped, &self.clock, &self.rates, &self.executions) {
+            Err(OpenError::Journal(_)) => self.story.refused_flips += 1,
+            Err(other) => panic!("{}: {name} at {place}: {other}", self.context()),
+            Ok(assembled) => {
+                let kept = assembled.parts.shard.state().last_seq();
+                let is_said = !is_note_kept && !assembled.engine.journal_notes().is_empty();
+                let context = self.context();
+                assert!(kept >= self.told || is_said, "{context}: {name} at {place}: {kept:?}");
+            }
+        }
     }
 
     fn reopen(&mut self) {
@@ -491,7 +531,7 @@ impl<'a> World<'a> {
 
     fn finish(mut self) -> Story {
         if self.has_failed() {
-            self.crash(Crash::Kill, &[]);
+            self.crash(Crash::Kill, &[], None);
         }
         self.settle();
         self.verify();
