@@ -105,8 +105,7 @@ impl Report {
         total.restarts += story.restarts;
         total.broken_disks += story.broken_disks;
         total.unheard += story.unheard;
-        total.flips += story.flips;
-        total.refused_flips += story.refused_flips;
+        total.marks.add(&story.marks);
         total.time = total.time.saturating_add(story.time);
         // In any order of the seeds the same.
         total.trace.iter_mut().zip(story.trace).for_each(|(sum, byte)| *sum ^= byte);
@@ -117,13 +116,13 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const YEAR_S: i64 = 365 * 86_400;
         let Story { commands, crashes, restarts, broken_disks, unheard, .. } = &self.total;
-        let Story { flips, refused_flips, time, trace, .. } = &self.total;
+        let Story { time, trace, .. } = &self.total;
         let rate = u128::from(*commands) * 1_000 / self.elapsed.as_millis().max(1);
         write!(
             f,
             "{} seeds, {commands} commands ({rate}/s), {} simulated years, {crashes} crashes \
              ({unheard} commands had happened unheard), {restarts} restarts, {broken_disks} broken \
-             disks, {flips} flipped bits ({refused_flips} refused), trace ",
+             disks, trace ",
             self.seeds,
             time / 1_000_000 / YEAR_S,
         )?;

@@ -30,6 +30,7 @@ use crate::audit::{audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
 use crate::happening::{Action, BitFlip, DiskFault, Happening, Part, Rare};
+use crate::marks::{Mark, Marks};
 use crate::model::{DAY, Model};
 use crate::rates::Rates;
 use crate::rng::Rng;
@@ -44,9 +45,7 @@ pub struct Story {
     pub crashes: u64,
     pub restarts: u64,
     pub broken_disks: u64,
-    /// Starts that met a flipped bit, and how many of them were refused.
-    pub flips: u64,
-    pub refused_flips: u64,
+    pub marks: Marks,
     /// Commands that a crash left without an answer, and that had happened.
     pub unheard: u64,
     /// From the first command to the last. Units: microseconds of the world's clock.
@@ -121,6 +120,7 @@ struct World<'a> {
     tray: Arc<Tray>,
     executions: Executions,
     next_tag: u64,
+    newest_answered: u64,
     /// What was sent and not answered.
     sent: BTreeMap<u64, Command>,
     /// What was executed and answered with an unknown outcome.
@@ -159,6 +159,7 @@ impl<'a> World<'a> {
             tray: Arc::default(),
             executions,
             next_tag: 0,
+            newest_answered: 0,
             sent: BTreeMap::new(),
             unknown: Vec::new(),
             to_retry: VecDeque::new(),
@@ -265,6 +266,7 @@ impl<'a> World<'a> {
             }
             Happening::Step(part) => drop(self.step(part)),
             Happening::ClockBack(back) => {
+                self.story.marks.pass_if(Mark::ClockBack, !self.sent.is_empty());
                 self.set_clock(self.clock.load(Ordering::Relaxed) - back);
             }
             Happening::Audit => self.settle(),
@@ -329,7 +331,10 @@ impl<'a> World<'a> {
             let Some((tag, reply)) = self.tray.0.lock().pop_front() else { return };
             let executed = self.executions.0.lock().pop_front().unwrap();
             assert_eq!(executed.tag, tag, "{}: answers come in order", self.context());
+            self.story.marks.pass_if(Mark::PutAside, tag < self.newest_answered);
+            self.newest_answered = self.newest_answered.max(tag);
             if reply == Reply::OutcomeUnknown {
+                self.story.marks.pass(Mark::UnknownOutcome);
                 self.unknown.push(executed);
             } else {
                 self.take_answer(executed, reply);
@@ -427,9 +432,20 @@ impl<'a> World<'a> {
         self.story.broken_disks += 1;
     }
 
+    /// Marks how far the journal has come, by the names of its segments.
+    fn mark_segments(&mut self) {
+        let names = self.disks.journal.names().unwrap();
+        let ordinal = |name: &str| name.strip_suffix(".segment")?.parse::<u64>().ok();
+        let ordinals: Vec<_> = names.iter().filter_map(|name| ordinal(name)).collect();
+        self.story.marks.pass_if(Mark::NextSegment, ordinals.iter().any(|ordinal| *ordinal > 2));
+        self.story.marks.pass_if(Mark::Trimmed, ordinals.iter().all(|ordinal| *ordinal > 1));
+    }
+
     fn crash(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
         self.take_answers();
         self.story.crashes += 1;
+        self.story.marks.pass_if(Mark::JournalFailed, self.has_failed());
+        self.mark_segments();
         self.come_back(first, on_the_way_up, flip);
     }
 
@@ -445,6 +461,7 @@ impl<'a> World<'a> {
             self.disks.journal.plan(plan);
             self.disks.store.plan(plan);
             let opened = open(self.place, &self.disks, &self.clock, &self.rates, &self.executions);
+            self.story.marks.pass_if(Mark::FailedStart, opened.is_err());
             self.disks = self.disks.after(*next);
             drop(opened);
         }
@@ -469,15 +486,15 @@ impl<'a> World<'a> {
         let len = flipped.journal.content(name).len() as u64;
         let place = place % (len >> (place >> 60).min(8)).max(1);
         flipped.journal.flip(name, place as usize, 1 << bit);
-        self.story.flips += 1;
         match open(self.place, &flipped, &self.clock, &self.rates, &self.executions) {
-            Err(OpenError::Journal(_)) => self.story.refused_flips += 1,
+            Err(OpenError::Journal(_)) => self.story.marks.pass(Mark::FlipRefused),
             Err(other) => panic!("{}: {name} at {place}: {other}", self.context()),
             Ok(assembled) => {
                 let kept = assembled.parts.shard.state().last_seq();
                 let is_said = !is_note_kept && !assembled.engine.journal_notes().is_empty();
                 let context = self.context();
                 assert!(kept >= self.told || is_said, "{context}: {name} at {place}: {kept:?}");
+                self.story.marks.pass(Mark::FlipHarmless);
             }
         }
     }
@@ -494,11 +511,16 @@ impl<'a> World<'a> {
         let kept = self.parts().shard.state().last_seq();
         let context = self.context();
         assert!(kept >= self.told, "{context}: {kept:?} of {:?} is left", self.told);
+        let (has_notes, applied) =
+            (!self.engine().journal_notes().is_empty(), self.engine().watermark().applied());
+        self.story.marks.pass_if(Mark::TornTail, has_notes);
+        self.story.marks.pass_if(Mark::TablesBehind, applied < kept);
         let unheard: Vec<_> = std::mem::take(&mut self.unknown).into_iter().chain(shown).collect();
         for executed in unheard {
             if executed.last_seq <= kept
                 && let Some(command) = self.sent.remove(&executed.tag)
             {
+                self.story.marks.pass(Mark::Unheard);
                 self.apply(executed, &command);
                 self.story.unheard += 1;
                 self.maybe_retry(command);

@@ -1,0 +1,81 @@
+//! Marks of what a campaign must have met: a simulator that never goes there proves nothing of it.
+
+use std::fmt;
+
+/// Something that rarely happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// A command waited for the tables while later ones were executed.
+    PutAside,
+    /// A command was answered with an unknown outcome.
+    UnknownOutcome,
+    /// A command that nobody heard of had happened.
+    Unheard,
+    /// A start dropped a torn group.
+    TornTail,
+    /// A start failed at a disk.
+    FailedStart,
+    /// The journal went on in another segment.
+    NextSegment,
+    /// The journal let go of a segment.
+    Trimmed,
+    /// A switch stopped since its journal had failed.
+    JournalFailed,
+    /// The tables were behind the journal when the switch came back.
+    TablesBehind,
+    /// The clock went back while commands were under way.
+    ClockBack,
+    /// A flipped bit refused a start.
+    FlipRefused,
+    /// A start went on with a flipped bit.
+    FlipHarmless,
+}
+
+impl Mark {
+    pub const ALL: [Self; 12] = [
+        Self::PutAside,
+        Self::UnknownOutcome,
+        Self::Unheard,
+        Self::TornTail,
+        Self::FailedStart,
+        Self::NextSegment,
+        Self::Trimmed,
+        Self::JournalFailed,
+        Self::TablesBehind,
+        Self::ClockBack,
+        Self::FlipRefused,
+        Self::FlipHarmless,
+    ];
+}
+
+/// How often each mark was passed.
+#[derive(Clone, Debug, Default)]
+pub struct Marks([u64; Mark::ALL.len()]);
+
+impl Marks {
+    pub(crate) fn pass(&mut self, mark: Mark) {
+        self.0[mark as usize] += 1;
+    }
+
+    pub(crate) fn pass_if(&mut self, mark: Mark, has_happened: bool) {
+        self.0[mark as usize] += u64::from(has_happened);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Those that were never passed.
+    pub fn missed(&self) -> Vec<Mark> {
+        Mark::ALL.into_iter().filter(|mark| self.0[*mark as usize] == 0).collect()
+    }
+}
+
+impl fmt::Display for Marks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for mark in Mark::ALL {
+            writeln!(f, "  {mark:?}: {}", self.0[mark as usize])?;
+        }
+        Ok(())
+    }
+}
