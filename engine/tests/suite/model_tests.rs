@@ -96,7 +96,7 @@ impl Pair {
     /// The same opening, then only these steps, compared in everything after each.
     fn replay(seed: u64, steps: &[Step]) -> Self {
         let mut pair = Self::new(seed);
-        let mut names = Names::new();
+        let mut names = Names::default();
         for step in steps {
             let mut again = Step { command: names.applied_to(&step.command), ..step.clone() };
             pair.carry_out(&mut again);
@@ -336,7 +336,7 @@ fn is_of_code(token: &AccessToken) -> bool {
 /// everything after each step, so it may see the same fault by another check.
 fn shrunk(pair: &Pair, failure: Failure) -> String {
     let fails = |steps: &[Step]| {
-        let again = failure_of(|| drop(Pair::replay(pair.seed, steps)));
+        let again = failure_of(|| Pair::replay(pair.seed, steps));
         again.is_some_and(|again| again.file() == failure.file())
     };
     // A failure that only a program's end shows has nothing to shrink.

@@ -79,9 +79,9 @@ impl Campaign {
     pub fn explain(&self, seed: u64) -> Option<String> {
         let ground = Ground::new();
         let mut told = Vec::new();
-        let failure = failure_of(|| drop(run(seed, self.commands, &ground.place, &mut told)))?;
+        let failure = failure_of(|| run(seed, self.commands, &ground.place, &mut told))?;
         let fails = |happenings: &[Happening]| {
-            let again = || drop(run_again(seed, self.commands, &ground.place, happenings));
+            let again = || run_again(seed, self.commands, &ground.place, happenings);
             failure_of(again).is_some_and(|again| again.file() == failure.file())
         };
         let all = told.len();

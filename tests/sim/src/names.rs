@@ -18,12 +18,14 @@ pub struct Names {
     authorizations: HashMap<AuthorizationId, AuthorizationId>,
 }
 
-impl Names {
-    pub fn new() -> Self {
+impl Default for Names {
+    fn default() -> Self {
         let (transactions, authorizations) = (BTreeMap::new(), HashMap::new());
         Self { ids: id_mint(), transactions, authorizations }
     }
+}
 
+impl Names {
     /// Both steps made the same transaction, as their programs count.
     pub fn learn(&mut self, at: Timestamp, before: TransactionSeq, now: TransactionSeq) {
         self.transactions.insert(before, self.ids.transaction_id(at, now));

@@ -25,7 +25,7 @@ impl Failure {
 }
 
 /// Runs what may panic, and tells how it did. Panics say nothing else meanwhile.
-pub fn failure_of(run: impl FnOnce()) -> Option<Failure> {
+pub fn failure_of<T>(run: impl FnOnce() -> T) -> Option<Failure> {
     let place = Arc::new(Mutex::new(String::new()));
     let seen = Arc::clone(&place);
     let usual = panic::take_hook();

@@ -232,8 +232,8 @@ impl<'a> World<'a> {
             on_the_way_up.push((1 + self.rng.below(8), self.draw_ruin()));
         }
         let flip = self.rng.chance(30).then(|| BitFlip {
-            file: self.rng.next(),
-            place: self.rng.next(),
+            file: self.rng.number(),
+            place: self.rng.number(),
             bit: self.rng.below(8) as u8,
         });
         Happening::Crash { first, on_the_way_up, flip }
@@ -243,7 +243,7 @@ impl<'a> World<'a> {
         match self.rng.below(4) {
             0 => Crash::Kill,
             1 => Crash::PowerFailure,
-            _ => Crash::TornPowerFailure(self.rng.next() >> 1),
+            _ => Crash::TornPowerFailure(self.rng.number() >> 1),
         }
     }
 
