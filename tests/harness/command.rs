@@ -62,13 +62,13 @@ pub fn run_cardswitch_with(arguments: &[&str], variables: &[(&str, &str)]) -> Co
 
 /// Runs `cardswitch` with these arguments to its end, and lets it read `text`.
 #[track_caller]
-pub fn run_cardswitch_reading(arguments: &[&str], text: &str) -> CommandOutput {
+pub fn run_cardswitch_reading(arguments: &[&str], input: impl AsRef<[u8]>) -> CommandOutput {
     let mut command = cardswitch_command(arguments);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("cardswitch starts");
     let mut stdin = child.stdin.take().expect("a pipe was asked for");
     // One that was asked wrongly has ended before it read.
-    drop(stdin.write_all(text.as_bytes()));
+    drop(stdin.write_all(input.as_ref()));
     drop(stdin);
     let output = child.wait_with_output().expect("cardswitch ends");
     CommandOutput {

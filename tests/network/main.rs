@@ -5,6 +5,7 @@ mod authorization;
 mod bad_input;
 mod codec;
 mod demo;
+mod first_frame;
 mod http_door;
 mod lifecycle;
 mod pipelining;

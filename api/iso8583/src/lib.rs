@@ -9,6 +9,7 @@
 //! | `builder`, `encode` | owned messages |
 //! | `echo`, `answer` | what an answer repeats of its request, and the answer |
 //! | `describe` | a message as text, card data masked |
+//! | `spelling` | what a stream seems to be that the dialect does not read |
 //! | the other files | the inner structure of one data element each |
 //!
 //! No dependencies, no I/O, no clock. INVARIANT: no input makes this crate panic or read outside the frame, and no
@@ -33,6 +34,7 @@ pub mod original_data;
 pub mod pin_block;
 pub mod private_use;
 pub mod replacement_amounts;
+pub mod spelling;
 pub mod track2;
 
 pub use additional_amounts::AdditionalAmount;
@@ -52,4 +54,5 @@ pub use mti::Mti;
 pub use original_data::OriginalData;
 pub use pin_block::{Pin, decode_pin_block, encode_pin_block};
 pub use private_use::{PresentmentNumber, PrivateUse, PrivateUseWriter};
+pub use spelling::Spelling;
 pub use track2::Track2;

@@ -40,6 +40,8 @@ pub(super) struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
     intake: Intake,
+    /// Whether a whole frame has come.
+    has_spoken: bool,
     /// Whether the peer is out of step: nothing of it is understood any more.
     is_lost: bool,
     inbox: FrameBuffer,
@@ -54,6 +56,7 @@ impl Connection {
             stream,
             peer,
             intake: Intake::Open,
+            has_spoken: false,
             is_lost: false,
             inbox: FrameBuffer::default(),
             kept: SlowPart::new(Arc::clone(&shared.slow_bytes), peer.ip()),
@@ -73,6 +76,9 @@ impl Connection {
                 () = linger(self.stream) => {}
                 () = stopped(&mut stop) => {}
             }
+        }
+        if !self.has_spoken && self.inbox.unread_bytes() > 0 {
+            self.session.note_lost("its first frame never came whole", self.inbox.unread());
         }
         let bad_messages = self.session.bad_messages();
         if bad_messages > 0 {
@@ -191,6 +197,7 @@ impl Connection {
             took_any |= next != Next::Nothing;
             match next {
                 Next::Message(tpdu, range) => {
+                    self.has_spoken = true;
                     if envelopes.capacity() == 0 {
                         envelopes.reserve(count_usual);
                     }
@@ -200,7 +207,7 @@ impl Connection {
                 Next::Nothing => break,
                 Next::Lost(loss) => {
                     // The earlier messages are answered.
-                    self.session.note_cut(loss.reason());
+                    self.session.note_lost(loss.reason(), self.inbox.unread());
                     self.inbox = FrameBuffer::default();
                     self.intake = Intake::Closed;
                     self.is_lost = true;

@@ -76,6 +76,11 @@ impl FrameBuffer {
         self.bytes.len() - self.read_to
     }
 
+    /// What has come and was not taken.
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.bytes[self.read_to..]
+    }
+
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }

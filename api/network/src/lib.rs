@@ -9,11 +9,13 @@
 //! | `mapping`, `presented`, `fingerprint` | from a message to what is asked of the engine |
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
 //! | `marks` | the keys by which messages are named, the same for both doors |
+//! | `advice` | what a peer seems to speak that the door cannot read |
 //! | `told_texts` | characters that steer in messages that must not be lost |
 //! | `http` | the HTTP door |
 //! | `limits`, `slow_bytes` | bounds of one connection; of what all keep for slow peers |
 //! | `peers`, `counters` | the allow-list, what was seen |
 
+pub mod advice;
 mod buffers;
 mod connection;
 pub mod counters;

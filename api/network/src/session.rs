@@ -16,6 +16,7 @@ use cardswitch_iso8583::frame::{Tpdu, write_frame};
 use cardswitch_iso8583::{Dialect, decode};
 use cardswitch_secrets::Secrets;
 
+use super::advice::Advice;
 use super::buffers;
 use super::counters::Counters;
 use super::in_flight::{ConnectionPort, InFlight, Pending};
@@ -119,7 +120,8 @@ impl Session {
                     note_spaced(&self.peer);
                     return self.take_message(&plain, tpdu, envelopes);
                 }
-                self.note_bad_message(&error);
+                let advice = Advice::on_message(frame, &self.shared.dialect);
+                self.note_bad_message(&format_args!("{error}{advice}"));
                 let refused = AnswerElements::refused(Refusal::Undecodable(error.de));
                 if let Some(readable) = &error.readable {
                     self.answer(&Pending::of(readable, tpdu), &refused);
@@ -137,11 +139,13 @@ impl Session {
                 self.answer(&Pending::of(&message, tpdu), &AnswerElements::plain(code));
             }
             Mapped::Refuse(refusal) => {
-                self.note_bad_message(&format_args!("{} {refusal:?}", message.mti()));
+                let advice = Advice::on_message(frame, &self.shared.dialect);
+                self.note_bad_message(&format_args!("{} {refusal:?}{advice}", message.mti()));
                 self.answer(&Pending::of(&message, tpdu), &AnswerElements::refused(refusal));
             }
             Mapped::Ignore => {
-                self.note_bad_message(&format_args!("{} is never answered", message.mti()));
+                let advice = Advice::on_message(frame, &self.shared.dialect);
+                self.note_bad_message(&format_args!("{} is never answered{advice}", message.mti()));
             }
         }
     }
@@ -227,6 +231,16 @@ impl Session {
         let cut = self.shared.counters.add_cut_connection(reason);
         if cut.is_power_of_two() {
             tracing::warn!(peer = %self.peer, cut, reason, "connection closed");
+        }
+    }
+
+    /// As `note_cut`, of a peer that does not speak as this door does: with what its unread bytes seem to
+    /// be.
+    pub(super) fn note_lost(&self, reason: &'static str, unread: &[u8]) {
+        let cut = self.shared.counters.add_cut_connection(reason);
+        if cut.is_power_of_two() {
+            let (peer, advice) = (self.peer, Advice::on_stream(unread, &self.shared.dialect));
+            tracing::warn!(%peer, cut, "connection closed: {reason}{advice}");
         }
     }
 }

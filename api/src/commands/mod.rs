@@ -4,6 +4,7 @@ pub mod app;
 mod at_rest;
 pub mod backup;
 pub mod company;
+pub mod decode;
 pub mod demo;
 pub mod explain;
 pub mod feed;
@@ -51,6 +52,8 @@ pub enum Command {
     Feed(feed::FeedArgs),
     /// Send one ISO 8583 message and print request and answer field by field
     Send(send::SendArgs),
+    /// Tell what captured bytes of a card network are, and print their messages field by field
+    Decode(decode::DecodeArgs),
     /// Show events of a company as they happen, and send them on to a receiver under development
     Listen(listen::ListenArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
@@ -115,6 +118,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(args).await,
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
+        Command::Decode(args) => decode::run(&args),
         Command::Listen(args) => listen::run(args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Backup(args) => backup::back_up(args).await,

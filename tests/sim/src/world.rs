@@ -119,6 +119,8 @@ struct World<'a> {
     workload: Workload,
     tray: Arc<Tray>,
     executions: Executions,
+    /// How far the machine's clock is behind. Units: microseconds.
+    skew: i64,
     next_tag: u64,
     newest_answered: u64,
     /// What was sent and not answered.
@@ -158,6 +160,7 @@ impl<'a> World<'a> {
             workload,
             tray: Arc::default(),
             executions,
+            skew: 0,
             next_tag: 0,
             newest_answered: 0,
             sent: BTreeMap::new(),
@@ -207,7 +210,10 @@ impl<'a> World<'a> {
             Action::Send if self.sent.len() >= self.rates.in_flight => Happening::Step(Part::Shard),
             Action::Send => match self.rates.next_rare(&mut self.rng) {
                 None => self.draw_commands(),
-                Some(Rare::ClockBack) => Happening::ClockBack(self.rng.between(1, DAY)),
+                Some(Rare::ClockBack) => {
+                    self.skew = self.rng.between(0, DAY);
+                    Happening::ClockBack(self.skew)
+                }
                 Some(Rare::Audit) => Happening::Audit,
                 Some(Rare::Restart) => Happening::Restart,
                 Some(Rare::Crash) => self.draw_crash(),
@@ -217,7 +223,7 @@ impl<'a> World<'a> {
     }
 
     fn draw_commands(&mut self) -> Happening {
-        let at = self.workload.pass_time().0;
+        let at = self.workload.pass_time().0 - self.skew;
         let count = 1 + self.rng.below(self.rates.burst);
         let retried = std::iter::from_fn(|| self.to_retry.pop_front());
         let mut commands: Vec<_> = retried.take(count as usize).collect();
