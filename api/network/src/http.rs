@@ -9,7 +9,7 @@
 //! | `requests`, `values` | from a body to what is asked of the engine |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
-//! | `shapes`, `catalog` | bodies as the published document shows them, and the operations |
+//! | `shapes`, `catalog` | answers as the published document shows them, and the operations |
 //! | `cards`, `clock` | what simulations look at and turn |
 //!
 //! INVARIANT: whatever is decided here is decided by the engine, in the same words as over ISO
@@ -51,7 +51,7 @@ use super::limits;
 /// Decide whether a purchase may be made, and hold its amount.
 #[utoipa::path(
     post, path = "/network/v1/authorizations",
-    request_body(content = shapes::AuthorizationRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}})),
+    request_body(content = requests::AuthorizationRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}})),
     responses((status = 200, body = shapes::CardUseAnswer)),
 )]
 async fn authorize(
@@ -66,7 +66,7 @@ async fn authorize(
 /// Record a stand-in decision of the network (advice).
 #[utoipa::path(
     post, path = "/network/v1/advices",
-    request_body(content = shapes::AdviceRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    request_body(content = requests::AdviceRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::AuthorizationAnswer)),
 )]
 async fn advise(
@@ -81,7 +81,7 @@ async fn advise(
 /// Give back what a purchase holds, wholly or in part.
 #[utoipa::path(
     post, path = "/network/v1/reversals",
-    request_body(content = shapes::ReversalRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"})),
+    request_body(content = requests::ReversalRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"})),
     responses((status = 200, body = shapes::ReversalAnswer)),
 )]
 async fn reverse(
@@ -96,7 +96,7 @@ async fn reverse(
 /// Post a purchase.
 #[utoipa::path(
     post, path = "/network/v1/presentments",
-    request_body(content = shapes::PresentmentRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    request_body(content = requests::PresentmentRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::PostingAnswer)),
 )]
 async fn present(
@@ -111,7 +111,7 @@ async fn present(
 /// Give money back for a purchase, or for none.
 #[utoipa::path(
     post, path = "/network/v1/refunds",
-    request_body(content = shapes::RefundRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    request_body(content = requests::RefundRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::PostingAnswer)),
 )]
 async fn refund(
@@ -126,7 +126,7 @@ async fn refund(
 /// Add to the hold of a pending purchase.
 #[utoipa::path(
     post, path = "/network/v1/increments",
-    request_body(content = shapes::IncrementRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    request_body(content = requests::IncrementRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::AuthorizationAnswer)),
 )]
 async fn increment(
@@ -141,7 +141,7 @@ async fn increment(
 /// Move money from the company's bank, or to it.
 #[utoipa::path(
     post, path = "/network/v1/transfers",
-    request_body(content = shapes::TransferRequest, example = json!({"account_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 500, "settled": true})),
+    request_body(content = transfers::TransferRequest, example = json!({"account_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 500, "settled": true})),
     responses((status = 200, body = shapes::TransferAnswer)),
 )]
 async fn transfer(

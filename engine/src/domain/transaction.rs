@@ -124,7 +124,7 @@ impl TransactionFlags {
 }
 
 /// A bank account at the far end of a transfer. Source: spec "Transaction", bank_account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankAccount {
     /// What the statement says.
     pub description: LineText,

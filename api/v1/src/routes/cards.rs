@@ -23,7 +23,7 @@ use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Presence, Rule, line, part, reference, short_line};
+use cardswitch_wire::body::{Presence, line, part, reference, rule, short_line};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -167,11 +167,10 @@ impl CompanyTerms<'_> {
 pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> CardOrder {
     let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
     let terms = fields.must_object::<NewAllowance, _>("allowance", "Spending limits.", read);
-    let rule = line(DESCRIPTION_CHARS_MAX);
-    let description = fields.must("description", DESCRIPTION_ABOUT, rule);
-    let rule = Rule::plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
+    let description = fields.must("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX));
+    let is_virtual = rule(|_| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
     let about = "Whether it has no plastic; a physical one needs `shipping_address`.";
-    let is_physical = fields.must("is_virtual", about, rule) == Some(false);
+    let is_physical = fields.must("is_virtual", about, is_virtual) == Some(false);
     let shipping_address = parse_shipping_address(fields, of, is_physical);
     let rule = short_line(BILLING_NAME_CHARS_MAX);
     let about = "The name on it; the description where there is none.";
@@ -220,7 +219,7 @@ pub(super) fn default_billing_name(description: &LineText) -> LineText {
 /// The body of PUT /v1/cards/:card_id.
 fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
     let assigned_to = fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId));
-    let state = Rule::named::<words::SettableCardState>(settable_state);
+    let state = rule(part::<words::SettableCardState>, settable_state);
     CardChanges {
         description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
         state: fields.may("state", "Its state. A card is closed by DELETE.", state),

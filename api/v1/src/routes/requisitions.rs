@@ -28,7 +28,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Rule, later, limit, line, paragraph, reference};
+use cardswitch_wire::body::{later, limit, line, paragraph, part, reference, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -200,7 +200,7 @@ impl UpdateRequisitionRequest {
             dimensions: parse_dimensions(fields, "Its category."),
             review: None,
         };
-        let status = Rule::named::<words::RequisitionVerdict>(settable_status);
+        let status = rule(part::<words::RequisitionVerdict>, settable_status);
         let status = fields.may("status", "The verdict.", status);
         let about =
             "The card that fulfils it; where it is approved without one, a virtual card is made.";
