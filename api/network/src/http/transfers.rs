@@ -21,11 +21,10 @@ use cardswitch_wire::{bodies, words};
 use uuid::Uuid;
 
 use super::access::{EmptyBody, NetworkAccess};
-use super::answers::render_reply;
+use super::answers::{TransferAnswer, render_reply};
 use super::json_response;
 use super::named::CURRENCY_DEFAULT;
 use super::requests::{Asked, Operation, Planned, Repetition, TIME_ABOUT, planned};
-use super::shapes::TransferAnswer;
 use super::state::DoorState;
 
 /// The longest text of a bank account's fields.
