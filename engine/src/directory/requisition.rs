@@ -10,8 +10,7 @@ use super::card::{NewCard, find_card, issue_card};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -73,30 +72,17 @@ pub struct Requisition {
     pub created_at: Timestamp,
 }
 
-impl Requisition {
+indexes! {
+    Requisition(requisition), CHANGES_ACCESS: false, found if true;
     /// Those of a company.
-    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
+    OF_COMPANY = 1: CompanySlot => requisition.company;
     /// Those that a member asked for.
-    pub const OF_MEMBER: Index<Self, MemberSlot> = Index::new(2);
+    OF_MEMBER = 2: MemberSlot => requisition.member;
     /// Those that a card fulfils.
-    pub const OF_CARD: Index<Self, CardSlot> = Index::new(3);
+    OF_CARD = 3: CardSlot => requisition.card;
     /// Those that a member asked for and nobody has decided.
-    pub const PENDING_OF_MEMBER: Index<Self, MemberSlot> = Index::new(4);
-}
-
-impl Indexed for Requisition {
-    const CHANGES_ACCESS: bool = false;
-
-    fn index(&self, entries: &mut Entries) {
-        entries.add(&Self::OF_COMPANY, &self.company);
-        entries.add(&Self::OF_MEMBER, &self.member);
-        if let Some(card) = &self.card {
-            entries.add(&Self::OF_CARD, card);
-        }
-        if self.status == RequisitionStatus::Pending {
-            entries.add(&Self::PENDING_OF_MEMBER, &self.member);
-        }
-    }
+    PENDING_OF_MEMBER = 4: MemberSlot =>
+        (requisition.status == RequisitionStatus::Pending).then_some(requisition.member);
 }
 
 commands! {

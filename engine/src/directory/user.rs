@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::access_token::{AccessToken, revoke};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
 use crate::command::Moment;
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
@@ -86,17 +85,10 @@ impl std::fmt::Debug for SecurityQuestion {
     }
 }
 
-impl User {
+indexes! {
+    User(user), CHANGES_ACCESS: true, found if true;
     /// The user with an e-mail address, by its `email_key`.
-    pub const BY_EMAIL: Index<Self, String> = Index::new(1);
-}
-
-impl Indexed for User {
-    const CHANGES_ACCESS: bool = true;
-
-    fn index(&self, entries: &mut Entries) {
-        entries.add(&Self::BY_EMAIL, &email_key(&self.email));
-    }
+    BY_EMAIL = 1: String => email_key(&user.email);
 }
 
 commands! {
