@@ -127,59 +127,42 @@ struct CardLine<'a> {
 }
 
 /// Why an installation failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The directory.
-    Directory(DirectoryError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The master key, or the data key that it wraps.
-    Keys(DataKeyError),
+    #[error(transparent)]
+    Keys(#[from] DataKeyError),
     /// The engine.
-    Open(OpenError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// No random bytes, or a card number that cannot be sealed.
-    Issue(IssueError),
+    #[error(transparent)]
+    Issue(#[from] IssueError),
     /// The engine took no command.
-    Submit(SubmitError),
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
     /// The engine refused a command.
+    #[error("refused: {0:?}")]
     Rejected(Rejection),
     /// The journal failed under a command.
+    #[error("the journal failed")]
     OutcomeUnknown,
     /// The password could not be hashed.
+    #[error("the password could not be hashed")]
     Password,
     /// The cards file cannot be written.
+    #[error("cards file `{0}`{why}", why = unusable(.1))]
     CardsFile(PathBuf, io::Error),
 }
 
-impl std::fmt::Display for InstallError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(formatter),
-            Self::Keys(error) => error.fmt(formatter),
-            Self::Open(error) => error.fmt(formatter),
-            Self::Issue(error) => error.fmt(formatter),
-            Self::Submit(error) => error.fmt(formatter),
-            Self::Rejected(rejection) => write!(formatter, "refused: {rejection:?}"),
-            Self::OutcomeUnknown => formatter.write_str("the journal failed"),
-            Self::Password => formatter.write_str("the password could not be hashed"),
-            Self::CardsFile(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                write!(formatter, "cards file `{}` exists; it is not overwritten", path.display())
-            }
-            Self::CardsFile(path, error) => {
-                write!(formatter, "cards file `{}`: {error}", path.display())
-            }
-        }
+fn unusable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => " exists; it is not overwritten".into(),
+        _ => format!(": {error}"),
     }
-}
-
-impl std::error::Error for InstallError {}
-
-macro_rules! install_error_from {
-    ($($source:ty => $variant:ident),* $(,)?) => {$(
-        impl From<$source> for InstallError {
-            fn from(error: $source) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )*};
 }
 
 impl From<MasterKeyError> for InstallError {
@@ -187,14 +170,6 @@ impl From<MasterKeyError> for InstallError {
         Self::Keys(error.into())
     }
 }
-
-install_error_from!(
-    DirectoryError => Directory,
-    DataKeyError => Keys,
-    OpenError => Open,
-    IssueError => Issue,
-    SubmitError => Submit,
-);
 
 /// Makes the data directory and everything in it. `made` is told how many cards there are so far.
 /// Errors: see `InstallError`; an existing data directory is never touched.

@@ -27,24 +27,15 @@ const VALIDITY_MONTHS: u32 = 36;
 pub const DRAWS_MAX: usize = 16;
 
 /// Why no card was drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IssueError {
     /// The system gave no random bytes.
+    #[error("the system gave no random bytes")]
     NoRandomness,
     /// The card number could not be sealed.
+    #[error(transparent)]
     Seal(SealError),
 }
-
-impl std::fmt::Display for IssueError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoRandomness => formatter.write_str("the system gave no random bytes"),
-            Self::Seal(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for IssueError {}
 
 /// Where random bytes come from.
 pub trait RandomSource {
