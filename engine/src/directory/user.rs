@@ -79,11 +79,7 @@ impl std::fmt::Debug for Totp {
     }
 }
 
-impl std::fmt::Debug for SecurityQuestion {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("SecurityQuestion(..)")
-    }
-}
+crate::opaque!(SecurityQuestion, UserChanges, PasswordLinkUse);
 
 indexes! {
     User(user), CHANGES_ACCESS: true, found if true;
@@ -169,12 +165,6 @@ changes! {
     }
 }
 
-impl std::fmt::Debug for UserChanges {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("UserChanges(..)")
-    }
-}
-
 /// The use of a link to set a password.
 #[derive(Clone)]
 pub struct PasswordLinkUse {
@@ -182,12 +172,6 @@ pub struct PasswordLinkUse {
     pub digest: [u8; 32],
     /// An encoded Argon2id hash of the new password.
     pub password_hash: String,
-}
-
-impl std::fmt::Debug for PasswordLinkUse {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("PasswordLinkUse(..)")
-    }
 }
 
 /// A password that somebody gave and that was right, and the second factors that it was asked for with.

@@ -188,11 +188,7 @@ pub struct Deliveries {
     series: Mutex<Uuid>,
 }
 
-impl std::fmt::Debug for Deliveries {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Deliveries(..)")
-    }
-}
+cardswitch_engine::opaque!(Deliveries);
 
 impl Deliveries {
     /// Opens the file of a data directory, and makes it where it is missing.

@@ -64,11 +64,7 @@ impl std::fmt::Display for MasterKeyId {
     }
 }
 
-impl std::fmt::Debug for MasterKey {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("MasterKey(..)")
-    }
-}
+cardswitch_engine::opaque!(MasterKey);
 
 impl MasterKey {
     /// With these bytes.

@@ -63,11 +63,7 @@ pub struct Snapshot {
     numbers: Arc<Numbers>,
 }
 
-impl std::fmt::Debug for Snapshot {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Snapshot(..)")
-    }
-}
+crate::opaque!(Snapshot);
 
 impl Snapshot {
     pub(super) const fn new(read_txn: ReadTransaction, numbers: Arc<Numbers>) -> Self {

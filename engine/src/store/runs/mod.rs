@@ -270,11 +270,7 @@ impl<'txn> RunWriter<'txn> {
     }
 }
 
-impl std::fmt::Debug for RunWriter<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("RunWriter(..)")
-    }
-}
+crate::opaque!(RunWriter<'_>);
 
 /// An error that names a chunk.
 fn damaged_chunk(key: ChunkKey, why: &str) -> StoreError {
