@@ -17,13 +17,13 @@ use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
-use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::card::{CardCommand, CardOrder};
 use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
-use cardswitch_engine::domain::card::{CardState, Dimensions};
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CompanyId, MemberId, Timestamp, UserId,
@@ -36,7 +36,7 @@ use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_feed::Profile;
 use cardswitch_secrets::issuing::{
-    CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
+    CardNumbers, DRAWS_MAX, DrawnCard, IssueError, Issuer, IssuingOrder, RandomSource,
 };
 use cardswitch_secrets::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
 use cardswitch_secrets::master_key::source::MasterKeySource;
@@ -363,18 +363,14 @@ impl Installer<'_> {
     ) -> Result<TestCard, InstallError> {
         let pin = format!("{:04}", self.draw_below(10_000)?);
         let zone = self.order.company.zone;
-        let order = CardOrder {
-            company,
+        let name = format!("Test card {}", place + 1);
+        let texts = [format!("{name}, {profile:?}"), name].map(|text| LineText::spaced(&text));
+        let terms = portfolio::terms_of(profile, self.at);
+        let is_virtual = portfolio::state_of(profile) != CardState::Unactivated;
+        let order = IssuingOrder {
+            order: CardOrder { is_virtual, ..CardOrder::plain(company, terms, texts) },
             zone,
-            terms: portfolio::terms_of(profile, self.at),
-            is_virtual: portfolio::state_of(profile) != CardState::Unactivated,
-            description: LineText::spaced(&format!("Test card {}, {profile:?}", place + 1)),
-            billing_name: LineText::spaced(&format!("Test card {}", place + 1)),
-            billing_address: None,
             billing_zip_code: company_address().zip_code,
-            shipping_address: None,
-            assigned_to: None,
-            dimensions: Dimensions::default(),
             pin: Some(pin.clone()),
         };
         let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
@@ -482,7 +478,7 @@ impl Installer<'_> {
 struct TestCard {
     profile: Profile,
     pin: String,
-    order: CardOrder,
+    order: IssuingOrder,
     drawn: DrawnCard,
 }
 

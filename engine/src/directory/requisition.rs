@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::card::{NewCard, find_card, issue_card};
+use super::card::{CardOrder, NewCard, find_card, issue_card};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
@@ -284,8 +284,9 @@ fn review_requisition(
         RequisitionVerdict::ApproveWithCard(id) => find_open_card(change.state, company, *id)?,
         RequisitionVerdict::ApproveWithNewCard(drawn) => {
             let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
-            let card = card_for(change.state, requisition, drawn);
-            issue_card(change, &NewCard { company, ..card })?;
+            let order = order_for(change.state, company, requisition, &drawn.order);
+            let state = CardState::Active;
+            issue_card(change, &NewCard { state, order, ..(**drawn).clone() })?;
             slot
         }
     };
@@ -299,20 +300,25 @@ fn review_requisition(
     Ok(())
 }
 
-/// The card for one purchase by the member who asks; of the one drawn it keeps number and ids.
-fn card_for(state: &dyn PartitionView, requisition: &Requisition, drawn: &NewCard) -> NewCard {
-    NewCard {
+/// The card for one purchase by the member who asks; of what was ordered it keeps name and addresses.
+fn order_for(
+    state: &dyn PartitionView,
+    company: CompanyId,
+    requisition: &Requisition,
+    ordered: &CardOrder,
+) -> CardOrder {
+    CardOrder {
+        company,
         terms: AllowanceTerms {
             ends_at: requisition.end_time.unwrap_or(Timestamp::MAX),
             single_use: true,
             ..AllowanceTerms::budget(requisition.amount)
         },
-        state: CardState::Active,
         is_virtual: true,
         description: LineText::spaced(&requisition.description),
         assigned_to: Some(state.directory().members.get(requisition.member).id),
         dimensions: requisition.dimensions,
-        ..drawn.clone()
+        ..ordered.clone()
     }
 }
 

@@ -7,7 +7,7 @@ use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardOrder, SettableCardState};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company};
@@ -18,7 +18,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
 use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
@@ -164,7 +164,7 @@ impl CompanyTerms<'_> {
 }
 
 /// The body of POST /v1/cards, read.
-pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> CardOrder {
+pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> IssuingOrder {
     let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
     let terms = fields.must_object::<NewAllowance, _>("allowance", "Spending limits.", read);
     let description = fields.must("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX));
@@ -179,20 +179,19 @@ pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Card
     let billing_address =
         fields.patch_object::<NewAddress, _>("billing_address", about, read_address).flatten();
     let billed_to = billing_address.as_ref().unwrap_or(of.billing_address);
-    CardOrder {
+    let billing_zip_code = billed_to.zip_code.clone();
+    let order = CardOrder {
         company: of.company,
-        zone: of.zone,
         terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
         is_virtual: !is_physical,
         shipping_address,
         billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
-        billing_zip_code: billed_to.zip_code.clone(),
         billing_address,
         assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
         dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
         description,
-        pin: None,
-    }
+    };
+    IssuingOrder { order, zone: of.zone, billing_zip_code, pin: None }
 }
 
 fn parse_shipping_address(
@@ -342,7 +341,7 @@ pub async fn make_card(
     mut fields: Fields<'_>,
 ) -> Result<CardId, ApiError> {
     let order = parse_order(&mut fields, reader.company.into());
-    let (assigned_to, dimensions) = (order.assigned_to, order.dimensions);
+    let CardOrder { assigned_to, dimensions, .. } = order.order;
     let (is_assignable, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
     })
@@ -356,16 +355,18 @@ pub async fn make_card(
 }
 
 /// Draws numbers until one is free.
-async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiError> {
+async fn issue_card(state: &AppState, asked: &IssuingOrder) -> Result<CardId, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     for _ in 0..DRAWS_MAX {
-        let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
+        let drawn = issuer.draw_card(asked, state.now(), &mut SystemRandom);
         let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
         let id = card.id;
         match state.carry_out(AdminCommand::Card(CardCommand::Issue(card))).await {
             Ok(()) => return Ok(id),
             Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
-            Err(error) => return Err(refused(error, order.dimensions.map(|id| id.is_some()))),
+            Err(error) => {
+                return Err(refused(error, asked.order.dimensions.map(|id| id.is_some())));
+            }
         }
     }
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
