@@ -174,11 +174,9 @@ pub struct AppApproval {
 fn create(change: &mut StateChange<'_>, new: &NewApp) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let apps = &change.state.directory().apps;
-    if apps.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = apps.slot_for(new.id.0)?;
     change.put(App {
-        slot: apps.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         name: new.name.to_string(),

@@ -130,11 +130,8 @@ pub(crate) type DimensionTags = [Option<Option<DimensionId>>; 4];
 
 fn create(change: &mut StateChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
-    if change.state.directory().dimensions.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
     let dimension = Dimension {
-        slot: change.state.directory().dimensions.next_slot().ok_or(Rejection::Full)?,
+        slot: change.state.directory().dimensions.slot_for(new.id.0)?,
         id: new.id,
         company,
         kind: new.kind,

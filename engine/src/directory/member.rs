@@ -191,9 +191,7 @@ changes! {
 fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let members = &change.state.directory().members;
-    if members.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = members.slot_for(new.id.0)?;
     if members.first(&Member::BY_EMAIL, &(company, email_key(&new.email))).is_some() {
         return Err(Rejection::EmailTaken);
     }
@@ -201,7 +199,6 @@ fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection
     if !new.is_active && new.role != MemberRole::Member {
         return Err(Rejection::MemberInactive);
     }
-    let slot = members.next_slot().ok_or(Rejection::Full)?;
     check_code(change.state, company, slot, new.code.as_deref())?;
     check_external_id(change.state, company, slot, new.external_id.as_deref())?;
     check_dimensions(change.state, company, &new.dimensions)?;

@@ -186,9 +186,7 @@ impl RequisitionChanges {
 fn create(change: &mut StateChange<'_>, new: &NewRequisition) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let requisitions = &change.state.directory().requisitions;
-    if requisitions.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = requisitions.slot_for(new.id.0)?;
     let member = find_active_member(change.state, company, new.member)?.slot;
     check_amount(new.amount)?;
     check_dimensions(change.state, company, &new.dimensions)?;
@@ -197,7 +195,7 @@ fn create(change: &mut StateChange<'_>, new: &NewRequisition) -> Result<(), Reje
         return Err(Rejection::TooManyRequisitions);
     }
     change.put(Requisition {
-        slot: requisitions.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         amount: new.amount,

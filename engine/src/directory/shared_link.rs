@@ -136,9 +136,7 @@ fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
     let company = find_company(change.state, new.company)?;
     let card = find_card(change.state, new.company, new.card)?;
     let links = &change.state.directory().shared_links;
-    if links.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = links.slot_for(new.id.0)?;
     if change.state.card(card).usage.state == CardState::Terminated {
         return Err(Rejection::CardTerminated);
     }
@@ -146,7 +144,7 @@ fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
         return Err(Rejection::TooManySharedLinks);
     }
     change.put(SharedLink {
-        slot: links.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         card,

@@ -94,7 +94,7 @@ commands! {
         /// Makes a user.
         Create(new: NewUser) makes new.id.0 =>
             Audited::new(AuditedPlace::Email(&new.email), "user.created", AuditedObject::One(new.id.0)),
-            create(change, new);
+            create(change, new).map(drop);
         /// Changes a user.
         Update(id: UserId, changes: UserChanges) =>
             Audited::of_user(*id, "user.updated", id.0).with(changes.names()),
@@ -249,16 +249,14 @@ fn end_sessions(change: &mut StateChange<'_>, id: UserId) -> Result<(), Rejectio
     Ok(())
 }
 
-fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<UserSlot, Rejection> {
     let users = &change.state.directory().users;
-    if users.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = users.slot_for(new.id.0)?;
     if find_user_by_email(change.state, &new.email).is_some() {
         return Err(Rejection::EmailTaken);
     }
     change.put(User {
-        slot: users.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         email: new.email.clone(),
         first_name: new.first_name.to_string(),
@@ -269,7 +267,7 @@ fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> 
         developer_of: developer_of(change.state, &new.developer_of)?,
         created_at: change.moment.at,
     });
-    Ok(())
+    Ok(slot)
 }
 
 /// Lets a new member sign in: makes a user where none has the address, and issues a link where the
@@ -292,8 +290,7 @@ pub(crate) fn invite(
                 password_hash: None,
                 developer_of: Vec::new(),
             };
-            create(change, &user)?;
-            change.state.directory().users.next_slot().ok_or(Rejection::Full)?
+            create(change, &user)?
         }
     };
     let ticket = Ticket {

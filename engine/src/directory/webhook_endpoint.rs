@@ -162,15 +162,13 @@ fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), 
     let company = find_company(change.state, new.company)?;
     let app = new.app.map(|app| find_app(change.state, new.company, app)).transpose()?;
     let endpoints = &change.state.directory().webhook_endpoints;
-    if endpoints.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = endpoints.slot_for(new.id.0)?;
     let of_company = endpoints.under(&WebhookEndpoint::OF_COMPANY, &company);
     if of_company.count() >= limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX {
         return Err(Rejection::TooManyWebhookEndpoints);
     }
     change.put(WebhookEndpoint {
-        slot: endpoints.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         app: app.map(|app| app.slot),

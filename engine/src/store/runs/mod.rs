@@ -43,13 +43,6 @@ pub(in crate::store) const RUN_CHUNKS: TableDefinition<'_, ChunkKey, &[u8]> =
 pub(in crate::store) const RUN_LISTS: TableDefinition<'_, u8, &[u8]> =
     TableDefinition::new("run_lists");
 
-/// Makes the tables, so that readers find them from the first moment.
-pub(in crate::store) fn create_tables(write_txn: &WriteTransaction) -> Result<(), StoreError> {
-    write_txn.open_table(RUN_CHUNKS)?;
-    write_txn.open_table(RUN_LISTS)?;
-    Ok(())
-}
-
 /// What is indexed by runs. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
