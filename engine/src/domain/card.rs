@@ -8,39 +8,44 @@ use super::allowance::{AllowanceTerms, CardUsage};
 use super::business_date::BusinessDate;
 use super::company::Address;
 use super::credential::{PackedZip, PinVerifier};
+use super::enumeration::enumeration;
 use super::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
 };
 use super::pan_key::PanGeneration;
 
-/// A card's state. Source: spec "States and transitions".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum CardState {
-    /// A physical card that its holder has not activated yet.
-    #[default]
-    Unactivated,
-    /// Ready to spend.
-    Active,
-    /// Closed to new purchases until somebody opens it again.
-    Suspended,
-    /// Closed for good.
-    Terminated,
+enumeration! {
+    /// A card's state. Source: spec "States and transitions".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[repr(u8)]
+    pub enum CardState {
+        /// A physical card that its holder has not activated yet.
+        #[default]
+        Unactivated,
+        /// Ready to spend.
+        Active,
+        /// Closed to new purchases until somebody opens it again.
+        Suspended,
+        /// Closed for good.
+        Terminated,
+    }
 }
 
-/// Why a card is suspended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum SuspensionReason {
-    /// It is not.
-    #[default]
-    None,
-    /// Somebody suspended it.
-    Manual,
-    /// Its single-use allowance was used.
-    SingleUse,
-    /// Its allowance ended.
-    EndTime,
+enumeration! {
+    /// Why a card is suspended.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[repr(u8)]
+    pub enum SuspensionReason {
+        /// It is not.
+        #[default]
+        None,
+        /// Somebody suspended it.
+        Manual,
+        /// Its single-use allowance was used.
+        SingleUse,
+        /// Its allowance ended.
+        EndTime,
+    }
 }
 
 /// A keyed 64-bit hash of a card number: how the switch finds a card without knowing its number.
@@ -70,22 +75,19 @@ pub struct CardRecord {
 
 const _: () = assert!(size_of::<CardRecord>() == 128);
 
-/// The four kinds of accounting dimensions, in the order of `CardProfile::dimensions`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum DimensionKind {
-    /// A category.
-    Category,
-    /// A department.
-    Department,
-    /// A label.
-    Label,
-    /// A location.
-    Location,
-}
-
-impl DimensionKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Category, Self::Department, Self::Label, Self::Location];
+enumeration! {
+    /// The four kinds of accounting dimensions, in the order of `CardProfile::dimensions`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum DimensionKind {
+        /// A category.
+        Category,
+        /// A department.
+        Department,
+        /// A label.
+        Label,
+        /// A location.
+        Location,
+    }
 }
 
 /// At most one dimension of each kind.

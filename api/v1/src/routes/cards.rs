@@ -30,8 +30,8 @@ use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::{Query, any_text};
 use cardswitch_wire::reference::{
-    CARD_STATES, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
-    render_card_state, render_last_four, render_suspension,
+    DimensionReference, MemberReference, SharedLinkReference, parse_card_state, render_card_state,
+    render_last_four, render_suspension,
 };
 use cardswitch_wire::time::{render_date, render_time};
 use chrono_tz::Tz;
@@ -261,7 +261,7 @@ impl ListCardsRequest {
         let states = query.words(
             ("state", "card states"),
             "In one of these states, with commas between them.",
-            &CARD_STATES.map(render_card_state),
+            &CardState::ALL.map(render_card_state),
             parse_card_state,
         );
         let about = "Whose description contains this text, in any case.";
