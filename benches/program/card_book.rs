@@ -68,10 +68,7 @@ fn profile(card: u64, company: CompanySlot, record: &CardRecord) -> CardProfile 
         billing_name: order.billing_name.into(),
         is_virtual: order.is_virtual,
         last_four: new.last_four,
-        assigned_to: None,
-        dimensions: order.dimensions,
-        billing_address: order.billing_address,
-        shipping_address: order.shipping_address,
         created_at: START,
+        ..CardProfile::default()
     }
 }

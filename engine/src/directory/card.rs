@@ -320,8 +320,7 @@ fn bytes_of(card: &IssuedCard) -> usize {
     let addresses = profile.billing_address.iter().chain(&profile.shipping_address);
     CARD_BYTES
         + card.sealed_pan.0.len()
-        + profile.description.len()
-        + profile.billing_name.len()
+        + profile.texts().map(str::len).iter().sum::<usize>()
         + addresses.map(address_bytes).sum::<usize>()
 }
 

@@ -94,7 +94,7 @@ enumeration! {
 pub type Dimensions = [Option<DimensionId>; 4];
 
 /// What people know of a card.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardProfile {
     /// Where it stands.
     pub slot: CardSlot,
@@ -122,6 +122,17 @@ pub struct CardProfile {
     pub shipping_address: Option<Address>,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+impl CardProfile {
+    /// How many texts there are besides those of addresses.
+    pub const TEXTS: usize = 2;
+
+    /// The texts, in the order in which they are packed.
+    #[must_use]
+    pub fn texts(&self) -> [&str; Self::TEXTS] {
+        [&self.description, &self.billing_name]
+    }
 }
 
 /// A card number as it is kept: sealed by the edge, unreadable here but for the head of its form.

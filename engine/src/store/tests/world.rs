@@ -259,14 +259,13 @@ impl World {
             allowance_id: AllowanceId(id(5, slot.0)),
             company,
             description: DESCRIPTIONS[usize::try_from(self.below(4)).unwrap()].into(),
-            billing_name: "A CARD".into(),
             is_virtual: true,
             last_four: *b"4242",
             assigned_to: self.member_of(company),
             dimensions: self.dimensions(company),
-            billing_address: None,
             shipping_address: Some(Address::default()),
             created_at: self.at,
+            ..CardProfile::default()
         };
         let state = if self.below(2) == 0 { CardState::Active } else { CardState::Unactivated };
         let usage = CardUsage { state, day: self.day, ..CardUsage::default() };
