@@ -259,6 +259,7 @@ impl World {
             allowance_id: AllowanceId(id(5, slot.0)),
             company,
             description: DESCRIPTIONS[usize::try_from(self.below(4)).unwrap()].into(),
+            billing_name: "A CARD".into(),
             is_virtual: true,
             last_four: *b"4242",
             assigned_to: self.member_of(company),
