@@ -227,11 +227,13 @@ pub enum LengthPrefixSetting {
 }
 
 /// Why a configuration cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
+    #[error("`{0}`: {1}")]
     Read(PathBuf, std::io::Error),
     /// The file is not a configuration.
+    #[error("`{path}`, line {line}: {}", .source.message())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -241,22 +243,9 @@ pub enum ConfigError {
         source: Box<toml::de::Error>,
     },
     /// A value is out of range.
+    #[error("`{1}` is no value for {0}")]
     Value(&'static str, String),
 }
-
-impl std::fmt::Display for ConfigError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Read(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-            Self::Parse { path, line, source } => {
-                write!(formatter, "`{}`, line {line}: {}", path.display(), source.message())
-            }
-            Self::Value(name, value) => write!(formatter, "`{value}` is no value for {name}"),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 impl From<SettingError> for ConfigError {
     fn from(SettingError(name, value): SettingError) -> Self {

@@ -65,11 +65,7 @@ struct Whole {
     router: Router,
 }
 
-impl std::fmt::Debug for Whole {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Whole").finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(Whole);
 
 impl HttpSide {
     /// A side that tells its health, and nothing else until it is opened.

@@ -17,13 +17,13 @@ use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
-use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::card::{CardCommand, CardOrder};
 use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
-use cardswitch_engine::domain::card::{CardState, Dimensions};
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CompanyId, MemberId, Timestamp, UserId,
@@ -36,7 +36,7 @@ use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_feed::Profile;
 use cardswitch_secrets::issuing::{
-    CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
+    CardNumbers, DRAWS_MAX, DrawnCard, IssueError, Issuer, IssuingOrder, RandomSource,
 };
 use cardswitch_secrets::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
 use cardswitch_secrets::master_key::source::MasterKeySource;
@@ -127,59 +127,42 @@ struct CardLine<'a> {
 }
 
 /// Why an installation failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The directory.
-    Directory(DirectoryError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The master key, or the data key that it wraps.
-    Keys(DataKeyError),
+    #[error(transparent)]
+    Keys(#[from] DataKeyError),
     /// The engine.
-    Open(OpenError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// No random bytes, or a card number that cannot be sealed.
-    Issue(IssueError),
+    #[error(transparent)]
+    Issue(#[from] IssueError),
     /// The engine took no command.
-    Submit(SubmitError),
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
     /// The engine refused a command.
+    #[error("refused: {0:?}")]
     Rejected(Rejection),
     /// The journal failed under a command.
+    #[error("the journal failed")]
     OutcomeUnknown,
     /// The password could not be hashed.
+    #[error("the password could not be hashed")]
     Password,
     /// The cards file cannot be written.
+    #[error("cards file `{0}`{why}", why = unusable(.1))]
     CardsFile(PathBuf, io::Error),
 }
 
-impl std::fmt::Display for InstallError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(formatter),
-            Self::Keys(error) => error.fmt(formatter),
-            Self::Open(error) => error.fmt(formatter),
-            Self::Issue(error) => error.fmt(formatter),
-            Self::Submit(error) => error.fmt(formatter),
-            Self::Rejected(rejection) => write!(formatter, "refused: {rejection:?}"),
-            Self::OutcomeUnknown => formatter.write_str("the journal failed"),
-            Self::Password => formatter.write_str("the password could not be hashed"),
-            Self::CardsFile(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                write!(formatter, "cards file `{}` exists; it is not overwritten", path.display())
-            }
-            Self::CardsFile(path, error) => {
-                write!(formatter, "cards file `{}`: {error}", path.display())
-            }
-        }
+fn unusable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => " exists; it is not overwritten".into(),
+        _ => format!(": {error}"),
     }
-}
-
-impl std::error::Error for InstallError {}
-
-macro_rules! install_error_from {
-    ($($source:ty => $variant:ident),* $(,)?) => {$(
-        impl From<$source> for InstallError {
-            fn from(error: $source) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )*};
 }
 
 impl From<MasterKeyError> for InstallError {
@@ -187,14 +170,6 @@ impl From<MasterKeyError> for InstallError {
         Self::Keys(error.into())
     }
 }
-
-install_error_from!(
-    DirectoryError => Directory,
-    DataKeyError => Keys,
-    OpenError => Open,
-    IssueError => Issue,
-    SubmitError => Submit,
-);
 
 /// Makes the data directory and everything in it. `made` is told how many cards there are so far.
 /// Errors: see `InstallError`; an existing data directory is never touched.
@@ -388,18 +363,14 @@ impl Installer<'_> {
     ) -> Result<TestCard, InstallError> {
         let pin = format!("{:04}", self.draw_below(10_000)?);
         let zone = self.order.company.zone;
-        let order = CardOrder {
-            company,
+        let name = format!("Test card {}", place + 1);
+        let texts = [format!("{name}, {profile:?}"), name].map(|text| LineText::spaced(&text));
+        let terms = portfolio::terms_of(profile, self.at);
+        let is_virtual = portfolio::state_of(profile) != CardState::Unactivated;
+        let order = IssuingOrder {
+            order: CardOrder { is_virtual, ..CardOrder::plain(company, terms, texts) },
             zone,
-            terms: portfolio::terms_of(profile, self.at),
-            is_virtual: portfolio::state_of(profile) != CardState::Unactivated,
-            description: LineText::spaced(&format!("Test card {}, {profile:?}", place + 1)),
-            billing_name: LineText::spaced(&format!("Test card {}", place + 1)),
-            billing_address: None,
             billing_zip_code: company_address().zip_code,
-            shipping_address: None,
-            assigned_to: None,
-            dimensions: Dimensions::default(),
             pin: Some(pin.clone()),
         };
         let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
@@ -507,7 +478,7 @@ impl Installer<'_> {
 struct TestCard {
     profile: Profile,
     pin: String,
-    order: CardOrder,
+    order: IssuingOrder,
     drawn: DrawnCard,
 }
 

@@ -36,69 +36,42 @@ const TITLE: &str = "cardswitch backup";
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// Why a backup is not taken.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// It has no manifest.
+    #[error("`{0}` is missing: this is no backup, or not as `backup` made it; take another one")]
     Missing(PathBuf),
     /// The manifest is not what was written.
+    #[error("the manifest `{0}` was cut or changed ({1}): take another backup")]
     Damaged(PathBuf, &'static str),
     /// It was written by a later build.
+    #[error("`{0}` was written by a later version")]
     NewerFormat(PathBuf),
     /// A file that it names is not there.
+    #[error("`{0}` is missing, which the manifest names: take another backup")]
     FileMissing(PathBuf),
     /// A file is not what it was.
+    #[error(
+        "`{0}` is not what the manifest says: it was damaged or changed, or is of another backup; \
+         take another backup"
+    )]
     FileDiffers(PathBuf),
     /// Something is there that it does not name, or that is no file.
+    #[error(
+        "`{0}` is not of this backup, or no plain file: find out who put it there, and move it \
+         away"
+    )]
     Stranger(PathBuf),
     /// The keys that it is checked with.
+    #[error(transparent)]
     Keys(DataKeyError),
     /// There is no room for a copy.
+    #[error(transparent)]
     Room(CopyError),
     /// The system refused.
+    #[error("`{0}`: {1}")]
     Io(PathBuf, io::Error),
 }
-
-impl std::fmt::Display for ManifestError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Missing(path) => write!(
-                formatter,
-                "`{}` is missing: this is no backup, or not as `backup` made it; take another one",
-                path.display()
-            ),
-            Self::Damaged(path, what) => write!(
-                formatter,
-                "the manifest `{}` was cut or changed ({what}): take another backup",
-                path.display()
-            ),
-            Self::NewerFormat(path) => {
-                write!(formatter, "`{}` was written by a later version", path.display())
-            }
-            Self::FileMissing(path) => write!(
-                formatter,
-                "`{}` is missing, which the manifest names: take another backup",
-                path.display()
-            ),
-            Self::FileDiffers(path) => write!(
-                formatter,
-                "`{}` is not what the manifest says: it was damaged or changed, or is of another \
-                 backup; take another backup",
-                path.display()
-            ),
-            Self::Stranger(path) => write!(
-                formatter,
-                "`{}` is not of this backup, or no plain file: find out who put it there, and move it \
-                 away",
-                path.display()
-            ),
-            Self::Keys(error) => error.fmt(formatter),
-            Self::Room(error) => error.fmt(formatter),
-            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for ManifestError {}
 
 /// Whether a directory is a backup, or was one.
 #[must_use]

@@ -18,41 +18,27 @@ use crate::config::{ClockSetting, RetentionSetting};
 use crate::manifest::is_backup;
 
 /// Why a data directory cannot be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpeningError {
     /// The directory.
+    #[error(transparent)]
     Directory(DirectoryError),
     /// The master key, or the data key that it wraps.
+    #[error(transparent)]
     Keys(DataKeyError),
     /// It is a backup, which must stay as it is.
+    #[error("`{0}` is a backup: make a data directory of it with `cardswitch restore`")]
     Backup(PathBuf),
     /// The keys of card numbers.
+    #[error(transparent)]
     PanKeys(PanKeysError),
     /// One of the engine's files.
+    #[error(transparent)]
     Engine(OpenError),
     /// The keys are not those that sealed this directory's card numbers.
+    #[error("the keys are not those of the card numbers of this data directory")]
     ForeignKeys,
 }
-
-impl std::fmt::Display for OpeningError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(formatter),
-            Self::Keys(error) => error.fmt(formatter),
-            Self::Backup(path) => write!(
-                formatter,
-                "`{}` is a backup: make a data directory of it with `cardswitch restore`",
-                path.display()
-            ),
-            Self::PanKeys(error) => error.fmt(formatter),
-            Self::Engine(error) => error.fmt(formatter),
-            Self::ForeignKeys => formatter
-                .write_str("the keys are not those of the card numbers of this data directory"),
-        }
-    }
-}
-
-impl std::error::Error for OpeningError {}
 
 /// A data directory, and where its master key is.
 #[derive(Clone, Copy, Debug)]

@@ -88,50 +88,43 @@ impl Drop for DoorThreads {
 }
 
 /// Why a switch cannot be started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting is out of range.
+    #[error(transparent)]
     Config(ConfigError),
     /// The data directory.
+    #[error(transparent)]
     Opening(OpeningError),
     /// The query tables cannot follow the journal.
+    #[error("{0}")]
     Tables(String),
     /// The keys of card numbers.
+    #[error(transparent)]
     PanKeys(PanRotationError),
     /// The directory of receipts.
+    #[error("the receipts: {0}")]
     Receipts(io::Error),
     /// The directories of mail, or the mail server.
+    #[error("the mail: {0}")]
     Outbox(MailError),
     /// What is kept of deliveries.
+    #[error(transparent)]
     Deliveries(DeliveriesError),
     /// An address cannot be listened at.
+    #[error("{}", not_listening(.0, .1, .2))]
     Listen(&'static str, SocketAddr, io::Error),
     /// The system starts no more threads.
+    #[error("cannot start threads: {0}")]
     Threads(io::Error),
 }
 
-impl std::fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Config(error) => error.fmt(formatter),
-            Self::Opening(error) => error.fmt(formatter),
-            Self::Tables(reason) => formatter.write_str(reason),
-            Self::PanKeys(error) => error.fmt(formatter),
-            Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
-            Self::Outbox(error) => write!(formatter, "the mail: {error}"),
-            Self::Deliveries(error) => error.fmt(formatter),
-            Self::Threads(error) => write!(formatter, "cannot start threads: {error}"),
-            Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
-                write!(formatter, "{what} address {address} is in use")
-            }
-            Self::Listen(what, address, error) => {
-                write!(formatter, "cannot listen for {what} at {address}: {error}")
-            }
-        }
+fn not_listening(what: &str, address: &SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!("{what} address {address} is in use"),
+        _ => format!("cannot listen for {what} at {address}: {error}"),
     }
 }
-
-impl std::error::Error for StartError {}
 
 impl StartError {
     fn is_in_use(&self) -> bool {

@@ -58,19 +58,17 @@ impl CardBook {
 
 fn profile(card: u64, company: CompanySlot, record: &CardRecord) -> CardProfile {
     let new = new_card(card, company_id(u64::from(company.0)), record.pan_hash);
+    let order = new.order;
     CardProfile {
         slot: CardSlot(u32::try_from(card).must("count cards")),
         id: new.id,
         allowance_id: new.allowance_id,
         company,
-        description: new.description.into(),
-        billing_name: new.billing_name.into(),
-        is_virtual: new.is_virtual,
+        description: order.description.into(),
+        billing_name: order.billing_name.into(),
+        is_virtual: order.is_virtual,
         last_four: new.last_four,
-        assigned_to: None,
-        dimensions: new.dimensions,
-        billing_address: new.billing_address,
-        shipping_address: new.shipping_address,
         created_at: START,
+        ..CardProfile::default()
     }
 }

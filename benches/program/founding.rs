@@ -2,7 +2,7 @@
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::card::{CardCommand, CardOrder, NewCard};
 use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::domain::card::{CardState, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
@@ -101,24 +101,17 @@ fn new_company(company: u64) -> NewCompany {
 /// An ordinary card; its number is sealed with no key.
 #[must_use]
 pub fn new_card(card: u64, company: CompanyId, pan_hash: PanHash) -> NewCard {
+    let texts = ["Travel", "A CARDHOLDER"].map(LineText::spaced);
     NewCard {
         id: card_id(card),
         allowance_id: allowance_id(card),
-        company,
         pan_hash,
         sealed_pan: SealedPan(vec![0; 56]),
         last_four: *b"1111",
         pin: PinVerifier(0),
         zip: PackedZip::pack("94105"),
         expires_on: EXPIRES_ON,
-        terms: terms_of(card),
         state: CardState::Active,
-        is_virtual: true,
-        description: LineText::spaced("Travel"),
-        billing_name: LineText::spaced("A CARDHOLDER"),
-        billing_address: None,
-        shipping_address: None,
-        assigned_to: None,
-        dimensions: [None; 4],
+        order: CardOrder::plain(company, terms_of(card), texts),
     }
 }

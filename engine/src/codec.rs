@@ -9,47 +9,36 @@ use serde::de::DeserializeOwned;
 use crate::limits;
 
 /// Why bytes could not be written or read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// A value is longer than a record may be.
+    #[error("value of {bytes} bytes is too long")]
     TooLong {
         /// How long.
         bytes: usize,
     },
     /// The bytes end before the value does.
+    #[error("value is cut short")]
     Cut,
     /// The layout is of a version this build does not know.
+    #[error("format version {version} is not known to this build")]
     UnknownVersion {
         /// Which.
         version: u8,
     },
     /// The kind of content is not known.
+    #[error("content kind {kind} is not known")]
     UnknownKind {
         /// Which.
         kind: u8,
     },
     /// The bytes are not an encoded value.
+    #[error("malformed value: {what}")]
     Malformed {
         /// What the decoder found.
         what: String,
     },
 }
-
-impl std::fmt::Display for CodecError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::TooLong { bytes } => write!(formatter, "value of {bytes} bytes is too long"),
-            Self::Cut => write!(formatter, "value is cut short"),
-            Self::UnknownVersion { version } => {
-                write!(formatter, "format version {version} is not known to this build")
-            }
-            Self::UnknownKind { kind } => write!(formatter, "content kind {kind} is not known"),
-            Self::Malformed { what } => write!(formatter, "malformed value: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for CodecError {}
 
 const fn configuration() -> impl bincode::config::Config {
     bincode::config::legacy().with_limit::<{ limits::RECORD_BYTES_MAX }>()

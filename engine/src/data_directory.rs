@@ -30,64 +30,30 @@ pub struct DataDirectory {
 }
 
 /// Why a directory cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// There is no data directory at the path.
+    #[error("`{0}` is no data directory; make one with `cardswitch init`")]
     NotFound(PathBuf),
     /// There is one already.
+    #[error("`{0}` is a data directory already")]
     Exists(PathBuf),
     /// Another process uses it.
+    #[error("data directory `{0}` is in use by another process")]
     InUse(PathBuf),
     /// It was made by a build with other layouts.
+    #[error(
+        "data directory `{0}` was made by another build of cardswitch, whose files this one does \
+         not read; nothing was changed: use that build, or make a new directory with `cardswitch \
+         init`"
+    )]
     OtherLayouts(PathBuf),
     /// Its identity file is not one.
+    #[error("`{0}` was not written by cardswitch")]
     Foreign(PathBuf),
     /// The system refused.
-    Io(PathBuf, io::Error),
-}
-
-impl std::fmt::Display for DirectoryError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotFound(path) => {
-                write!(
-                    formatter,
-                    "`{}` is no data directory; make one with `cardswitch init`",
-                    path.display()
-                )
-            }
-            Self::Exists(path) => {
-                write!(formatter, "`{}` is a data directory already", path.display())
-            }
-            Self::InUse(path) => {
-                write!(
-                    formatter,
-                    "data directory `{}` is in use by another process",
-                    path.display()
-                )
-            }
-            Self::OtherLayouts(path) => write!(
-                formatter,
-                "data directory `{}` was made by another build of cardswitch, whose files this one \
-                 does not read; nothing was changed: use that build, or make a new directory with \
-                 `cardswitch init`",
-                path.display()
-            ),
-            Self::Foreign(path) => {
-                write!(formatter, "`{}` was not written by cardswitch", path.display())
-            }
-            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for DirectoryError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(_, error) => Some(error),
-            _ => None,
-        }
-    }
+    #[error("`{0}`: {1}")]
+    Io(PathBuf, #[source] io::Error),
 }
 
 impl DataDirectory {

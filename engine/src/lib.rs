@@ -20,6 +20,7 @@ pub mod layouts;
 pub mod limits;
 pub mod loader;
 pub mod meters;
+pub mod opaque;
 pub mod packed;
 mod recovery;
 pub mod recovery_progress;

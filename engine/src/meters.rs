@@ -100,25 +100,6 @@ pub struct Meters {
     pub overloaded: AtomicU64,
 }
 
-/// The response codes, in the order of their counts.
-pub const RESPONSE_CODES: [ResponseCode; 15] = [
-    ResponseCode::Approved,
-    ResponseCode::Declined,
-    ResponseCode::InsufficientFunds,
-    ResponseCode::CardUnactivated,
-    ResponseCode::CardSuspended,
-    ResponseCode::CardExpired,
-    ResponseCode::InvalidExpiration,
-    ResponseCode::InvalidPin,
-    ResponseCode::InvalidCvv,
-    ResponseCode::InvalidZip,
-    ResponseCode::AllowanceConstraints,
-    ResponseCode::AllowanceExceeded,
-    ResponseCode::TransactionLimitExceeded,
-    ResponseCode::Risk,
-    ResponseCode::CashDenied,
-];
-
 /// Answers that are no decisions about a purchase: kind and outcome, in the order of their counts.
 pub const OTHER_ANSWERS: [(&str, &str); 17] = [
     ("reversal", "reversed"),
@@ -143,7 +124,7 @@ pub const OTHER_ANSWERS: [(&str, &str); 17] = [
 /// How often each answer was given, repeats included.
 #[derive(Debug, Default)]
 pub struct AnswerCounts {
-    decisions: [AtomicU64; RESPONSE_CODES.len()],
+    decisions: [AtomicU64; ResponseCode::ALL.len()],
     others: [AtomicU64; OTHER_ANSWERS.len()],
 }
 
@@ -151,7 +132,7 @@ impl AnswerCounts {
     /// How often purchases and advices were answered with each response code.
     pub fn decisions(&self) -> impl Iterator<Item = (ResponseCode, u64)> {
         let counts = self.decisions.iter().map(|count| count.load(Ordering::Relaxed));
-        RESPONSE_CODES.into_iter().zip(counts)
+        ResponseCode::ALL.into_iter().zip(counts)
     }
 
     /// How often anything else was answered: kind, outcome, count.
@@ -179,7 +160,7 @@ fn add_some(total: &AtomicU64, more: u64) {
 /// The answers of one commit, counted apart so that each total is touched once.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    decisions: [u64; RESPONSE_CODES.len()],
+    decisions: [u64; ResponseCode::ALL.len()],
     others: [u64; OTHER_ANSWERS.len()],
 }
 
@@ -286,7 +267,7 @@ mod tests {
 
     #[test]
     fn each_response_code_has_its_own_count() {
-        for (place, code) in RESPONSE_CODES.into_iter().enumerate() {
+        for (place, code) in ResponseCode::ALL.into_iter().enumerate() {
             assert_eq!(decision_place(code), place, "{code:?}");
         }
     }

@@ -56,21 +56,12 @@ impl Submission {
 }
 
 /// Why commands were not taken. They never entered the engine: nothing of them will happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// Too many commands wait already.
+    #[error("too many commands are waiting")]
     Overloaded,
     /// The shard has stopped: shutting down, or its journal failed.
+    #[error("the switch has stopped")]
     Stopped,
 }
-
-impl std::fmt::Display for SubmitError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::Overloaded => "too many commands are waiting",
-            Self::Stopped => "the switch has stopped",
-        })
-    }
-}
-
-impl std::error::Error for SubmitError {}

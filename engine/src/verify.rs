@@ -61,38 +61,17 @@ impl Verification {
 }
 
 /// Why a directory cannot be verified; damage to a file is among the reasons.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// The directory itself.
-    Directory(DirectoryError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// One of its files.
-    Open(OpenError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The tables cannot follow the journal.
+    #[error("query tables: {0}")]
     Projection(ProjectionError),
-}
-
-impl std::fmt::Display for VerifyError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(formatter),
-            Self::Open(error) => error.fmt(formatter),
-            Self::Projection(error) => write!(formatter, "query tables: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for VerifyError {}
-
-impl From<DirectoryError> for VerifyError {
-    fn from(error: DirectoryError) -> Self {
-        Self::Directory(error)
-    }
-}
-
-impl From<OpenError> for VerifyError {
-    fn from(error: OpenError) -> Self {
-        Self::Open(error)
-    }
 }
 
 impl From<StoreError> for VerifyError {

@@ -19,15 +19,21 @@ fn ebcdic(digits: &[u8]) -> Vec<u8> {
     digits.iter().map(|digit| digit - b'0' + 0xF0).collect()
 }
 
+/// A message behind its length of two bytes.
+fn two(message: &[u8]) -> Vec<u8> {
+    [&message.len().to_be_bytes()[6..], message].concat()
+}
+
 /// Each spelling with what the log has to say of it.
 fn spellings() -> Vec<(Vec<u8>, &'static str)> {
     let message = sign_on();
     let (mti, rest) = message.split_at(4);
     let (bitmaps, digits) = rest.split_at(16);
     let hex: String = bitmaps.iter().map(|byte| format!("{byte:02X}")).collect();
-    let two = |message: &[u8]| [&(message.len() as u16).to_be_bytes(), message].concat();
     let in_hex = [mti, hex.as_bytes(), digits].concat();
     let in_ebcdic = [&ebcdic(mti), bitmaps, &ebcdic(digits)].concat();
+    // Two digits in a byte are read as hex digits.
+    let packed = u8::from_str_radix(&message.len().to_string(), 16).expect("two digits");
     let of_1993 = [b"1804", rest].concat();
     vec![
         (
@@ -41,10 +47,7 @@ fn spellings() -> Vec<(Vec<u8>, &'static str)> {
             "ISO 8583:1987 in EBCDIC, type 0800, binary bitmap: no dialect of this switch reads that",
         ),
         (two(&of_1993), "ISO 8583:1993 in ASCII, type 1804"),
-        (
-            [&[0, (message.len() / 10 * 16 + message.len() % 10) as u8][..], &message].concat(),
-            "a length of 4 packed digits",
-        ),
+        ([&[0, packed], &message[..]].concat(), "a length of 4 packed digits"),
         (message.clone(), "no length, ISO 8583:1987 in ASCII, type 0800"),
     ]
 }
@@ -72,7 +75,7 @@ fn a_peer_of_another_spelling_is_told_apart_in_the_log() {
 #[test]
 fn decode_says_the_same_of_a_capture() {
     let message = sign_on();
-    let framed = [&(message.len() as u16).to_be_bytes(), &message[..]].concat();
+    let framed = two(&message);
     let hex: String = framed.iter().map(|byte| format!("{byte:02x}\n")).collect();
     for capture in [framed.clone(), hex.into_bytes(), framed.repeat(2)] {
         let output = run_cardswitch_reading(&["decode", "-"], &capture);

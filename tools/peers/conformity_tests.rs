@@ -114,7 +114,7 @@ impl Shard {
         new.pin = PinVerifier(card.pin.unwrap_or(0));
         new.zip = card.zip.map(PackedZip::pack).unwrap_or_default();
         new.expires_on = BusinessDate(card.expires_on);
-        new.terms = terms_of(card);
+        new.order.terms = terms_of(card);
         new.state = match card.state {
             CardState::Unactivated => card::CardState::Unactivated,
             CardState::Active => card::CardState::Active,

@@ -56,7 +56,9 @@ struct FieldError<'a> {
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), faults: Vec::new(), retry_after_s: None }
+        let is_short = status == StatusCode::SERVICE_UNAVAILABLE;
+        let retry_after_s = is_short.then_some(RETRY_AFTER_S);
+        Self { status, code, message: message.into(), faults: Vec::new(), retry_after_s }
     }
 
     /// Fields of the request are at fault; the code is the field's where it is one.
@@ -75,102 +77,10 @@ impl ApiError {
         Self::invalid(vec![Fault::new(param, flaw)])
     }
 
-    /// The body is no JSON object.
-    #[must_use]
-    pub fn malformed_body() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "malformed_body", "the body is not a JSON object")
-    }
-
-    /// The body ended before it was whole.
-    #[must_use]
-    pub fn incomplete_body() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "incomplete_body", "the body could not be read")
-    }
-
-    /// The body did not come in time.
-    #[must_use]
-    pub fn body_too_slow() -> Self {
-        let message = "the body did not come in time";
-        Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", message)
-    }
-
-    /// The body of a batch is no JSON array.
-    #[must_use]
-    pub fn not_an_array() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "malformed_body", "the body is not a JSON array")
-    }
-
-    /// A field of the head that may come once came again.
-    #[must_use]
-    pub fn repeated_header(name: &HeaderName) -> Self {
-        let message = format!("the header `{name}` came more than once");
-        Self::new(StatusCode::BAD_REQUEST, "repeated_header", message)
-    }
-
-    /// The head names no host, or none that there could be.
-    #[must_use]
-    pub fn malformed_host() -> Self {
-        let message = "the header `Host` must name a host";
-        Self::new(StatusCode::BAD_REQUEST, "malformed_host", message)
-    }
-
-    /// The body is coded for its way otherwise than in chunks.
-    #[must_use]
-    pub fn unsupported_transfer_coding() -> Self {
-        let message = "the header `Transfer-Encoding` may be `chunked` only";
-        Self::new(StatusCode::BAD_REQUEST, "unsupported_transfer_coding", message)
-    }
-
-    /// A batch has more than `len_max` requests.
-    #[must_use]
-    pub fn batch_too_long(len_max: usize) -> Self {
-        let message = format!("a batch has at most {len_max} requests");
-        Self::new(StatusCode::BAD_REQUEST, "batch_too_long", message)
-    }
-
-    /// The idempotency key came with another request before.
-    #[must_use]
-    pub fn idempotency_key_reused() -> Self {
-        let message = "the header `Idempotency-Key` came with another request before";
-        Self::new(StatusCode::BAD_REQUEST, "idempotency_key_reused", message)
-    }
-
-    /// A request with the same idempotency key is under way.
-    #[must_use]
-    pub fn idempotency_key_in_flight() -> Self {
-        let message = "a request with this `Idempotency-Key` is under way; ask again";
-        Self::conflict("idempotency_key_in_flight", message)
-    }
-
-    /// The transfer cannot be concluded any more.
-    #[must_use]
-    pub fn transfer_concluded() -> Self {
-        Self::conflict("transfer_concluded", "the transfer was declined or has come back")
-    }
-
-    /// Requisitions are for cards of another network.
-    #[must_use]
-    pub fn network_not_supported(network: &str) -> Self {
-        let message = format!("requisitions are for cards of the network `{network}` only");
-        Self::new(StatusCode::BAD_REQUEST, "network_not_supported", message)
-    }
-
-    /// The system's clock cannot be turned.
-    #[must_use]
-    pub fn clock_not_manual() -> Self {
-        Self::conflict("clock_not_manual", "the clock can be set only with `serve --clock manual`")
-    }
-
     /// The journal failed under the request.
     #[must_use]
     pub fn outcome_unknown() -> Self {
         WriteError::OutcomeUnknown.into()
-    }
-
-    /// The query cannot be decoded.
-    #[must_use]
-    pub fn malformed_query() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "malformed_query", "the query cannot be decoded")
     }
 
     /// A statement has more than `lines_max` lines, which is more than its format takes.
@@ -178,75 +88,6 @@ impl ApiError {
     pub fn statement_too_long(lines_max: u64) -> Self {
         let message = format!("has more than {lines_max} lines in this range: ask for fewer days");
         Self::invalid_field("start_date", Flaw::new("too_many_lines", message))
-    }
-
-    /// No token, or one that opens nothing.
-    #[must_use]
-    pub fn unauthorized() -> Self {
-        let message = "an access token is needed: `Authorization: Token <ACCESS_TOKEN>`";
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
-    }
-
-    /// No network key, or not the right one.
-    #[must_use]
-    pub fn network_key_needed() -> Self {
-        let message = "the network key is needed: `Authorization: Bearer <NETWORK_KEY>`";
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
-    }
-
-    /// The token's scope is too small.
-    #[must_use]
-    pub fn scope_too_small(needed: &str) -> Self {
-        let message = format!("the access token lacks the scope `{needed}`");
-        Self::new(StatusCode::FORBIDDEN, "insufficient_scope", message)
-    }
-
-    /// Nothing is found there, or nothing of the caller's company.
-    #[must_use]
-    pub fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such object or path")
-    }
-
-    /// The path is there, but does not take this method.
-    #[must_use]
-    pub fn method_not_allowed() -> Self {
-        let message = "this path does not take this method";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
-    }
-
-    /// The body is longer than `bytes_max`.
-    #[must_use]
-    pub fn body_too_large(bytes_max: usize) -> Self {
-        let message = format!("the body is longer than {bytes_max} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
-    }
-
-    /// The body is of a type the path does not take.
-    #[must_use]
-    pub fn unsupported_media_type() -> Self {
-        let message = "the header `Content-Type` must be `application/json`";
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
-    }
-
-    /// The body of a token endpoint is of a type that is not taken there.
-    #[must_use]
-    pub fn not_a_form() -> Self {
-        let message = "the header `Content-Type` must be `application/json` or \
-                       `application/x-www-form-urlencoded`";
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
-    }
-
-    /// An app did not say which it is, or not with the right secret.
-    #[must_use]
-    pub fn invalid_client() -> Self {
-        let message = "no app has this `client_id` and `client_secret`";
-        Self::new(StatusCode::UNAUTHORIZED, "invalid_client", message)
-    }
-
-    /// What an app asks a token with is no good.
-    #[must_use]
-    pub fn invalid_grant(message: &str) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "invalid_grant", message)
     }
 
     /// Tokens are not given for this.
@@ -262,36 +103,6 @@ impl ApiError {
         Self::invalid_field("scope", Flaw::new("invalid_scope", message))
     }
 
-    /// No answer is waited for under this token any more, or never was.
-    #[must_use]
-    pub fn challenge_over() -> Self {
-        let message = "no answer is waited for under this access token: it is unknown, its time is \
-                       over, or its answers were wrong";
-        Self::new(StatusCode::UNAUTHORIZED, "challenge_over", message)
-    }
-
-    /// The answer to a question was wrong.
-    #[must_use]
-    pub fn wrong_answer() -> Self {
-        let message = "the answer is wrong; another may be given";
-        Self::new(StatusCode::FORBIDDEN, "wrong_answer", message)
-    }
-
-    /// What was uploaded is no receipt.
-    #[must_use]
-    pub fn not_a_receipt() -> Self {
-        let message = "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field \
-                       `file` of `multipart/form-data`";
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
-    }
-
-    /// The body is no whole `multipart/form-data`.
-    #[must_use]
-    pub fn malformed_form() -> Self {
-        let message = "the body is not what `multipart/form-data` says";
-        Self::new(StatusCode::BAD_REQUEST, "malformed_body", message)
-    }
-
     /// The caller asks too often.
     #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {
@@ -302,18 +113,6 @@ impl ApiError {
         }
     }
 
-    /// The data directory is still being opened.
-    #[must_use]
-    pub fn recovering() -> Self {
-        Self::unavailable("recovering", "the switch is starting")
-    }
-
-    /// So many requests are being answered that this one was not begun.
-    #[must_use]
-    pub fn busy() -> Self {
-        Self::unavailable("busy", "too many requests are being answered")
-    }
-
     /// Something of the switch's own failed; `cause` goes to the log, not to the client.
     #[must_use]
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {
@@ -322,34 +121,118 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    /// Nothing is sent to a webhook endpoint that is off.
-    #[must_use]
-    pub fn webhook_endpoint_disabled() -> Self {
-        Self::conflict("webhook_endpoint_disabled", "the webhook endpoint is off: enable it first")
-    }
-
-    /// What would answer has too much to do.
-    #[must_use]
-    pub fn overloaded() -> Self {
-        Self::unavailable("overloaded", "too many requests are waiting")
-    }
-
-    /// A physical card keeps its number to itself.
-    #[must_use]
-    pub fn card_not_virtual() -> Self {
-        Self::conflict("card_not_virtual", "the number of a physical card is on the card alone")
-    }
-
     fn conflict(code: &'static str, message: &str) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
     fn unavailable(code: &'static str, message: &str) -> Self {
-        Self {
-            retry_after_s: Some(RETRY_AFTER_S),
-            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
-        }
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
     }
+}
+
+/// Declares failures: what each is called here, its parts, the status, the code, the message.
+macro_rules! failures {
+    ($($(#[$about:meta])+
+        $name:ident($($part:ident: $type:ty)?) $status:ident $code:literal $message:expr;)*) => {
+        impl ApiError {$(
+            $(#[$about])+
+            #[must_use]
+            pub fn $name($($part: $type)?) -> Self {
+                Self::new(StatusCode::$status, $code, $message)
+            }
+        )*}
+    };
+}
+
+failures! {
+    /// The body is no JSON object.
+    malformed_body() BAD_REQUEST "malformed_body" "the body is not a JSON object";
+    /// The body ended before it was whole.
+    incomplete_body() BAD_REQUEST "incomplete_body" "the body could not be read";
+    /// The body did not come in time.
+    body_too_slow() REQUEST_TIMEOUT "body_too_slow" "the body did not come in time";
+    /// The body of a batch is no JSON array.
+    not_an_array() BAD_REQUEST "malformed_body" "the body is not a JSON array";
+    /// A field of the head that may come once came again.
+    repeated_header(name: &HeaderName) BAD_REQUEST "repeated_header"
+        format!("the header `{name}` came more than once");
+    /// The head names no host, or none that there could be.
+    malformed_host() BAD_REQUEST "malformed_host" "the header `Host` must name a host";
+    /// The body is coded for its way otherwise than in chunks.
+    unsupported_transfer_coding() BAD_REQUEST "unsupported_transfer_coding"
+        "the header `Transfer-Encoding` may be `chunked` only";
+    /// A batch has more than `len_max` requests.
+    batch_too_long(len_max: usize) BAD_REQUEST "batch_too_long"
+        format!("a batch has at most {len_max} requests");
+    /// The idempotency key came with another request before.
+    idempotency_key_reused() BAD_REQUEST "idempotency_key_reused"
+        "the header `Idempotency-Key` came with another request before";
+    /// A request with the same idempotency key is under way.
+    idempotency_key_in_flight() CONFLICT "idempotency_key_in_flight"
+        "a request with this `Idempotency-Key` is under way; ask again";
+    /// The transfer cannot be concluded any more.
+    transfer_concluded() CONFLICT "transfer_concluded" "the transfer was declined or has come back";
+    /// Requisitions are for cards of another network.
+    network_not_supported(network: &str) BAD_REQUEST "network_not_supported"
+        format!("requisitions are for cards of the network `{network}` only");
+    /// The system's clock cannot be turned.
+    clock_not_manual() CONFLICT "clock_not_manual"
+        "the clock can be set only with `serve --clock manual`";
+    /// The query cannot be decoded.
+    malformed_query() BAD_REQUEST "malformed_query" "the query cannot be decoded";
+    /// No token, or one that opens nothing.
+    unauthorized() UNAUTHORIZED "unauthorized"
+        "an access token is needed: `Authorization: Token <ACCESS_TOKEN>`";
+    /// No network key, or not the right one.
+    network_key_needed() UNAUTHORIZED "unauthorized"
+        "the network key is needed: `Authorization: Bearer <NETWORK_KEY>`";
+    /// The token's scope is too small.
+    scope_too_small(needed: &str) FORBIDDEN "insufficient_scope"
+        format!("the access token lacks the scope `{needed}`");
+    /// Nothing is found there, or nothing of the caller's company.
+    not_found() NOT_FOUND "not_found" "there is no such object or path";
+    /// The path is there, but does not take this method.
+    method_not_allowed() METHOD_NOT_ALLOWED "method_not_allowed"
+        "this path does not take this method";
+    /// The body is longer than `bytes_max`.
+    body_too_large(bytes_max: usize) PAYLOAD_TOO_LARGE "body_too_large"
+        format!("the body is longer than {bytes_max} bytes");
+    /// The body is of a type the path does not take.
+    unsupported_media_type() UNSUPPORTED_MEDIA_TYPE "unsupported_media_type"
+        "the header `Content-Type` must be `application/json`";
+    /// The body of a token endpoint is of a type that is not taken there.
+    not_a_form() UNSUPPORTED_MEDIA_TYPE "unsupported_media_type"
+        "the header `Content-Type` must be `application/json` or \
+            `application/x-www-form-urlencoded`";
+    /// An app did not say which it is, or not with the right secret.
+    invalid_client() UNAUTHORIZED "invalid_client"
+        "no app has this `client_id` and `client_secret`";
+    /// What an app asks a token with is no good.
+    invalid_grant(message: &str) BAD_REQUEST "invalid_grant" message;
+    /// No answer is waited for under this token any more, or never was.
+    challenge_over() UNAUTHORIZED "challenge_over"
+        "no answer is waited for under this access token: it is unknown, its time is over, or \
+            its answers were wrong";
+    /// The answer to a question was wrong.
+    wrong_answer() FORBIDDEN "wrong_answer" "the answer is wrong; another may be given";
+    /// What was uploaded is no receipt.
+    not_a_receipt() UNSUPPORTED_MEDIA_TYPE "unsupported_media_type"
+        "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field `file` of \
+            `multipart/form-data`";
+    /// The body is no whole `multipart/form-data`.
+    malformed_form() BAD_REQUEST "malformed_body" "the body is not what `multipart/form-data` says";
+    /// The data directory is still being opened.
+    recovering() SERVICE_UNAVAILABLE "recovering" "the switch is starting";
+    /// So many requests are being answered that this one was not begun.
+    busy() SERVICE_UNAVAILABLE "busy" "too many requests are being answered";
+    /// Nothing is sent to a webhook endpoint that is off.
+    webhook_endpoint_disabled() CONFLICT "webhook_endpoint_disabled"
+        "the webhook endpoint is off: enable it first";
+    /// What would answer has too much to do.
+    overloaded() SERVICE_UNAVAILABLE "overloaded" "too many requests are waiting";
+    /// A physical card keeps its number to itself.
+    card_not_virtual() CONFLICT "card_not_virtual"
+        "the number of a physical card is on the card alone";
 }
 
 impl From<Vec<Fault>> for ApiError {

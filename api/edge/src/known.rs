@@ -39,11 +39,7 @@ impl Default for Known {
     }
 }
 
-impl std::fmt::Debug for Known {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Known(..)")
-    }
-}
+cardswitch_engine::opaque!(Known);
 
 impl Known {
     /// The currency of the account that pays for a card.

@@ -38,16 +38,9 @@ impl PeerNetwork {
 }
 
 /// The text is no address and no network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither an address nor a network such as `10.0.0.0/8`")]
 pub struct PeerNetworkError;
-
-impl fmt::Display for PeerNetworkError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("neither an address nor a network such as `10.0.0.0/8`")
-    }
-}
-
-impl std::error::Error for PeerNetworkError {}
 
 impl FromStr for PeerNetwork {
     type Err = PeerNetworkError;

@@ -147,9 +147,10 @@ impl FeedOptions {
 }
 
 /// Why a run cannot start or go on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     /// A file cannot be read.
+    #[error("cannot read `{path}`: {source}")]
     Read {
         /// The file.
         path: PathBuf,
@@ -157,23 +158,28 @@ pub enum FeedError {
         source: io::Error,
     },
     /// A line of the cards file is not a card.
+    #[error("line {line} of the cards file is not a card")]
     CardLine {
         /// Counted from one.
         line: usize,
     },
     /// The cards file holds no card.
+    #[error("the cards file holds no card")]
     NoCards,
     /// A scenario that makes no sense, or that went otherwise than it expects.
+    #[error("{message}")]
     Scenario {
         /// What is wrong, with the file and the line.
         message: String,
     },
     /// A rate, speed or number of connections that cannot be.
+    #[error("{message}")]
     BadOption {
         /// What is wrong.
         message: String,
     },
     /// The switch cannot be reached.
+    #[error("cannot connect to {address}: {source}")]
     Connect {
         /// Where.
         address: SocketAddr,
@@ -181,6 +187,7 @@ pub enum FeedError {
         source: io::Error,
     },
     /// The switch does not answer a sign-on, or refuses it.
+    #[error("{address} did not take the sign-on: {answer}")]
     SignOn {
         /// Where.
         address: SocketAddr,
@@ -188,63 +195,35 @@ pub enum FeedError {
         answer: String,
     },
     /// The connection broke where the run cannot go on without.
+    #[error("the connection broke: {source}")]
     Connection {
         /// Why.
         source: io::Error,
     },
     /// A message that cannot be built.
+    #[error("{message}")]
     Message {
         /// What is wrong.
         message: String,
     },
     /// The address of the HTTP door is none.
+    #[error("`{url}` is not an HTTP address")]
     BadUrl {
         /// As given.
         url: String,
     },
     /// The HTTP door does not answer as it should.
+    #[error("the HTTP door: {message}")]
     Http {
         /// What happened.
         message: String,
     },
     /// A thread or runtime cannot be started.
+    #[error("cannot start a thread: {source}")]
     Thread {
         /// Why.
         source: io::Error,
     },
-}
-
-impl std::fmt::Display for FeedError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Read { path, source } => write!(f, "cannot read `{}`: {source}", path.display()),
-            Self::CardLine { line } => write!(f, "line {line} of the cards file is not a card"),
-            Self::NoCards => f.write_str("the cards file holds no card"),
-            Self::Scenario { message }
-            | Self::BadOption { message }
-            | Self::Message { message } => f.write_str(message),
-            Self::Connect { address, source } => write!(f, "cannot connect to {address}: {source}"),
-            Self::SignOn { address, answer } => {
-                write!(f, "{address} did not take the sign-on: {answer}")
-            }
-            Self::Connection { source } => write!(f, "the connection broke: {source}"),
-            Self::BadUrl { url } => write!(f, "`{url}` is not an HTTP address"),
-            Self::Http { message } => write!(f, "the HTTP door: {message}"),
-            Self::Thread { source } => write!(f, "cannot start a thread: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for FeedError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Read { source, .. }
-            | Self::Connect { source, .. }
-            | Self::Connection { source }
-            | Self::Thread { source } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 /// Runs the network against a switch until its time is over, the switch is gone, or it is stopped;

@@ -9,7 +9,7 @@
 //! | `requests`, `values` | from a body to what is asked of the engine |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
-//! | `shapes`, `catalog` | bodies as the published document shows them, and the operations |
+//! | `catalog` | the operations |
 //! | `cards`, `clock` | what simulations look at and turn |
 //!
 //! INVARIANT: whatever is decided here is decided by the engine, in the same words as over ISO
@@ -23,8 +23,6 @@ mod clock;
 mod direct;
 mod named;
 mod requests;
-#[expect(dead_code, reason = "shapes for the published document, never filled in")]
-mod shapes;
 mod state;
 mod transfers;
 mod values;
@@ -48,109 +46,55 @@ use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 pub use self::state::DoorState;
 use super::limits;
 
-/// Decide whether a purchase may be made, and hold its amount.
-#[utoipa::path(
-    post, path = "/network/v1/authorizations",
-    request_body(content = shapes::AuthorizationRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}})),
-    responses((status = 200, body = shapes::CardUseAnswer)),
-)]
-async fn authorize(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    headers: HeaderMap,
-    body: NetworkBody,
-) -> Result<Response, ApiError> {
-    carry_out(&state, Operation::Authorization, &headers, body.bytes()).await
+/// The operations that are bodies alone: each with its path, what it takes and what it answers.
+macro_rules! operations {
+    ($($(#[doc = $about:literal])+ $handler:ident $path:literal $operation:ident:
+        $request:path => $answer:path, $example:tt;)*) => {$(
+        $(#[doc = $about])+
+        #[utoipa::path(
+            post, path = $path, request_body(content = $request, example = json!($example)),
+            responses((status = 200, body = $answer)),
+        )]
+        async fn $handler(
+            State(state): State<DoorState>,
+            _: NetworkAccess,
+            headers: HeaderMap,
+            body: NetworkBody,
+        ) -> Result<Response, ApiError> {
+            carry_out(&state, Operation::$operation, &headers, body.bytes()).await
+        }
+    )*};
 }
 
-/// Record a stand-in decision of the network (advice).
-#[utoipa::path(
-    post, path = "/network/v1/advices",
-    request_body(content = shapes::AdviceRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
-    responses((status = 200, body = shapes::AuthorizationAnswer)),
-)]
-async fn advise(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    headers: HeaderMap,
-    body: NetworkBody,
-) -> Result<Response, ApiError> {
-    carry_out(&state, Operation::Advice, &headers, body.bytes()).await
-}
+/// An id in examples.
+const EXAMPLE_ID: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
-/// Give back what a purchase holds, wholly or in part.
-#[utoipa::path(
-    post, path = "/network/v1/reversals",
-    request_body(content = shapes::ReversalRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"})),
-    responses((status = 200, body = shapes::ReversalAnswer)),
-)]
-async fn reverse(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    headers: HeaderMap,
-    body: NetworkBody,
-) -> Result<Response, ApiError> {
-    carry_out(&state, Operation::Reversal, &headers, body.bytes()).await
-}
-
-/// Post a purchase.
-#[utoipa::path(
-    post, path = "/network/v1/presentments",
-    request_body(content = shapes::PresentmentRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
-    responses((status = 200, body = shapes::PostingAnswer)),
-)]
-async fn present(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    headers: HeaderMap,
-    body: NetworkBody,
-) -> Result<Response, ApiError> {
-    carry_out(&state, Operation::Presentment, &headers, body.bytes()).await
-}
-
-/// Give money back for a purchase, or for none.
-#[utoipa::path(
-    post, path = "/network/v1/refunds",
-    request_body(content = shapes::RefundRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
-    responses((status = 200, body = shapes::PostingAnswer)),
-)]
-async fn refund(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    headers: HeaderMap,
-    body: NetworkBody,
-) -> Result<Response, ApiError> {
-    carry_out(&state, Operation::Refund, &headers, body.bytes()).await
-}
-
-/// Add to the hold of a pending purchase.
-#[utoipa::path(
-    post, path = "/network/v1/increments",
-    request_body(content = shapes::IncrementRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
-    responses((status = 200, body = shapes::AuthorizationAnswer)),
-)]
-async fn increment(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    headers: HeaderMap,
-    body: NetworkBody,
-) -> Result<Response, ApiError> {
-    carry_out(&state, Operation::Increment, &headers, body.bytes()).await
-}
-
-/// Move money from the company's bank, or to it.
-#[utoipa::path(
-    post, path = "/network/v1/transfers",
-    request_body(content = shapes::TransferRequest, example = json!({"account_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 500, "settled": true})),
-    responses((status = 200, body = shapes::TransferAnswer)),
-)]
-async fn transfer(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    headers: HeaderMap,
-    body: NetworkBody,
-) -> Result<Response, ApiError> {
-    carry_out(&state, Operation::Transfer, &headers, body.bytes()).await
+operations! {
+    /// Decide whether a purchase may be made, and hold its amount.
+    authorize "/network/v1/authorizations" Authorization:
+        requests::AuthorizationRequest => answers::CardUseAnswer,
+        {"card_id": EXAMPLE_ID, "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}};
+    /// Record a stand-in decision of the network (advice).
+    advise "/network/v1/advices" Advice:
+        requests::AdviceRequest => answers::AuthorizationAnswer, {"card_id": EXAMPLE_ID, "amount": 12.5};
+    /// Give back what a purchase holds, wholly or in part.
+    reverse "/network/v1/reversals" Reversal:
+        requests::ReversalRequest => answers::ReversalAnswer, {"transaction_id": EXAMPLE_ID};
+    /// Post a purchase.
+    present "/network/v1/presentments" Presentment:
+        requests::PresentmentRequest => answers::PostingAnswer,
+        {"transaction_id": EXAMPLE_ID, "amount": 12.5};
+    /// Give money back for a purchase, or for none.
+    refund "/network/v1/refunds" Refund:
+        requests::RefundRequest => answers::PostingAnswer, {"transaction_id": EXAMPLE_ID, "amount": 12.5};
+    /// Add to the hold of a pending purchase.
+    increment "/network/v1/increments" Increment:
+        requests::IncrementRequest => answers::AuthorizationAnswer,
+        {"transaction_id": EXAMPLE_ID, "amount": 12.5};
+    /// Move money from the company's bank, or to it.
+    transfer "/network/v1/transfers" Transfer:
+        transfers::TransferRequest => answers::TransferAnswer,
+        {"account_id": EXAMPLE_ID, "amount": 500, "settled": true};
 }
 
 async fn carry_out(
@@ -184,7 +128,7 @@ fn json_response(body: String) -> Response {
         content = Vec<serde_json::Value>,
         description = "The body of each request, with its operation as `type`: `authorization`, \
             `advice`, `reversal`, `presentment`, `refund`, `increment` or `transfer`.",
-        example = json!([{"type": "authorization", "card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5}]),
+        example = json!([{"type": "authorization", "card_id": EXAMPLE_ID, "amount": 12.5}]),
     ),
     responses((status = 200, body = Vec<Object>)),
 )]

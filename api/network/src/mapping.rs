@@ -262,7 +262,7 @@ fn facts_of(message: &Message<'_>, secrets: &Secrets, presented: &PresentedCard)
         card: presented.card,
         amounts: amounts_of(message),
         merchant: merchant_of(message),
-        trace: marks_of(message).trace(secrets, presented.hash),
+        trace: marks_of(message).trace(Some((secrets, presented.hash))),
     }
 }
 

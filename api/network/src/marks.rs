@@ -40,9 +40,10 @@ pub struct Marks<'a> {
 }
 
 impl Marks<'_> {
-    /// The marks as they are kept with a transaction, with the keys by which it may be named.
+    /// The marks as they are kept with a transaction, with the keys by which it may be named where its
+    /// card is known.
     #[must_use]
-    pub fn trace(&self, secrets: &Secrets, card: PanHash) -> NetworkTrace {
+    pub fn trace(&self, keys: Option<(&Secrets, PanHash)>) -> NetworkTrace {
         let text = |mark: Option<&str>| LineText::spaced(mark.unwrap_or_default().trim_end());
         NetworkTrace {
             stan: text(self.stan),
@@ -50,8 +51,8 @@ impl Marks<'_> {
             acquirer: text(self.acquirer),
             terminal: text(self.terminal),
             transmission_time: text(self.transmission_time),
-            original_key: self.original_key(secrets, card),
-            retrieval_key: self.retrieval_key(secrets, card),
+            original_key: keys.and_then(|(secrets, card)| self.original_key(secrets, card)),
+            retrieval_key: keys.and_then(|(secrets, card)| self.retrieval_key(secrets, card)),
         }
     }
 

@@ -4,13 +4,11 @@
 //! portfolios that are to be the same again. Drawing is not checking: the shard refuses a number
 //! that is in use, and the caller draws again.
 
-use cardswitch_engine::directory::card::NewCard;
-use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::directory::card::{CardOrder, NewCard};
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
-use cardswitch_engine::domain::card::{CardState, Dimensions};
-use cardswitch_engine::domain::company::Address;
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
-use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId, MemberId, Timestamp};
+use cardswitch_engine::domain::ids::{AllowanceId, CardId, Timestamp};
 use cardswitch_engine::domain::text::LineText;
 use chrono::{Datelike, Days, Months};
 use chrono_tz::Tz;
@@ -27,24 +25,15 @@ const VALIDITY_MONTHS: u32 = 36;
 pub const DRAWS_MAX: usize = 16;
 
 /// Why no card was drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IssueError {
     /// The system gave no random bytes.
+    #[error("the system gave no random bytes")]
     NoRandomness,
     /// The card number could not be sealed.
+    #[error(transparent)]
     Seal(SealError),
 }
-
-impl std::fmt::Display for IssueError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoRandomness => formatter.write_str("the system gave no random bytes"),
-            Self::Seal(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for IssueError {}
 
 /// Where random bytes come from.
 pub trait RandomSource {
@@ -116,29 +105,13 @@ fn random_digit(random: &mut dyn RandomSource) -> Result<u8, IssueError> {
 
 /// A card to issue, but for its number.
 #[derive(Clone, Debug)]
-pub struct CardOrder {
-    /// Whose card.
-    pub company: CompanyId,
+pub struct IssuingOrder {
+    /// What is asked for.
+    pub order: CardOrder,
     /// The zone of the company's days.
     pub zone: Tz,
-    /// Its allowance.
-    pub terms: AllowanceTerms,
-    /// Virtual or physical.
-    pub is_virtual: bool,
-    /// Shown above it.
-    pub description: LineText,
-    /// Embossed on it.
-    pub billing_name: LineText,
-    /// Its own billing address.
-    pub billing_address: Option<Address>,
     /// The postal code of its billing address, or of the company's.
     pub billing_zip_code: LineText,
-    /// Where a physical card goes.
-    pub shipping_address: Option<Address>,
-    /// Who holds it.
-    pub assigned_to: Option<MemberId>,
-    /// Its dimensions.
-    pub dimensions: Dimensions,
     /// Its PIN, if one is set from the start.
     pub pin: Option<String>,
 }
@@ -166,36 +139,28 @@ impl Issuer<'_> {
     /// Errors: no randomness, or the number cannot be sealed.
     pub fn draw_card(
         &self,
-        order: &CardOrder,
+        asked: &IssuingOrder,
         at: Timestamp,
         random: &mut dyn RandomSource,
     ) -> Result<DrawnCard, IssueError> {
         let id = CardId(random.id(at)?);
         let allowance_id = AllowanceId(random.id(at)?);
         let pan = self.numbers.draw(random)?;
-        let pin = order
+        let pin = asked
             .pin
             .as_deref()
             .map_or(PinVerifier::default(), |pin| self.secrets.pin_verifier(&pan, pin.as_bytes()));
         let card = NewCard {
             id,
             allowance_id,
-            company: order.company,
             pan_hash: self.secrets.pan_hash(&pan),
             sealed_pan: self.secrets.seal_pan(&pan, id).map_err(IssueError::Seal)?,
             last_four: pan.last_four(),
             pin,
-            zip: PackedZip::pack(&order.billing_zip_code),
-            expires_on: expiry_of(date_at(order.zone, at)),
-            terms: order.terms,
-            state: first_state(order.is_virtual),
-            is_virtual: order.is_virtual,
-            description: order.description.clone(),
-            billing_name: order.billing_name.clone(),
-            billing_address: order.billing_address.clone(),
-            shipping_address: order.shipping_address.clone(),
-            assigned_to: order.assigned_to,
-            dimensions: order.dimensions,
+            zip: PackedZip::pack(&asked.billing_zip_code),
+            expires_on: expiry_of(date_at(asked.zone, at)),
+            state: first_state(asked.order.is_virtual),
+            order: asked.order.clone(),
         };
         Ok(DrawnCard { card, pan })
     }
@@ -214,6 +179,8 @@ fn expiry_of(today: BusinessDate) -> BusinessDate {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::domain::allowance::AllowanceTerms;
+    use cardswitch_engine::domain::ids::CompanyId;
     use cardswitch_wire::time::parse_time;
     use chrono_tz::America::Los_Angeles;
 
@@ -230,19 +197,13 @@ mod tests {
         }
     }
 
-    fn order() -> CardOrder {
-        CardOrder {
-            company: CompanyId(Uuid::nil()),
+    fn order() -> IssuingOrder {
+        let terms = AllowanceTerms::budget(cardswitch_engine::domain::money::Minor(100));
+        let texts = ["Lunch", "Lunch"].map(|text| text.parse().unwrap());
+        IssuingOrder {
+            order: CardOrder::plain(CompanyId(Uuid::nil()), terms, texts),
             zone: Los_Angeles,
-            terms: AllowanceTerms::budget(cardswitch_engine::domain::money::Minor(100)),
-            is_virtual: true,
-            description: "Lunch".parse().unwrap(),
-            billing_name: "Lunch".parse().unwrap(),
-            billing_address: None,
             billing_zip_code: "94105-1234".parse().unwrap(),
-            shipping_address: None,
-            assigned_to: None,
-            dimensions: Dimensions::default(),
             pin: Some("1234".into()),
         }
     }

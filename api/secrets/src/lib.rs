@@ -45,8 +45,6 @@ mod seal;
 pub mod summed_text;
 pub mod webhook_signature;
 
-use std::fmt;
-
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
@@ -96,11 +94,7 @@ pub struct Secrets {
     event_place: KeyedHash,
 }
 
-impl fmt::Debug for Secrets {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secrets(..)")
-    }
-}
+cardswitch_engine::opaque!(Secrets);
 
 /// What of a shared link is sealed; one is never taken for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,6 @@
 //! The key is 256 random bits, written as 64 hexadecimal digits. Passphrase fields are sealed as one
 //! JSON array of `{name, value, type}`.
 
-use std::fmt;
-
 use cardswitch_engine::domain::ids::SharedLinkId;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
@@ -16,11 +14,7 @@ use crate::{LinkSecret, SealError, Secrets};
 /// The key in the address of a shared link.
 pub struct LinkKey([u8; 32]);
 
-impl fmt::Debug for LinkKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("LinkKey(..)")
-    }
-}
+cardswitch_engine::opaque!(LinkKey, PassphraseField);
 
 impl Drop for LinkKey {
     fn drop(&mut self) {
@@ -99,12 +93,6 @@ pub struct PassphraseField {
     #[serde(rename = "type")]
     #[schema(value_type = cardswitch_wire::words::PassphraseType)]
     pub kind: PassphraseKind,
-}
-
-impl fmt::Debug for PassphraseField {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("PassphraseField(..)")
-    }
 }
 
 impl Drop for PassphraseField {

@@ -3,8 +3,6 @@
 //! INVARIANT: the digits never reach a log, an error or a panic message, and are wiped when the
 //! value goes. What may be shown is `MaskedPan`; how the engine finds a card is `PanHash`.
 
-use std::fmt;
-
 use cardswitch_engine::domain::card::MaskedPan;
 use zeroize::Zeroize;
 
@@ -87,11 +85,7 @@ impl Pan {
     }
 }
 
-impl fmt::Debug for Pan {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Pan(..)")
-    }
-}
+cardswitch_engine::opaque!(Pan);
 
 impl Drop for Pan {
     fn drop(&mut self) {

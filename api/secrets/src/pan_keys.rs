@@ -65,58 +65,36 @@ impl std::fmt::Debug for PanKeys {
 }
 
 /// Why the keys of card numbers are not there.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PanKeysError {
     /// Cards are sealed under a generation that is not in the file.
+    #[error(
+        "`{0}` lacks generation {generation} of the key of card numbers, which is in use: take the file \
+         from a backup of this directory", generation = .1.0
+    )]
     Missing(PathBuf, PanGeneration),
     /// The file is not what was written.
+    #[error(
+        "the keys of card numbers, `{0}`, are damaged or belong to another directory ({1}): take \
+         the file from a backup of this directory"
+    )]
     Damaged(PathBuf, &'static str),
     /// Written by a later build.
+    #[error("`{0}` was written by a later version")]
     NewerFormat(PathBuf),
     /// Two files have different keys of one generation.
+    #[error("`{0}` has another key of generation {generation}: it belongs to another history", generation = .1.0)]
     Differing(PathBuf, PanGeneration),
     /// As many generations are kept as can be.
+    #[error("{PAN_GENERATIONS_MAX} generations are kept already: forget the older ones first")]
     TooMany,
     /// No randomness, or the cipher refused.
+    #[error(transparent)]
     Seal(SealError),
     /// The system refused.
+    #[error("`{0}`: {1}")]
     Io(PathBuf, io::Error),
 }
-
-impl std::fmt::Display for PanKeysError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Missing(path, PanGeneration(generation)) => write!(
-                formatter,
-                "`{}` lacks generation {generation} of the key of card numbers, which is in use: \
-                 take the file from a backup of this directory",
-                path.display()
-            ),
-            Self::Damaged(path, what) => write!(
-                formatter,
-                "the keys of card numbers, `{}`, are damaged or belong to another directory \
-                 ({what}): take the file from a backup of this directory",
-                path.display()
-            ),
-            Self::NewerFormat(path) => {
-                write!(formatter, "`{}` was written by a later version", path.display())
-            }
-            Self::Differing(path, PanGeneration(generation)) => write!(
-                formatter,
-                "`{}` has another key of generation {generation}: it belongs to another history",
-                path.display()
-            ),
-            Self::TooMany => write!(
-                formatter,
-                "{PAN_GENERATIONS_MAX} generations are kept already: forget the older ones first"
-            ),
-            Self::Seal(error) => error.fmt(formatter),
-            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for PanKeysError {}
 
 impl PanKeys {
     /// Where the file of a data directory is.

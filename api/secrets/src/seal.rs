@@ -3,8 +3,6 @@
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag. Card numbers have a form of
 //! their own besides: see `pan_seal`.
 
-use std::fmt;
-
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use uuid::Uuid;
@@ -14,24 +12,15 @@ pub(super) const SEAL_FORMAT: u8 = 1;
 pub(super) const NONCE_BYTES: usize = 12;
 
 /// A secret could not be sealed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// The system gave no random bytes.
+    #[error("the system gave no random bytes")]
     NoRandomness,
     /// The cipher refused.
+    #[error("the cipher refused a secret")]
     Cipher,
 }
-
-impl fmt::Display for SealError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::NoRandomness => "the system gave no random bytes",
-            Self::Cipher => "the cipher refused a secret",
-        })
-    }
-}
-
-impl std::error::Error for SealError {}
 
 pub(crate) fn fresh_nonce() -> Result<[u8; NONCE_BYTES], SealError> {
     let mut nonce = [0; NONCE_BYTES];

@@ -4,8 +4,6 @@
 //! `v1,` and the base64 of HMAC-SHA-256 over `id.timestamp.body`. While a secret is being replaced the
 //! header carries two signatures, with a space between them.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cardswitch_engine::domain::ids::Timestamp;
@@ -27,11 +25,7 @@ pub const SECRET_OVERLAP_US: i64 = 24 * 3_600 * 1_000_000;
 #[derive(Clone)]
 pub struct WebhookSecret(Zeroizing<Vec<u8>>);
 
-impl fmt::Debug for WebhookSecret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("WebhookSecret(..)")
-    }
-}
+cardswitch_engine::opaque!(WebhookSecret);
 
 impl WebhookSecret {
     /// A new one.

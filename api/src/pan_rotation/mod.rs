@@ -38,58 +38,35 @@ const BUSY_PAUSE: Duration = Duration::from_millis(200);
 const TELLS_MAX: usize = 25;
 
 /// Why the key of card numbers is not another one, or the older ones are not forgotten.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PanRotationError {
     /// The keys themselves.
-    Keys(PanKeysError),
+    #[error(transparent)]
+    Keys(#[from] PanKeysError),
     /// So many cards are sealed under older generations.
+    #[error("the older keys are in use: {0} card numbers are still to be re-sealed")]
     InUse(u64),
     /// There is no older generation.
+    #[error("there is no older key to forget")]
     NothingToForget,
     /// So many cards have a number that no key opens.
+    #[error("{0} card numbers are opened by no key that is there: they were left as they are")]
     Unreadable(u64),
     /// The engine knows a newer generation than the file of keys.
+    #[error(
+        "the file of keys of card numbers is older than the rest of the directory: take it from a \
+         later backup"
+    )]
     Outdated,
     /// The engine took nothing.
+    #[error(transparent)]
     NotTaken(SubmitError),
     /// The journal failed.
+    #[error("the journal failed; the outcome is unknown until a restart")]
     OutcomeUnknown,
     /// The tables cannot be read, or do not follow.
+    #[error("the tables: {0}")]
     Tables(String),
-}
-
-impl std::fmt::Display for PanRotationError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Keys(error) => error.fmt(formatter),
-            Self::InUse(cards) => write!(
-                formatter,
-                "the older keys are in use: {cards} card numbers are still to be re-sealed"
-            ),
-            Self::NothingToForget => formatter.write_str("there is no older key to forget"),
-            Self::Unreadable(cards) => write!(
-                formatter,
-                "{cards} card numbers are opened by no key that is there: they were left as they are"
-            ),
-            Self::Outdated => formatter.write_str(
-                "the file of keys of card numbers is older than the rest of the directory: take it \
-                 from a later backup",
-            ),
-            Self::NotTaken(error) => error.fmt(formatter),
-            Self::OutcomeUnknown => {
-                formatter.write_str("the journal failed; the outcome is unknown until a restart")
-            }
-            Self::Tables(reason) => write!(formatter, "the tables: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for PanRotationError {}
-
-impl From<PanKeysError> for PanRotationError {
-    fn from(error: PanKeysError) -> Self {
-        Self::Keys(error)
-    }
 }
 
 impl From<StoreError> for PanRotationError {

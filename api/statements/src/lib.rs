@@ -28,50 +28,26 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_edge::error::ApiError;
 
 /// Why a statement could not be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StatementError {
     /// The tables cannot be read.
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A row of the CSV file cannot be written.
-    Csv(::csv::Error),
+    #[error("cannot write a row of a statement: {0}")]
+    Csv(#[source] ::csv::Error),
     /// An element of the OFX file cannot be written.
-    Xml(std::io::Error),
+    #[error("cannot write a statement as XML: {0}")]
+    Xml(#[source] std::io::Error),
     /// The access of the caller ended meanwhile.
+    #[error("whoever reads it may not see it any more")]
     AccessEnded,
     /// The document cannot be drawn.
+    #[error("cannot draw a statement: {what}")]
     Pdf {
         /// What failed.
         what: String,
     },
-}
-
-impl std::fmt::Display for StatementError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(formatter),
-            Self::Csv(error) => write!(formatter, "cannot write a row of a statement: {error}"),
-            Self::Xml(error) => write!(formatter, "cannot write a statement as XML: {error}"),
-            Self::AccessEnded => formatter.write_str("whoever reads it may not see it any more"),
-            Self::Pdf { what } => write!(formatter, "cannot draw a statement: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for StatementError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Csv(error) => Some(error),
-            Self::Xml(error) => Some(error),
-            Self::AccessEnded | Self::Pdf { .. } => None,
-        }
-    }
-}
-
-impl From<StoreError> for StatementError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 impl From<StatementError> for ApiError {

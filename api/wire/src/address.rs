@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::body::{Rule, line, short_line};
+use super::body::{line, rule, short_line};
 use super::fault::Flaw;
 use super::fields::{self, Fields};
 use super::urls::Urls;
@@ -118,7 +118,7 @@ pub fn shipping_address_id(company: CompanyId) -> Uuid {
 
 /// Reads an address from the fields of an object.
 pub fn read_address(fields: &mut Fields<'_>) -> Address {
-    let country = Rule::plain(|| json!({"type": "string", "pattern": "^[A-Za-z]{2}$"}), country);
+    let country = rule(|_| json!({"type": "string", "pattern": "^[A-Za-z]{2}$"}), country);
     let blank = || short_line(LINE_CHARS_MAX);
     let given = || line(LINE_CHARS_MAX);
     let about = "Two-letter country code, `US` where there is none.";

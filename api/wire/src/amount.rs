@@ -27,14 +27,20 @@ const _: () = assert!(10_i64.pow(PLAIN_DIGITS_MAX) <= AMOUNT_MAX_MAJOR);
 /// An amount as responses show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
-    decimal: Decimal,
+    minor: Minor,
+    code: CurrencyCode,
 }
 
 impl Amount {
     /// The amount in the currency's major units.
     #[must_use]
     pub fn new(minor: Minor, code: CurrencyCode) -> Self {
-        Self { decimal: Decimal::new(minor.0, currency::exponent(code)) }
+        Self { minor, code }
+    }
+
+    /// Appends it, digits only: an exact JSON number.
+    pub fn append_to(&self, out: &mut String) {
+        write_amount(out, self.minor, self.code);
     }
 
     /// The amount, or none for `Minor::UNLIMITED`.
@@ -46,13 +52,15 @@ impl Amount {
 
 impl std::fmt::Display for Amount {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.decimal.fmt(formatter)
+        let mut text = String::new();
+        self.append_to(&mut text);
+        formatter.pad(&text)
     }
 }
 
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.decimal.to_string())
+        RawValue::from_string(self.to_string())
             .map_err(serde::ser::Error::custom)?
             .serialize(serializer)
     }
@@ -331,9 +339,8 @@ mod tests {
         let extremes = [i64::MIN, i64::MIN + 1, -1, 0, 1, 9, 10, 99, 100, 999, i64::MAX];
         for (minor, code) in extremes.iter().flat_map(|minor| [USD, JPY, KWD].map(|c| (*minor, c)))
         {
-            let mut written = String::new();
-            write_amount(&mut written, Minor(minor), code);
-            assert_eq!(written, Amount::new(Minor(minor), code).to_string());
+            let expected = Decimal::new(minor, currency::exponent(code)).to_string();
+            assert_eq!(Amount::new(Minor(minor), code).to_string(), expected);
         }
         let balance = Amount::new(Minor(9_007_199_254_740_993), USD);
         assert_eq!(serde_json::to_string(&balance).unwrap(), "90071992547409.93");

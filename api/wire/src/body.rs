@@ -24,57 +24,61 @@ use crate::words;
 /// Schemas that others refer to, by their names.
 pub type Parts = Vec<(String, RefOr<Schema>)>;
 
-/// The rule for the value of a field: how one that is not null is read, and the schema of those that
-/// can be.
-pub struct Rule<'a, T> {
-    read: Box<dyn FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a>,
-    schema: Box<dyn Fn(&mut Parts) -> Value + 'a>,
-    example: Option<&'static str>,
-}
-
-impl<'a, T> Rule<'a, T> {
-    fn new(
-        schema: impl Fn(&mut Parts) -> Value + 'a,
-        read: impl FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a,
-    ) -> Self {
-        Self { read: Box::new(read), schema: Box::new(schema), example: None }
-    }
-
-    /// A rule whose schema is written out where it is used.
-    pub fn plain(
-        schema: impl Fn() -> Value + 'a,
-        read: impl FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a,
-    ) -> Self {
-        Self::new(move |_| schema(), read)
-    }
-
-    /// A rule whose schema is that of `S`, by its name.
-    pub fn named<S: ToSchema + 'a>(
-        read: impl FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a,
-    ) -> Self {
-        Self::new(part::<S>, read)
-    }
-
-    /// The rule with an example of its own, which is JSON.
-    #[must_use]
-    pub fn example(self, example: &'static str) -> Self {
-        Self { example: Some(example), ..self }
-    }
-
-    /// The schema of the values that keep the rule.
-    pub fn schema(&self, parts: &mut Parts) -> Value {
-        let mut schema = (self.schema)(parts);
-        if let Some(example) = self.example {
-            schema["example"] = serde_json::from_str(example).unwrap_or_default();
-        }
-        schema
-    }
-
+/// The rule for the value of a field. It is known when the switch is built, so that it costs a request
+/// nothing beyond reading.
+pub trait Rule<'a, T>: Sized {
     /// Reads a value that is not null.
     /// Errors: it breaks the rule.
-    pub fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
-        (self.read)(value)
+    fn read(self, value: &'a RawValue) -> Result<T, Flaw>;
+
+    /// The schema of the values that keep the rule.
+    fn schema(&self, parts: &mut Parts) -> Value;
+
+    /// The rule with an example of its own, which is JSON.
+    fn example(self, example: &'static str) -> impl Rule<'a, T> {
+        Exemplified { rule: self, example }
     }
+}
+
+struct Pair<S, R>(S, R);
+
+impl<'a, T, S, R> Rule<'a, T> for Pair<S, R>
+where
+    S: Fn(&mut Parts) -> Value,
+    R: FnOnce(&'a RawValue) -> Result<T, Flaw>,
+{
+    fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
+        (self.1)(value)
+    }
+
+    fn schema(&self, parts: &mut Parts) -> Value {
+        (self.0)(parts)
+    }
+}
+
+struct Exemplified<R> {
+    rule: R,
+    example: &'static str,
+}
+
+impl<'a, T, R: Rule<'a, T>> Rule<'a, T> for Exemplified<R> {
+    fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
+        self.rule.read(value)
+    }
+
+    fn schema(&self, parts: &mut Parts) -> Value {
+        let mut schema = self.rule.schema(parts);
+        schema["example"] = serde_json::from_str(self.example).unwrap_or_default();
+        schema
+    }
+}
+
+/// A rule of a schema, such as `part::<S>`, and a reader.
+pub fn rule<'a, T>(
+    schema: impl Fn(&mut Parts) -> Value,
+    read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
+) -> impl Rule<'a, T> {
+    Pair(schema, read)
 }
 
 /// A reference to the schema of `S`, which becomes one of the parts.
@@ -85,41 +89,46 @@ pub fn part<S: ToSchema>(parts: &mut Parts) -> Value {
 }
 
 /// A text of one line that is not blank.
-pub fn line<'a>(chars_max: usize) -> Rule<'a, LineText> {
-    Rule::plain(line_schema(chars_max), move |value| fields::line(value, chars_max))
+pub fn line<'a>(chars_max: usize) -> impl Rule<'a, LineText> {
+    rule(line_schema(chars_max), move |value| fields::line(value, chars_max))
 }
 
 /// The schema of a text of one line that is not blank.
-pub fn line_schema(chars_max: usize) -> impl Fn() -> Value {
-    move || json!({"type": "string", "maxLength": chars_max, "pattern": r"\S"})
+pub fn line_schema(chars_max: usize) -> impl Fn(&mut Parts) -> Value {
+    move |_| json!({"type": "string", "maxLength": chars_max, "pattern": r"\S"})
 }
 
 /// A text of one line that may be blank.
-pub fn short_line<'a>(chars_max: usize) -> Rule<'a, LineText> {
-    let schema = move || json!({"type": "string", "maxLength": chars_max});
-    Rule::plain(schema, move |value| fields::short_text(value, chars_max))
+pub fn short_line<'a>(chars_max: usize) -> impl Rule<'a, LineText> {
+    let schema = move |_: &mut Parts| json!({"type": "string", "maxLength": chars_max});
+    rule(schema, move |value| fields::short_text(value, chars_max))
 }
 
 /// A text of any lines.
-pub fn paragraph<'a>(chars_max: usize) -> Rule<'a, ParagraphText> {
-    let schema = move || json!({"type": "string", "maxLength": chars_max});
-    Rule::plain(schema, move |value| fields::lines(value, chars_max))
+pub fn paragraph<'a>(chars_max: usize) -> impl Rule<'a, ParagraphText> {
+    let schema = move |_: &mut Parts| json!({"type": "string", "maxLength": chars_max});
+    rule(schema, move |value| fields::lines(value, chars_max))
 }
 
 /// True or false.
-pub fn flag<'a>() -> Rule<'a, bool> {
-    Rule::plain(|| json!({"type": "boolean"}), fields::boolean)
+pub fn flag<'a>() -> impl Rule<'a, bool> {
+    rule(|_| json!({"type": "boolean"}), fields::boolean)
+}
+
+/// An id.
+pub fn id<'a>() -> impl Rule<'a, Uuid> {
+    rule(|_| json!({"type": "string", "format": "uuid"}), fields::id)
 }
 
 /// An instant.
-pub fn instant<'a>() -> Rule<'a, Timestamp> {
-    Rule::plain(|| json!({"type": "string", "format": "date-time"}), fields::timestamp)
+pub fn instant<'a>() -> impl Rule<'a, Timestamp> {
+    rule(|_| json!({"type": "string", "format": "date-time"}), fields::timestamp)
 }
 
 /// An instant that is still to come.
-pub fn later<'a>(now: Timestamp) -> Rule<'a, Timestamp> {
-    Rule::plain(
-        || json!({"type": "string", "format": "date-time"}),
+pub fn later<'a>(now: Timestamp) -> impl Rule<'a, Timestamp> {
+    rule(
+        |_| json!({"type": "string", "format": "date-time"}),
         move |value| {
             let at = fields::timestamp(value)?;
             if at > now { Ok(at) } else { Err(Flaw::new("past", "must be later than now")) }
@@ -128,23 +137,23 @@ pub fn later<'a>(now: Timestamp) -> Rule<'a, Timestamp> {
 }
 
 /// An e-mail address.
-pub fn email<'a>() -> Rule<'a, String> {
-    Rule::plain(|| json!({"type": "string", "format": "email"}), super::email::email)
+pub fn email<'a>() -> impl Rule<'a, String> {
+    rule(|_| json!({"type": "string", "format": "email"}), super::email::email)
 }
 
 /// A reference to another object, by an id of the kind `of`.
-pub fn reference<'a, T: 'a>(of: fn(Uuid) -> T) -> Rule<'a, T> {
-    Rule::named::<words::Reference>(move |value| fields::reference(value).map(of))
+pub fn reference<'a, T: 'a>(of: fn(Uuid) -> T) -> impl Rule<'a, T> {
+    rule(part::<words::Reference>, move |value| fields::reference(value).map(of))
 }
 
 /// A number that is a name.
-pub fn code<'a>(digits_max: usize) -> Rule<'a, String> {
-    Rule::named::<words::Code>(move |value| fields::digits(value, digits_max))
+pub fn code<'a>(digits_max: usize) -> impl Rule<'a, String> {
+    rule(part::<words::Code>, move |value| fields::digits(value, digits_max))
 }
 
 /// An amount of 0 or more.
-pub fn budget<'a>(currency: CurrencyCode) -> Rule<'a, Minor> {
-    Rule::named::<words::Budget>(move |value| {
+pub fn budget<'a>(currency: CurrencyCode) -> impl Rule<'a, Minor> {
+    rule(part::<words::Budget>, move |value| {
         let amount = parse_json_amount(value, currency)?;
         let is_budget = amount >= Minor::ZERO;
         is_budget.then_some(amount).ok_or_else(|| Flaw::new("negative", "must be 0 or more"))
@@ -152,8 +161,8 @@ pub fn budget<'a>(currency: CurrencyCode) -> Rule<'a, Minor> {
 }
 
 /// An amount above 0; `otherwise` is what a client is told of others.
-pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> Rule<'a, Minor> {
-    Rule::named::<words::Limit>(move |value| {
+pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> impl Rule<'a, Minor> {
+    rule(part::<words::Limit>, move |value| {
         let amount = parse_json_amount(value, currency)?;
         amount.is_positive().then_some(amount).ok_or_else(|| Flaw::new("not_positive", otherwise))
     })
@@ -173,6 +182,7 @@ pub enum Presence {
 /// What a parser asks for.
 #[derive(Default)]
 pub struct Shape {
+    included: Vec<Value>,
     properties: Map<String, Value>,
     required: Vec<String>,
     /// The schemas that the fields refer to.
@@ -193,16 +203,33 @@ impl Shape {
         fields.shape.map(|shape| *shape).unwrap_or_default()
     }
 
+    #[cold]
+    fn note(&mut self, name: &str, about: &str, presence: Presence, mut schema: Value) {
+        schema["description"] = json!(about);
+        match presence {
+            Presence::Nullable if schema["type"].is_string() => {
+                schema["type"] = json!([schema["type"], "null"]);
+            }
+            Presence::Nullable => schema = json!({"anyOf": [schema, {"type": "null"}]}),
+            Presence::Required => self.required.push(name.to_owned()),
+            Presence::Optional => {}
+        }
+        self.properties.insert(name.to_owned(), schema);
+    }
+
     /// The schema of an object, described by the lines of a doc comment.
     #[must_use]
     pub fn schema(self, about: &str) -> RefOr<Schema> {
         let about: Vec<_> = about.lines().map(str::trim).collect();
-        let mut schema = json!({
-            "type": "object", "description": about.join("\n"), "properties": self.properties,
-        });
+        let mut schema = json!({"type": "object", "properties": self.properties});
         if !self.required.is_empty() {
             schema["required"] = json!(self.required);
         }
+        if !self.included.is_empty() {
+            let parts = [self.included, vec![schema]].concat();
+            schema = json!({"allOf": parts});
+        }
+        schema["description"] = json!(about.join("\n"));
         typed(schema)
     }
 }
@@ -222,33 +249,51 @@ impl<'a> Fields<'a> {
         schema: impl FnOnce(&mut Parts) -> Value,
     ) {
         let Some(shape) = &mut self.shape else { return };
-        let mut schema = schema(&mut shape.parts);
-        schema["description"] = json!(about);
-        match presence {
-            Presence::Nullable if schema.get("type").is_some() => {
-                schema["type"] = json!([schema["type"], "null"]);
-            }
-            Presence::Nullable => schema = json!({"anyOf": [schema, {"type": "null"}]}),
-            Presence::Required => shape.required.push(name.to_owned()),
-            Presence::Optional => {}
+        let schema = schema(&mut shape.parts);
+        shape.note(name, about, presence, schema);
+    }
+
+    /// Reads fields that are published by themselves as the schema `S`, which this object includes.
+    pub fn including<S: ToSchema, T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(shape) = &mut self.shape else { return read(self) };
+        let included = part::<S>(&mut shape.parts);
+        if !shape.included.contains(&included) {
+            shape.included.push(included);
         }
-        shape.properties.insert(name.to_owned(), schema);
+        read(&mut Self::describing())
     }
 
     /// A field that must be there. Where it is at fault a default stands in, which nobody will see.
-    pub fn must<T: Default>(&mut self, name: &str, about: &str, rule: Rule<'a, T>) -> T {
+    pub fn must<T: Default>(&mut self, name: &str, about: &str, rule: impl Rule<'a, T>) -> T {
         self.describe(name, about, Presence::Required, |parts| rule.schema(parts));
         self.required(name, |value| rule.read(value))
     }
 
     /// A field that may be absent but not null.
-    pub fn may<T>(&mut self, name: &str, about: &str, rule: Rule<'a, T>) -> Option<T> {
-        self.describe(name, about, Presence::Optional, |parts| rule.schema(parts));
+    pub fn may<T>(&mut self, name: &str, about: &str, rule: impl Rule<'a, T>) -> Option<T> {
+        self.given(name, about, Presence::Optional, rule)
+    }
+
+    /// A field that is published with this presence and read as one that may be absent: whoever calls
+    /// knows when it may not.
+    pub fn given<T>(
+        &mut self,
+        name: &str,
+        about: &str,
+        presence: Presence,
+        rule: impl Rule<'a, T>,
+    ) -> Option<T> {
+        self.describe(name, about, presence, |parts| rule.schema(parts));
         self.optional(name, |value| rule.read(value))
     }
 
     /// A field that may be absent or null: none, or none within.
-    pub fn patch<T>(&mut self, name: &str, about: &str, rule: Rule<'a, T>) -> Option<Option<T>> {
+    pub fn patch<T>(
+        &mut self,
+        name: &str,
+        about: &str,
+        rule: impl Rule<'a, T>,
+    ) -> Option<Option<T>> {
         self.describe(name, about, Presence::Nullable, |parts| rule.schema(parts));
         self.nullable(name, |value| rule.read(value))
     }

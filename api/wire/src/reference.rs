@@ -106,10 +106,6 @@ pub struct SharedLinkReference {
     pub link: String,
 }
 
-/// Every state of a card.
-pub const CARD_STATES: [CardState; 4] =
-    [CardState::Unactivated, CardState::Active, CardState::Suspended, CardState::Terminated];
-
 /// A card's state as text. Source: spec "States and transitions".
 #[must_use]
 pub const fn render_card_state(state: CardState) -> &'static str {
@@ -135,7 +131,7 @@ pub const fn render_suspension(reason: SuspensionReason) -> Option<&'static str>
 /// Parses the text of a card's state.
 #[must_use]
 pub fn parse_card_state(text: &str) -> Option<CardState> {
-    CARD_STATES.into_iter().find(|state| render_card_state(*state) == text)
+    CardState::ALL.into_iter().find(|state| render_card_state(*state) == text)
 }
 
 /// The last four digits of a card number as text.

@@ -4,7 +4,7 @@
 
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::ids::Timestamp;
-use chrono::{DateTime, Datelike, NaiveDate};
+use chrono::{DateTime, Datelike};
 
 use super::fault::Flaw;
 
@@ -49,7 +49,7 @@ pub fn parse_date(text: &str) -> Option<BusinessDate> {
     if text.len() != DATE_BYTES || !text.bytes().enumerate().all(is_in_place) {
         return None;
     }
-    NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().map(BusinessDate::from_naive)
+    text.parse().ok().map(BusinessDate::from_naive)
 }
 
 /// The flaw of a text that is no date.

@@ -2,14 +2,6 @@
 
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 
-/// The states of a transaction as text.
-pub const TRANSACTION_STATES: [&str; 4] = [
-    render_state(TransactionState::Pending),
-    render_state(TransactionState::Completed),
-    render_state(TransactionState::Declined),
-    render_state(TransactionState::Canceled),
-];
-
 /// The kinds of transactions as text.
 pub const TRANSACTION_KINDS: [&str; 5] = [
     render_kind(TransactionKind::Purchase),

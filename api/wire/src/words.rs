@@ -6,15 +6,15 @@ use std::borrow::Cow;
 
 use cardswitch_engine::decision::Rule;
 use cardswitch_engine::domain::card::{CardState as State, SuspensionReason as Reason};
-use cardswitch_engine::domain::transaction::TransactionFlags;
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionState as Transaction};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
     AnyOfBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::reference::{CARD_STATES, render_card_state, render_suspension};
-use crate::transaction::{TRANSACTION_KINDS, TRANSACTION_STATES};
+use crate::reference::{render_card_state, render_suspension};
+use crate::transaction::{TRANSACTION_KINDS, render_state};
 
 /// The schema of a text that is one of `words`.
 pub fn one_of<W: Into<String>>(
@@ -52,14 +52,13 @@ macro_rules! words {
 
 words! {
     /// The state of a card.
-    CardState: CARD_STATES.map(render_card_state);
+    CardState: State::ALL.map(render_card_state);
     /// What a card's state can be set to.
     SettableCardState: [State::Active, State::Suspended].map(render_card_state);
     /// Why a card is suspended.
-    SuspensionReason: [Reason::Manual, Reason::SingleUse, Reason::EndTime]
-        .into_iter().filter_map(render_suspension);
+    SuspensionReason: Reason::ALL.into_iter().filter_map(render_suspension);
     /// The state of a transaction.
-    TransactionState: TRANSACTION_STATES;
+    TransactionState: Transaction::ALL.map(render_state);
     /// What kind of movement a transaction is.
     TransactionKind: TRANSACTION_KINDS;
     /// What reviewers look for.

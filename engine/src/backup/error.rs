@@ -13,28 +13,40 @@ use crate::store::StoreError;
 const MIB: u64 = 1 << 20;
 
 /// Why there is no copy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A data directory.
-    Directory(DirectoryError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// Something is at the place already.
+    #[error("`{0}` exists already")]
     Exists(PathBuf),
     /// What has to make room for an unfinished copy is none itself.
+    #[error("`{0}` is needed for the unfinished copy, but is none: move it away")]
     InTheWay(PathBuf),
     /// Tables.
-    Store(StoreError),
+    #[error("query tables: {0}")]
+    Store(#[from] StoreError),
     /// A journal.
-    Journal(JournalError),
+    #[error("journal: {0}")]
+    Journal(#[from] JournalError),
     /// A record cannot be read.
+    #[error("record {0} cannot be read: {1}")]
     Record(u64, CodecError),
     /// The engine has ended.
+    #[error("the switch is stopping")]
     ShutDown,
     /// The tables are of a later moment than the one asked for.
+    #[error("the backup is of a later moment; take one that was made before it")]
     TooLate {
         /// Of when they are.
         tables_at: Timestamp,
     },
     /// The further journal begins after the end of the backup's.
+    #[error(
+        "the journal begins with batch {first}, but the backup has to go on with batch {needed}: \
+         take a later backup, or a journal that was kept longer"
+    )]
     Gap {
         /// The batch that had to follow.
         needed: u64,
@@ -42,6 +54,7 @@ pub enum CopyError {
         first: u64,
     },
     /// The further journal ends where the backup's does, or before.
+    #[error("{}", nothing_further(*.last, *.known))]
     NothingFurther {
         /// Its last batch, if it has one.
         last: Option<u64>,
@@ -49,11 +62,18 @@ pub enum CopyError {
         known: u64,
     },
     /// The further journal tells another history than the backup's.
+    #[error(
+        "the journal does not follow on the backup: at batch {batch} they tell different \
+         histories, as when a restored copy went on beside the original"
+    )]
     OtherHistory {
         /// From this batch on, at the latest.
         batch: u64,
     },
     /// The copy would not fit.
+    #[error(
+        "`{place}`: the copy takes about {} MiB, and {} MiB are free there", .needed.div_ceil(MIB), .free / MIB
+    )]
     NoRoom {
         /// Where it was to be.
         place: PathBuf,
@@ -63,73 +83,8 @@ pub enum CopyError {
         free: u64,
     },
     /// The system refused.
+    #[error("`{0}`: {1}")]
     Io(PathBuf, io::Error),
-}
-
-impl std::fmt::Display for CopyError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(formatter),
-            Self::Exists(path) => write!(formatter, "`{}` exists already", path.display()),
-            Self::InTheWay(path) => write!(
-                formatter,
-                "`{}` is needed for the unfinished copy, but is none: move it away",
-                path.display()
-            ),
-            Self::Store(error) => write!(formatter, "query tables: {error}"),
-            Self::Journal(error) => write!(formatter, "journal: {error}"),
-            Self::Record(seq, error) => write!(formatter, "record {seq} cannot be read: {error}"),
-            Self::ShutDown => formatter.write_str("the switch is stopping"),
-            Self::TooLate { .. } => formatter
-                .write_str("the backup is of a later moment; take one that was made before it"),
-            Self::Gap { needed, first } => write!(
-                formatter,
-                "the journal begins with batch {first}, but the backup has to go on with batch \
-                 {needed}: take a later backup, or a journal that was kept longer"
-            ),
-            Self::NothingFurther { last: Some(last), known } => write!(
-                formatter,
-                "the journal ends with batch {last}, but the backup has batch {known} already: it \
-                 adds nothing; restore without it, or take a later one"
-            ),
-            Self::NothingFurther { last: None, .. } => {
-                formatter.write_str("the journal has no batch: it adds nothing; restore without it")
-            }
-            Self::OtherHistory { batch } => write!(
-                formatter,
-                "the journal does not follow on the backup: at batch {batch} they tell different \
-                 histories, as when a restored copy went on beside the original"
-            ),
-            Self::NoRoom { place, needed, free } => write!(
-                formatter,
-                "`{}`: the copy takes about {} MiB, and {} MiB are free there",
-                place.display(),
-                needed.div_ceil(MIB),
-                free / MIB
-            ),
-            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for CopyError {}
-
-impl From<DirectoryError> for CopyError {
-    fn from(error: DirectoryError) -> Self {
-        Self::Directory(error)
-    }
-}
-
-impl From<StoreError> for CopyError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<JournalError> for CopyError {
-    fn from(error: JournalError) -> Self {
-        Self::Journal(error)
-    }
 }
 
 impl From<OpenError> for CopyError {
@@ -140,5 +95,15 @@ impl From<OpenError> for CopyError {
             OpenError::Record { batch, source } => Self::Record(batch, source),
             OpenError::Thread(error) => Self::Io(PathBuf::new(), error),
         }
+    }
+}
+
+fn nothing_further(last: Option<u64>, known: u64) -> String {
+    match last {
+        Some(last) => format!(
+            "the journal ends with batch {last}, but the backup has batch {known} already: it adds \
+             nothing; restore without it, or take a later one"
+        ),
+        None => "the journal has no batch: it adds nothing; restore without it".into(),
     }
 }

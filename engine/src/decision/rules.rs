@@ -4,85 +4,62 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::enumeration::enumeration;
 use crate::domain::response_code::{ResponseCode, SubReason};
 
-/// A rule of authorization. Source: spec "Response codes".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum Rule {
-    /// The card is terminated.
-    CardTerminated,
-    /// The company, or the member who holds the card, is gone.
-    CompanyClosed,
-    /// A reversal of this purchase came before it.
-    ReversedBefore,
-    /// The amount, or a balance after it, is beyond what the ledger holds.
-    OutOfBounds,
-    /// The card was never activated.
-    CardUnactivated,
-    /// The card is suspended.
-    CardSuspended,
-    /// The card is past its expiration.
-    CardExpired,
-    /// The message carries credentials, and too many wrong ones in an hour have locked the card's.
-    CredentialsLocked,
-    /// The expiry in the message is not the card's.
-    ExpirationDiffers,
-    /// The PIN is wrong, not set, or locked.
-    PinWrong,
-    /// The CVV is wrong.
-    CvvWrong,
-    /// The ZIP is not the card's.
-    ZipDiffers,
-    /// The purchase is a cash withdrawal.
-    CashWithdrawal,
-    /// Too many attempts in a minute.
-    VelocityPerMinute,
-    /// Too many attempts in an hour.
-    VelocityPerHour,
-    /// The allowance has not started.
-    BeforeStart,
-    /// The allowance has ended.
-    AfterEnd,
-    /// The merchant's category is outside the scope.
-    OutOfScope,
-    /// The amount is over the transaction limit.
-    TransactionLimit,
-    /// The amount is over what the daily limit leaves.
-    DailyLimit,
-    /// The amount is over the allowance's balance.
-    AllowanceBalance,
-    /// The amount is over the account's available credit.
-    AvailableCredit,
+enumeration! {
+    /// A rule of authorization. Source: spec "Response codes".
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[repr(u8)]
+    pub enum Rule {
+        /// The card is terminated.
+        CardTerminated,
+        /// The company, or the member who holds the card, is gone.
+        CompanyClosed,
+        /// A reversal of this purchase came before it.
+        ReversedBefore,
+        /// The amount, or a balance after it, is beyond what the ledger holds.
+        OutOfBounds,
+        /// The card was never activated.
+        CardUnactivated,
+        /// The card is suspended.
+        CardSuspended,
+        /// The card is past its expiration.
+        CardExpired,
+        /// The message carries credentials, and too many wrong ones in an hour have locked the card's.
+        CredentialsLocked,
+        /// The expiry in the message is not the card's.
+        ExpirationDiffers,
+        /// The PIN is wrong, not set, or locked.
+        PinWrong,
+        /// The CVV is wrong.
+        CvvWrong,
+        /// The ZIP is not the card's.
+        ZipDiffers,
+        /// The purchase is a cash withdrawal.
+        CashWithdrawal,
+        /// Too many attempts in a minute.
+        VelocityPerMinute,
+        /// Too many attempts in an hour.
+        VelocityPerHour,
+        /// The allowance has not started.
+        BeforeStart,
+        /// The allowance has ended.
+        AfterEnd,
+        /// The merchant's category is outside the scope.
+        OutOfScope,
+        /// The amount is over the transaction limit.
+        TransactionLimit,
+        /// The amount is over what the daily limit leaves.
+        DailyLimit,
+        /// The amount is over the allowance's balance.
+        AllowanceBalance,
+        /// The amount is over the account's available credit.
+        AvailableCredit,
+    }
 }
 
 impl Rule {
-    /// Every rule, the first to speak first.
-    pub const ALL: [Self; 22] = [
-        Self::CardTerminated,
-        Self::CompanyClosed,
-        Self::ReversedBefore,
-        Self::OutOfBounds,
-        Self::CardUnactivated,
-        Self::CardSuspended,
-        Self::CardExpired,
-        Self::CredentialsLocked,
-        Self::ExpirationDiffers,
-        Self::PinWrong,
-        Self::CvvWrong,
-        Self::ZipDiffers,
-        Self::CashWithdrawal,
-        Self::VelocityPerMinute,
-        Self::VelocityPerHour,
-        Self::BeforeStart,
-        Self::AfterEnd,
-        Self::OutOfScope,
-        Self::TransactionLimit,
-        Self::DailyLimit,
-        Self::AllowanceBalance,
-        Self::AvailableCredit,
-    ];
-
     /// The response code of a decline by this rule.
     #[must_use]
     pub const fn response_code(self) -> ResponseCode {

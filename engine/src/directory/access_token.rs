@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, Index};
 use super::member::find_active_member;
-use super::row::Indexed;
+use super::row::indexes;
 use super::secrets::Secrets;
 use crate::command::Moment;
 use crate::command::audited::Audited;
@@ -106,33 +105,18 @@ impl AccessToken {
     }
 }
 
-impl AccessToken {
+indexes! {
+    AccessToken(token), CHANGES_ACCESS: true, found if !token.is_revoked;
     /// Those of a company that are not revoked.
-    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
+    OF_COMPANY = 1: CompanySlot => token.company;
     /// The same of a member.
-    pub const OF_MEMBER: Index<Self, MemberSlot> = Index::new(2);
+    OF_MEMBER = 2: MemberSlot => token.member();
     /// The same of an app, by the company whose data they open.
-    pub const OF_APP: Index<Self, (AppSlot, CompanySlot)> = Index::new(3);
-}
-
-impl Indexed for AccessToken {
-    const CHANGES_ACCESS: bool = true;
-
-    fn index(&self, entries: &mut Entries) {
-        if self.is_revoked {
-            return;
+    OF_APP = 3: (AppSlot, CompanySlot) => token.app().map(|app| (app, token.company));
+    and {
+        fn is_remembered(&self) -> bool {
+            !self.is_revoked
         }
-        entries.add(&Self::OF_COMPANY, &self.company);
-        if let Some(member) = self.member() {
-            entries.add(&Self::OF_MEMBER, &member);
-        }
-        if let Some(app) = self.app() {
-            entries.add(&Self::OF_APP, &(app, self.company));
-        }
-    }
-
-    fn is_remembered(&self) -> bool {
-        !self.is_revoked
     }
 }
 

@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::access_token::revoke;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use super::ticket::Ticket;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
@@ -69,9 +68,6 @@ pub struct AppProfile {
 }
 
 impl App {
-    /// Those that a company has registered and not deleted.
-    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
-
     /// The profile that people see.
     #[must_use]
     pub fn profile(&self) -> AppProfile {
@@ -96,14 +92,10 @@ impl App {
     }
 }
 
-impl Indexed for App {
-    const CHANGES_ACCESS: bool = true;
-
-    fn index(&self, entries: &mut Entries) {
-        if !self.is_deleted {
-            entries.add(&Self::OF_COMPANY, &self.company);
-        }
-    }
+indexes! {
+    App(app), CHANGES_ACCESS: true, found if !app.is_deleted;
+    /// Those that a company has registered and not deleted.
+    OF_COMPANY = 1: CompanySlot => app.company;
 }
 
 commands! {
@@ -182,11 +174,9 @@ pub struct AppApproval {
 fn create(change: &mut StateChange<'_>, new: &NewApp) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let apps = &change.state.directory().apps;
-    if apps.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = apps.slot_for(new.id.0)?;
     change.put(App {
-        slot: apps.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         name: new.name.to_string(),

@@ -50,7 +50,7 @@ commands! {
     pub enum CardCommand(change) {
         /// Makes a card with its allowance.
         Issue(new: NewCard) makes new.id.0 =>
-            Audited::of_company(new.company, "card.created", new.id.0),
+            Audited::of_company(new.order.company, "card.created", new.id.0),
             issue_card(change, new);
         /// Makes cards with their allowances, all of them or none.
         IssueTogether(cards: Vec<NewCard>) =>
@@ -75,15 +75,13 @@ commands! {
     }
 }
 
-/// A card to make.
+/// A card to make: what is asked for, with a number that was drawn for it.
 #[derive(Clone, Debug)]
 pub struct NewCard {
     /// Its id.
     pub id: CardId,
     /// The id of its allowance.
     pub allowance_id: AllowanceId,
-    /// Whose card.
-    pub company: CompanyId,
     /// The hash it is found by.
     pub pan_hash: PanHash,
     /// Its number, sealed.
@@ -96,10 +94,19 @@ pub struct NewCard {
     pub zip: PackedZip,
     /// The last date on which it is valid.
     pub expires_on: BusinessDate,
-    /// Its allowance.
-    pub terms: AllowanceTerms,
     /// Its first state: active for virtual cards, unactivated for physical ones.
     pub state: CardState,
+    /// What is asked for.
+    pub order: CardOrder,
+}
+
+/// What is asked for with a card, before a number is drawn.
+#[derive(Clone, Debug)]
+pub struct CardOrder {
+    /// Whose card.
+    pub company: CompanyId,
+    /// Its allowance.
+    pub terms: AllowanceTerms,
     /// Virtual or physical.
     pub is_virtual: bool,
     /// Shown above it.
@@ -114,6 +121,28 @@ pub struct NewCard {
     pub assigned_to: Option<MemberId>,
     /// Its dimensions.
     pub dimensions: Dimensions,
+}
+
+impl CardOrder {
+    /// A virtual card under a description, with a name on it and nothing else.
+    #[must_use]
+    pub fn plain(
+        company: CompanyId,
+        terms: AllowanceTerms,
+        [description, billing_name]: [LineText; 2],
+    ) -> Self {
+        Self {
+            company,
+            terms,
+            is_virtual: true,
+            description,
+            billing_name,
+            billing_address: None,
+            shipping_address: None,
+            assigned_to: None,
+            dimensions: Dimensions::default(),
+        }
+    }
 }
 
 /// The states a card can be put into. Source: spec "States and transitions".
@@ -144,7 +173,7 @@ changes! {
 
 /// Cards made at once are of one company.
 fn audited_together(cards: &[NewCard]) -> Audited<'_> {
-    let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.company);
+    let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.order.company);
     let ids = cards.iter().map(|new| new.id.0).collect();
     Audited::new(AuditedPlace::Company(company), "card.created", AuditedObject::Each(ids))
 }
@@ -172,7 +201,8 @@ pub(super) fn issued_card(
     new: &NewCard,
     slot: CardSlot,
 ) -> Result<IssuedCard, Rejection> {
-    let company = find_company(state, new.company)?;
+    let order = &new.order;
+    let company = find_company(state, order.company)?;
     if state.find_card(new.id).is_some() || state.find_card_by_allowance(new.allowance_id).is_some()
     {
         return Err(Rejection::IdTaken);
@@ -181,9 +211,9 @@ pub(super) fn issued_card(
         return Err(Rejection::CardNumberTaken);
     }
     check_sealed(state, &new.sealed_pan)?;
-    check_terms(&new.terms)?;
-    check_dimensions(state, company, &new.dimensions)?;
-    let assigned_to = new.assigned_to.map(|id| find_assignee(state, company, id)).transpose()?;
+    check_terms(&order.terms)?;
+    check_dimensions(state, company, &order.dimensions)?;
+    let assigned_to = order.assigned_to.map(|id| find_assignee(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
     let today = state.day_at(company, moment.at).date;
     Ok(IssuedCard {
@@ -192,14 +222,14 @@ pub(super) fn issued_card(
             id: new.id,
             allowance_id: new.allowance_id,
             company,
-            description: new.description.to_string(),
-            billing_name: new.billing_name.to_string(),
-            is_virtual: new.is_virtual,
+            description: order.description.to_string(),
+            billing_name: order.billing_name.to_string(),
+            is_virtual: order.is_virtual,
             last_four: new.last_four,
             assigned_to,
-            dimensions: new.dimensions,
-            billing_address: new.billing_address.clone(),
-            shipping_address: new.shipping_address.clone(),
+            dimensions: order.dimensions,
+            billing_address: order.billing_address.clone(),
+            shipping_address: order.shipping_address.clone(),
             created_at: moment.at,
         },
         record: record_of_new_card(new, account, today),
@@ -227,7 +257,7 @@ fn record_of_new_card(new: &NewCard, account: AccountSlot, today: BusinessDate) 
             },
             ..CardUsage::default()
         },
-        terms: new.terms,
+        terms: new.order.terms,
     }
 }
 
@@ -290,8 +320,7 @@ fn bytes_of(card: &IssuedCard) -> usize {
     let addresses = profile.billing_address.iter().chain(&profile.shipping_address);
     CARD_BYTES
         + card.sealed_pan.0.len()
-        + profile.description.len()
-        + profile.billing_name.len()
+        + profile.texts().map(str::len).iter().sum::<usize>()
         + addresses.map(address_bytes).sum::<usize>()
 }
 

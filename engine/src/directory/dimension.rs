@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -47,30 +46,15 @@ pub struct Dimension {
     pub created_at: Timestamp,
 }
 
-impl Dimension {
+indexes! {
+    Dimension(dimension), CHANGES_ACCESS: false, found if !dimension.is_deleted;
     /// Those of a company and kind that are not deleted.
-    pub const OF_COMPANY: Index<Self, (CompanySlot, DimensionKind)> = Index::new(1);
+    OF_COMPANY = 1: (CompanySlot, DimensionKind) => (dimension.company, dimension.kind);
     /// The one of a company and kind with a code.
-    pub const BY_CODE: Index<Self, (CompanySlot, DimensionKind, String)> = Index::new(2);
+    BY_CODE = 2: (CompanySlot, DimensionKind, String) =>
+        dimension.code.clone().map(|code| (dimension.company, dimension.kind, code));
     /// The children of one.
-    pub const OF_PARENT: Index<Self, DimensionSlot> = Index::new(3);
-}
-
-impl Indexed for Dimension {
-    const CHANGES_ACCESS: bool = false;
-
-    fn index(&self, entries: &mut Entries) {
-        if self.is_deleted {
-            return;
-        }
-        entries.add(&Self::OF_COMPANY, &(self.company, self.kind));
-        if let Some(code) = &self.code {
-            entries.add(&Self::BY_CODE, &(self.company, self.kind, code.clone()));
-        }
-        if let Some(parent) = &self.parent {
-            entries.add(&Self::OF_PARENT, parent);
-        }
-    }
+    OF_PARENT = 3: DimensionSlot => dimension.parent;
 }
 
 commands! {
@@ -79,15 +63,15 @@ commands! {
     pub enum DimensionCommand(change) {
         /// Makes one.
         Create(new: NewDimension) makes new.id.0 =>
-            of_dimension(new.company, (new.kind, new.id), 0),
+            Audited::of_company(new.company, CREATED[new.kind as usize], new.id.0),
             create(change, new);
         /// Changes one.
         Update(named: NamedDimension, changes: DimensionChanges) =>
-            of_dimension(named.company, (named.kind, named.id), 1).with(changes.names()),
+            Audited::of_company(named.company, UPDATED[named.kind as usize], named.id.0).with(changes.names()),
             update(change, named, changes);
         /// Deletes one; its children go to its parent.
         Delete(named: NamedDimension) =>
-            of_dimension(named.company, (named.kind, named.id), 2),
+            Audited::of_company(named.company, DELETED[named.kind as usize], named.id.0),
             delete(change, named);
     }
 }
@@ -133,33 +117,21 @@ changes! {
     }
 }
 
-/// Of a dimension: made (0), changed (1), deleted (2).
-fn of_dimension(
-    company: CompanyId,
-    (kind, id): (DimensionKind, DimensionId),
-    done: usize,
-) -> Audited<'static> {
-    let actions = match kind {
-        DimensionKind::Category => ["category.created", "category.updated", "category.deleted"],
-        DimensionKind::Department => {
-            ["department.created", "department.updated", "department.deleted"]
-        }
-        DimensionKind::Label => ["label.created", "label.updated", "label.deleted"],
-        DimensionKind::Location => ["location.created", "location.updated", "location.deleted"],
-    };
-    Audited::of_company(company, actions[done], id.0)
-}
+/// What an audit calls the actions on a dimension, by its kind.
+const CREATED: [&str; 4] =
+    ["category.created", "department.created", "label.created", "location.created"];
+const UPDATED: [&str; 4] =
+    ["category.updated", "department.updated", "label.updated", "location.updated"];
+const DELETED: [&str; 4] =
+    ["category.deleted", "department.deleted", "label.deleted", "location.deleted"];
 
 /// What is to become of each dimension of an object: it stays, is cleared, or is set.
 pub(crate) type DimensionTags = [Option<Option<DimensionId>>; 4];
 
 fn create(change: &mut StateChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
-    if change.state.directory().dimensions.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
     let dimension = Dimension {
-        slot: change.state.directory().dimensions.next_slot().ok_or(Rejection::Full)?,
+        slot: change.state.directory().dimensions.slot_for(new.id.0)?,
         id: new.id,
         company,
         kind: new.kind,

@@ -102,9 +102,9 @@ impl Entries {
         Self { place, entries: Vec::new() }
     }
 
-    /// Lets the row be found under `key`.
-    pub fn add<R, K: IndexKey>(&mut self, index: &Index<R, K>, key: &K) {
-        self.entries.push(index.entry(key, &self.place));
+    /// Lets the row be found under a key, where it has one.
+    pub fn add<R, K: IndexKey>(&mut self, index: &Index<R, K>, key: impl Into<Option<K>>) {
+        self.entries.extend(key.into().map(|key| index.entry(&key, &self.place)));
     }
 
     pub(super) fn into_vec(self) -> Vec<EntryBytes> {
@@ -154,12 +154,7 @@ impl IndexKey for String {
 
 impl IndexKey for DimensionKind {
     fn append(&self, bytes: &mut EntryBytes) {
-        bytes.push(match self {
-            Self::Category => 0,
-            Self::Department => 1,
-            Self::Label => 2,
-            Self::Location => 3,
-        });
+        bytes.push(*self as u8);
     }
 }
 

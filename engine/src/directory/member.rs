@@ -11,9 +11,8 @@ use super::card::terminate_card;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
-use super::entry::{Entries, Index};
 use super::requisition::deny_pending;
-use super::row::Indexed;
+use super::row::indexes;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
@@ -94,17 +93,6 @@ pub struct Member {
 }
 
 impl Member {
-    /// Those of a company.
-    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
-    /// A company's member with an e-mail address, by its `email_key`.
-    pub const BY_EMAIL: Index<Self, (CompanySlot, String)> = Index::new(2);
-    /// Members of any company with an e-mail address, by its `email_key`.
-    pub const OF_PERSON: Index<Self, String> = Index::new(3);
-    /// A company's member with a code.
-    pub const BY_CODE: Index<Self, (CompanySlot, String)> = Index::new(4);
-    /// A company's member with an id that its identity provider gave.
-    pub const BY_EXTERNAL_ID: Index<Self, (CompanySlot, String)> = Index::new(5);
-
     /// Whether it takes part.
     #[must_use]
     pub fn takes_part(&self) -> bool {
@@ -112,24 +100,20 @@ impl Member {
     }
 }
 
-impl Indexed for Member {
-    const CHANGES_ACCESS: bool = true;
-
-    fn index(&self, entries: &mut Entries) {
-        if self.state == MemberState::Deleted {
-            return;
-        }
-        entries.add(&Self::OF_COMPANY, &self.company);
-        let email = email_key(&self.email);
-        entries.add(&Self::OF_PERSON, &email);
-        entries.add(&Self::BY_EMAIL, &(self.company, email));
-        if let Some(code) = &self.code {
-            entries.add(&Self::BY_CODE, &(self.company, code.clone()));
-        }
-        if let Some(id) = &self.external_id {
-            entries.add(&Self::BY_EXTERNAL_ID, &(self.company, id.clone()));
-        }
-    }
+indexes! {
+    Member(member), CHANGES_ACCESS: true, found if member.state != MemberState::Deleted;
+    /// Those of a company.
+    OF_COMPANY = 1: CompanySlot => member.company;
+    /// Members of any company with an e-mail address, by its `email_key`.
+    OF_PERSON = 3: String => email_key(&member.email);
+    /// A company's member with an e-mail address, by its `email_key`.
+    BY_EMAIL = 2: (CompanySlot, String) => (member.company, email_key(&member.email));
+    /// A company's member with a code.
+    BY_CODE = 4: (CompanySlot, String) =>
+        member.code.clone().map(|code| (member.company, code));
+    /// A company's member with an id that its identity provider gave.
+    BY_EXTERNAL_ID = 5: (CompanySlot, String) =>
+        member.external_id.clone().map(|id| (member.company, id));
 }
 
 commands! {
@@ -207,9 +191,7 @@ changes! {
 fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let members = &change.state.directory().members;
-    if members.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = members.slot_for(new.id.0)?;
     if members.first(&Member::BY_EMAIL, &(company, email_key(&new.email))).is_some() {
         return Err(Rejection::EmailTaken);
     }
@@ -217,7 +199,6 @@ fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection
     if !new.is_active && new.role != MemberRole::Member {
         return Err(Rejection::MemberInactive);
     }
-    let slot = members.next_slot().ok_or(Rejection::Full)?;
     check_code(change.state, company, slot, new.code.as_deref())?;
     check_external_id(change.state, company, slot, new.external_id.as_deref())?;
     check_dimensions(change.state, company, &new.dimensions)?;

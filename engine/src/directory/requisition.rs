@@ -6,12 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::card::{NewCard, find_card, issue_card};
+use super::card::{CardOrder, NewCard, find_card, issue_card};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -73,30 +72,17 @@ pub struct Requisition {
     pub created_at: Timestamp,
 }
 
-impl Requisition {
+indexes! {
+    Requisition(requisition), CHANGES_ACCESS: false, found if true;
     /// Those of a company.
-    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
+    OF_COMPANY = 1: CompanySlot => requisition.company;
     /// Those that a member asked for.
-    pub const OF_MEMBER: Index<Self, MemberSlot> = Index::new(2);
+    OF_MEMBER = 2: MemberSlot => requisition.member;
     /// Those that a card fulfils.
-    pub const OF_CARD: Index<Self, CardSlot> = Index::new(3);
+    OF_CARD = 3: CardSlot => requisition.card;
     /// Those that a member asked for and nobody has decided.
-    pub const PENDING_OF_MEMBER: Index<Self, MemberSlot> = Index::new(4);
-}
-
-impl Indexed for Requisition {
-    const CHANGES_ACCESS: bool = false;
-
-    fn index(&self, entries: &mut Entries) {
-        entries.add(&Self::OF_COMPANY, &self.company);
-        entries.add(&Self::OF_MEMBER, &self.member);
-        if let Some(card) = &self.card {
-            entries.add(&Self::OF_CARD, card);
-        }
-        if self.status == RequisitionStatus::Pending {
-            entries.add(&Self::PENDING_OF_MEMBER, &self.member);
-        }
-    }
+    PENDING_OF_MEMBER = 4: MemberSlot =>
+        (requisition.status == RequisitionStatus::Pending).then_some(requisition.member);
 }
 
 commands! {
@@ -200,9 +186,7 @@ impl RequisitionChanges {
 fn create(change: &mut StateChange<'_>, new: &NewRequisition) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let requisitions = &change.state.directory().requisitions;
-    if requisitions.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = requisitions.slot_for(new.id.0)?;
     let member = find_active_member(change.state, company, new.member)?.slot;
     check_amount(new.amount)?;
     check_dimensions(change.state, company, &new.dimensions)?;
@@ -211,7 +195,7 @@ fn create(change: &mut StateChange<'_>, new: &NewRequisition) -> Result<(), Reje
         return Err(Rejection::TooManyRequisitions);
     }
     change.put(Requisition {
-        slot: requisitions.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         amount: new.amount,
@@ -298,8 +282,9 @@ fn review_requisition(
         RequisitionVerdict::ApproveWithCard(id) => find_open_card(change.state, company, *id)?,
         RequisitionVerdict::ApproveWithNewCard(drawn) => {
             let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
-            let card = card_for(change.state, requisition, drawn);
-            issue_card(change, &NewCard { company, ..card })?;
+            let order = order_for(change.state, company, requisition, &drawn.order);
+            let state = CardState::Active;
+            issue_card(change, &NewCard { state, order, ..(**drawn).clone() })?;
             slot
         }
     };
@@ -313,20 +298,25 @@ fn review_requisition(
     Ok(())
 }
 
-/// The card for one purchase by the member who asks; of the one drawn it keeps number and ids.
-fn card_for(state: &dyn PartitionView, requisition: &Requisition, drawn: &NewCard) -> NewCard {
-    NewCard {
+/// The card for one purchase by the member who asks; of what was ordered it keeps name and addresses.
+fn order_for(
+    state: &dyn PartitionView,
+    company: CompanyId,
+    requisition: &Requisition,
+    ordered: &CardOrder,
+) -> CardOrder {
+    CardOrder {
+        company,
         terms: AllowanceTerms {
             ends_at: requisition.end_time.unwrap_or(Timestamp::MAX),
             single_use: true,
             ..AllowanceTerms::budget(requisition.amount)
         },
-        state: CardState::Active,
         is_virtual: true,
         description: LineText::spaced(&requisition.description),
         assigned_to: Some(state.directory().members.get(requisition.member).id),
         dimensions: requisition.dimensions,
-        ..drawn.clone()
+        ..ordered.clone()
     }
 }
 

@@ -28,6 +28,45 @@ pub trait Indexed {
     }
 }
 
+/// Declares what the rows of a resource are found by: each index with its number, which no other of the
+/// resource has, and the key of a row, which may be none. Behind `and` stand
+/// other functions of `Indexed`.
+///
+/// ```text
+/// indexes! {
+///     App(app), CHANGES_ACCESS: true, found if !app.is_deleted;
+///     /// Those that a company has registered and not deleted.
+///     OF_COMPANY = 1: CompanySlot => app.company;
+/// }
+/// ```
+macro_rules! indexes {
+    (
+        $row:ident($this:ident), CHANGES_ACCESS: $changes_access:literal, found if $is_found:expr;
+        $($(#[$about:meta])+ $index:ident = $number:literal: $key:ty => $value:expr;)+
+        $(and { $($other:item)+ })?
+    ) => {
+        impl $row {
+            $($(#[$about])+
+            pub const $index: $crate::directory::entry::Index<Self, $key> =
+                $crate::directory::entry::Index::new($number);)+
+        }
+
+        impl $crate::directory::row::Indexed for $row {
+            const CHANGES_ACCESS: bool = $changes_access;
+
+            fn index(&self, entries: &mut $crate::directory::entry::Entries) {
+                let $this = self;
+                if $is_found {
+                    $(entries.add(&Self::$index, $value);)+
+                }
+            }
+
+            $($($other)+)?
+        }
+    };
+}
+pub(crate) use indexes;
+
 /// A row that is found by indexes. Everything that is not particular to it follows from this.
 pub trait Row: Indexed + Clone + Debug + Serialize + DeserializeOwned + 'static {
     /// What the rows are called in tables and reports.
@@ -76,10 +115,9 @@ pub fn entries_of<R: Row>(row: &R) -> Vec<EntryBytes> {
     let mut place = EntryBytes::new();
     row.append_place(&mut place);
     let mut entries = Entries::new(place);
-    entries.add(&by_id::<R>(), &row.id());
-    if row.forgotten_at() < Timestamp::MAX {
-        entries.add(&by_end::<R>(), &row.forgotten_at());
-    }
+    entries.add(&by_id::<R>(), row.id());
+    let end = Some(row.forgotten_at()).filter(|end| *end < Timestamp::MAX);
+    entries.add(&by_end::<R>(), end);
     row.index(&mut entries);
     entries.into_vec()
 }

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::entry::{EntryBytes, Index, IndexKey, slot_of};
 use super::row::{SlotRow, by_id, entries_of};
+use crate::command::reply::Rejection;
 use crate::domain::ids::Slot as _;
 
 /// See the head of this file.
@@ -62,10 +63,13 @@ impl<R: SlotRow> Rows<R> {
         self.rows.is_empty()
     }
 
-    /// The slot of the next row; none when slots are exhausted.
-    #[must_use]
-    pub fn next_slot(&self) -> Option<R::Slot> {
-        R::Slot::next_after(self.rows.len())
+    /// The slot of a row to be made.
+    /// Errors: the id is in use, or slots are exhausted.
+    pub fn slot_for(&self, id: Uuid) -> Result<R::Slot, Rejection> {
+        if self.find(id).is_some() {
+            return Err(Rejection::IdTaken);
+        }
+        R::Slot::next_after(self.rows.len()).ok_or(Rejection::Full)
     }
 
     /// The rows, the oldest first.

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::card::find_card;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -61,31 +60,17 @@ pub struct SharedLink {
     pub created_at: Timestamp,
 }
 
-impl SharedLink {
+indexes! {
+    SharedLink(link), CHANGES_ACCESS: false, found if !link.is_deleted;
     /// Those of a company that are not deleted.
-    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
+    OF_COMPANY = 1: CompanySlot => link.company;
     /// The same of a card.
-    pub const OF_CARD: Index<Self, CardSlot> = Index::new(2);
+    OF_CARD = 2: CardSlot => link.card;
     /// The one with a key, by the key's keyed hash.
-    pub const BY_KEY: Index<Self, [u8; 16]> = Index::new(3);
+    BY_KEY = 3: [u8; 16] => link.key_digest;
     /// A company's links that were sent to an e-mail address, by its `email_key`.
-    pub const BY_RECIPIENT: Index<Self, (CompanySlot, String)> = Index::new(4);
-}
-
-impl Indexed for SharedLink {
-    const CHANGES_ACCESS: bool = false;
-
-    fn index(&self, entries: &mut Entries) {
-        if self.is_deleted {
-            return;
-        }
-        entries.add(&Self::OF_COMPANY, &self.company);
-        entries.add(&Self::OF_CARD, &self.card);
-        entries.add(&Self::BY_KEY, &self.key_digest);
-        if let Some(recipient) = &self.recipient {
-            entries.add(&Self::BY_RECIPIENT, &(self.company, email_key(&recipient.email)));
-        }
-    }
+    BY_RECIPIENT = 4: (CompanySlot, String) =>
+        link.recipient.as_ref().map(|to| (link.company, email_key(&to.email)));
 }
 
 commands! {
@@ -151,9 +136,7 @@ fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
     let company = find_company(change.state, new.company)?;
     let card = find_card(change.state, new.company, new.card)?;
     let links = &change.state.directory().shared_links;
-    if links.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = links.slot_for(new.id.0)?;
     if change.state.card(card).usage.state == CardState::Terminated {
         return Err(Rejection::CardTerminated);
     }
@@ -161,7 +144,7 @@ fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
         return Err(Rejection::TooManySharedLinks);
     }
     change.put(SharedLink {
-        slot: links.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         card,

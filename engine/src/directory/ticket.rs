@@ -14,8 +14,8 @@ use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, EntryBytes, Index, IndexKey};
-use super::row::Indexed;
+use super::entry::{EntryBytes, Index, IndexKey};
+use super::row::indexes;
 use super::secrets::Secrets;
 use super::user::{User, find_user};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
@@ -133,6 +133,14 @@ impl Ticket {
         }
     }
 
+    fn is_unused(&self) -> bool {
+        self.state == TicketState::Open
+    }
+
+    fn open_code(&self) -> Option<&AuthorizationCode> {
+        self.code().filter(|_| self.is_unused())
+    }
+
     /// The code, where it is one.
     #[must_use]
     pub fn code(&self) -> Option<&AuthorizationCode> {
@@ -143,37 +151,26 @@ impl Ticket {
     }
 }
 
-impl Ticket {
+indexes! {
+    Ticket(ticket), CHANGES_ACCESS: true, found if true;
     /// A user's, by their kind, that were neither used nor ended.
-    pub const OPEN_OF_USER: Index<Self, (UserSlot, TicketKind)> = Index::new(1);
+    OPEN_OF_USER = 1: (UserSlot, TicketKind) =>
+        ticket.is_unused().then(|| (ticket.user, ticket.kind()));
     /// Of these, codes that a member allowed.
-    pub const OPEN_CODES_OF_MEMBER: Index<Self, MemberSlot> = Index::new(2);
+    OPEN_CODES_OF_MEMBER = 2: MemberSlot => ticket.open_code().map(|code| code.member);
     /// The same by the app that they were given to, and the company whose data they are for.
-    pub const OPEN_CODES_OF_APP: Index<Self, (AppSlot, CompanySlot)> = Index::new(3);
+    OPEN_CODES_OF_APP = 3: (AppSlot, CompanySlot) =>
+        ticket.open_code().map(|code| (code.app, code.company));
     /// A user's codes that were used.
-    pub const USED_CODES_OF_USER: Index<Self, UserSlot> = Index::new(4);
-}
-
-impl Indexed for Ticket {
-    const CHANGES_ACCESS: bool = true;
-
-    fn index(&self, entries: &mut Entries) {
-        if self.state != TicketState::Open {
-            return entries.add(&Self::USED_CODES_OF_USER, &self.user);
+    USED_CODES_OF_USER = 4: UserSlot => (!ticket.is_unused()).then_some(ticket.user);
+    and {
+        fn forgotten_at(&self) -> Timestamp {
+            self.forgotten_at()
         }
-        entries.add(&Self::OPEN_OF_USER, &(self.user, self.kind()));
-        if let Some(code) = self.code() {
-            entries.add(&Self::OPEN_CODES_OF_MEMBER, &code.member);
-            entries.add(&Self::OPEN_CODES_OF_APP, &(code.app, code.company));
+
+        fn is_remembered(&self) -> bool {
+            self.forgotten_at() > self.created_at
         }
-    }
-
-    fn forgotten_at(&self) -> Timestamp {
-        self.forgotten_at()
-    }
-
-    fn is_remembered(&self) -> bool {
-        self.forgotten_at() > self.created_at
     }
 }
 
@@ -489,6 +486,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::directory::row::Indexed as _;
 
     fn ticket(state: TicketState, content: TicketContent) -> Ticket {
         Ticket {

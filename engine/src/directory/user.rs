@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::access_token::{AccessToken, revoke};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
 use crate::command::Moment;
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
@@ -80,23 +79,12 @@ impl std::fmt::Debug for Totp {
     }
 }
 
-impl std::fmt::Debug for SecurityQuestion {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("SecurityQuestion(..)")
-    }
-}
+crate::opaque!(SecurityQuestion, UserChanges, PasswordLinkUse);
 
-impl User {
+indexes! {
+    User(user), CHANGES_ACCESS: true, found if true;
     /// The user with an e-mail address, by its `email_key`.
-    pub const BY_EMAIL: Index<Self, String> = Index::new(1);
-}
-
-impl Indexed for User {
-    const CHANGES_ACCESS: bool = true;
-
-    fn index(&self, entries: &mut Entries) {
-        entries.add(&Self::BY_EMAIL, &email_key(&self.email));
-    }
+    BY_EMAIL = 1: String => email_key(&user.email);
 }
 
 commands! {
@@ -106,7 +94,7 @@ commands! {
         /// Makes a user.
         Create(new: NewUser) makes new.id.0 =>
             Audited::new(AuditedPlace::Email(&new.email), "user.created", AuditedObject::One(new.id.0)),
-            create(change, new);
+            create(change, new).map(drop);
         /// Changes a user.
         Update(id: UserId, changes: UserChanges) =>
             Audited::of_user(*id, "user.updated", id.0).with(changes.names()),
@@ -177,12 +165,6 @@ changes! {
     }
 }
 
-impl std::fmt::Debug for UserChanges {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("UserChanges(..)")
-    }
-}
-
 /// The use of a link to set a password.
 #[derive(Clone)]
 pub struct PasswordLinkUse {
@@ -190,12 +172,6 @@ pub struct PasswordLinkUse {
     pub digest: [u8; 32],
     /// An encoded Argon2id hash of the new password.
     pub password_hash: String,
-}
-
-impl std::fmt::Debug for PasswordLinkUse {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("PasswordLinkUse(..)")
-    }
 }
 
 /// A password that somebody gave and that was right, and the second factors that it was asked for with.
@@ -273,16 +249,14 @@ fn end_sessions(change: &mut StateChange<'_>, id: UserId) -> Result<(), Rejectio
     Ok(())
 }
 
-fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> {
+fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<UserSlot, Rejection> {
     let users = &change.state.directory().users;
-    if users.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = users.slot_for(new.id.0)?;
     if find_user_by_email(change.state, &new.email).is_some() {
         return Err(Rejection::EmailTaken);
     }
     change.put(User {
-        slot: users.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         email: new.email.clone(),
         first_name: new.first_name.to_string(),
@@ -293,7 +267,7 @@ fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<(), Rejection> 
         developer_of: developer_of(change.state, &new.developer_of)?,
         created_at: change.moment.at,
     });
-    Ok(())
+    Ok(slot)
 }
 
 /// Lets a new member sign in: makes a user where none has the address, and issues a link where the
@@ -316,8 +290,7 @@ pub(crate) fn invite(
                 password_hash: None,
                 developer_of: Vec::new(),
             };
-            create(change, &user)?;
-            change.state.directory().users.next_slot().ok_or(Rejection::Full)?
+            create(change, &user)?
         }
     };
     let ticket = Ticket {

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::entry::{Entries, Index};
-use super::row::Indexed;
+use super::row::indexes;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
@@ -77,25 +76,12 @@ impl WebhookEndpoint {
     }
 }
 
-impl WebhookEndpoint {
+indexes! {
+    WebhookEndpoint(endpoint), CHANGES_ACCESS: true, found if !endpoint.is_deleted;
     /// Those of a company that are not deleted.
-    pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
+    OF_COMPANY = 1: CompanySlot => endpoint.company;
     /// The same of an app.
-    pub const OF_APP: Index<Self, AppSlot> = Index::new(2);
-}
-
-impl Indexed for WebhookEndpoint {
-    const CHANGES_ACCESS: bool = true;
-
-    fn index(&self, entries: &mut Entries) {
-        if self.is_deleted {
-            return;
-        }
-        entries.add(&Self::OF_COMPANY, &self.company);
-        if let Some(app) = &self.app {
-            entries.add(&Self::OF_APP, app);
-        }
-    }
+    OF_APP = 2: AppSlot => endpoint.app;
 }
 
 commands! {
@@ -176,15 +162,13 @@ fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), 
     let company = find_company(change.state, new.company)?;
     let app = new.app.map(|app| find_app(change.state, new.company, app)).transpose()?;
     let endpoints = &change.state.directory().webhook_endpoints;
-    if endpoints.find(new.id.0).is_some() {
-        return Err(Rejection::IdTaken);
-    }
+    let slot = endpoints.slot_for(new.id.0)?;
     let of_company = endpoints.under(&WebhookEndpoint::OF_COMPANY, &company);
     if of_company.count() >= limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX {
         return Err(Rejection::TooManyWebhookEndpoints);
     }
     change.put(WebhookEndpoint {
-        slot: endpoints.next_slot().ok_or(Rejection::Full)?,
+        slot,
         id: new.id,
         company,
         app: app.map(|app| app.slot),

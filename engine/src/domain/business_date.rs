@@ -7,6 +7,7 @@ use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use super::enumeration::enumeration;
 use super::ids::Timestamp;
 
 /// A calendar date in some zone. Units: days since 1970-01-01.
@@ -117,30 +118,26 @@ const DAYS_BEFORE_1970: u32 = 719_468;
 /// Quarters of a day in a century, on average.
 const CENTURY_QUARTERS: u32 = 146_097;
 
-/// How often an allowance's budget starts anew.
-/// Source: spec "Allowance", interval; quarterly and yearly are extensions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum Interval {
-    /// Never by itself.
-    #[default]
-    None,
-    /// Each local day.
-    Daily,
-    /// Each Monday.
-    Weekly,
-    /// On the first of each month.
-    Monthly,
-    /// On the first of January, April, July and October.
-    Quarterly,
-    /// On the first of January.
-    Yearly,
-}
-
-impl Interval {
-    /// Every kind, in the order of the variants, which is that of their numbers in records.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::Daily, Self::Weekly, Self::Monthly, Self::Quarterly, Self::Yearly];
+enumeration! {
+    /// How often an allowance's budget starts anew.
+    /// Source: spec "Allowance", interval; quarterly and yearly are extensions.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[repr(u8)]
+    pub enum Interval {
+        /// Never by itself.
+        #[default]
+        None,
+        /// Each local day.
+        Daily,
+        /// Each Monday.
+        Weekly,
+        /// On the first of each month.
+        Monthly,
+        /// On the first of January, April, July and October.
+        Quarterly,
+        /// On the first of January.
+        Yearly,
+    }
 }
 
 /// One local day as a span of instants.

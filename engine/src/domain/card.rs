@@ -8,39 +8,44 @@ use super::allowance::{AllowanceTerms, CardUsage};
 use super::business_date::BusinessDate;
 use super::company::Address;
 use super::credential::{PackedZip, PinVerifier};
+use super::enumeration::enumeration;
 use super::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
 };
 use super::pan_key::PanGeneration;
 
-/// A card's state. Source: spec "States and transitions".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum CardState {
-    /// A physical card that its holder has not activated yet.
-    #[default]
-    Unactivated,
-    /// Ready to spend.
-    Active,
-    /// Closed to new purchases until somebody opens it again.
-    Suspended,
-    /// Closed for good.
-    Terminated,
+enumeration! {
+    /// A card's state. Source: spec "States and transitions".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[repr(u8)]
+    pub enum CardState {
+        /// A physical card that its holder has not activated yet.
+        #[default]
+        Unactivated,
+        /// Ready to spend.
+        Active,
+        /// Closed to new purchases until somebody opens it again.
+        Suspended,
+        /// Closed for good.
+        Terminated,
+    }
 }
 
-/// Why a card is suspended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum SuspensionReason {
-    /// It is not.
-    #[default]
-    None,
-    /// Somebody suspended it.
-    Manual,
-    /// Its single-use allowance was used.
-    SingleUse,
-    /// Its allowance ended.
-    EndTime,
+enumeration! {
+    /// Why a card is suspended.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[repr(u8)]
+    pub enum SuspensionReason {
+        /// It is not.
+        #[default]
+        None,
+        /// Somebody suspended it.
+        Manual,
+        /// Its single-use allowance was used.
+        SingleUse,
+        /// Its allowance ended.
+        EndTime,
+    }
 }
 
 /// A keyed 64-bit hash of a card number: how the switch finds a card without knowing its number.
@@ -70,29 +75,26 @@ pub struct CardRecord {
 
 const _: () = assert!(size_of::<CardRecord>() == 128);
 
-/// The four kinds of accounting dimensions, in the order of `CardProfile::dimensions`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum DimensionKind {
-    /// A category.
-    Category,
-    /// A department.
-    Department,
-    /// A label.
-    Label,
-    /// A location.
-    Location,
-}
-
-impl DimensionKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Category, Self::Department, Self::Label, Self::Location];
+enumeration! {
+    /// The four kinds of accounting dimensions, in the order of `CardProfile::dimensions`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum DimensionKind {
+        /// A category.
+        Category,
+        /// A department.
+        Department,
+        /// A label.
+        Label,
+        /// A location.
+        Location,
+    }
 }
 
 /// At most one dimension of each kind.
 pub type Dimensions = [Option<DimensionId>; 4];
 
 /// What people know of a card.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardProfile {
     /// Where it stands.
     pub slot: CardSlot,
@@ -120,6 +122,17 @@ pub struct CardProfile {
     pub shipping_address: Option<Address>,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+impl CardProfile {
+    /// How many texts there are besides those of addresses.
+    pub const TEXTS: usize = 2;
+
+    /// The texts, in the order in which they are packed.
+    #[must_use]
+    pub fn texts(&self) -> [&str; Self::TEXTS] {
+        [&self.description, &self.billing_name]
+    }
 }
 
 /// A card number as it is kept: sealed by the edge, unreadable here but for the head of its form.

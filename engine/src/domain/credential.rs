@@ -67,11 +67,7 @@ static MONTH_STARTS: [i32; MONTHS_OF_CENTURY + 1] = {
 #[repr(transparent)]
 pub struct PinVerifier(pub u64);
 
-impl std::fmt::Debug for PinVerifier {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("PinVerifier(..)")
-    }
-}
+crate::opaque!(PinVerifier);
 
 /// A postal code reduced to its letters and digits, packed; zero stands for "none on file".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,6 +13,7 @@ pub(crate) mod changes;
 pub mod company;
 pub mod credential;
 pub mod email;
+pub(crate) mod enumeration;
 pub mod event;
 pub mod hold;
 pub mod ids;

@@ -6,38 +6,29 @@
 use serde::{Deserialize, Serialize};
 
 use super::business_date::BusinessDate;
+use super::enumeration::enumeration;
 use super::ids::{
     AccountSlot, CardSlot, LineSeq, MemberSlot, StatementLineId, Timestamp, TransactionSeq,
 };
 use super::money::Minor;
 
-/// A book of an account in the double-entry ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Book {
-    /// Money free to spend.
-    Funds,
-    /// Money held for open authorizations.
-    Holds,
-    /// Money that went to, or came from, the card network.
-    NetworkSettlement,
-    /// Money that came from, or went to, the company's bank.
-    Bank,
-    /// Withdrawals on their way out.
-    TransitOut,
-    /// Deposits on their way in.
-    TransitIn,
-}
-
-impl Book {
-    /// Every book.
-    pub const ALL: [Self; 6] = [
-        Self::Funds,
-        Self::Holds,
-        Self::NetworkSettlement,
-        Self::Bank,
-        Self::TransitOut,
-        Self::TransitIn,
-    ];
+enumeration! {
+    /// A book of an account in the double-entry ledger.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum Book {
+        /// Money free to spend.
+        Funds,
+        /// Money held for open authorizations.
+        Holds,
+        /// Money that went to, or came from, the card network.
+        NetworkSettlement,
+        /// Money that came from, or went to, the company's bank.
+        Bank,
+        /// Withdrawals on their way out.
+        TransitOut,
+        /// Deposits on their way in.
+        TransitIn,
+    }
 }
 
 /// Money that moved from one book of an account to another.

@@ -2,44 +2,48 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The outcome of an authorization as the specification numbers it.
-/// Source: spec "Response codes".
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-#[repr(u16)]
-pub enum ResponseCode {
-    /// Transaction approved.
-    #[default]
-    Approved = 0,
-    /// Declined, reason unavailable.
-    Declined = 1000,
-    /// Insufficient funds in business account.
-    InsufficientFunds = 1101,
-    /// Card unactivated.
-    CardUnactivated = 1201,
-    /// Card suspended.
-    CardSuspended = 1202,
-    /// Card expired.
-    CardExpired = 1203,
-    /// Invalid expiration date.
-    InvalidExpiration = 1301,
-    /// Invalid PIN.
-    InvalidPin = 1302,
-    /// Invalid CVV.
-    InvalidCvv = 1303,
-    /// Invalid ZIP code.
-    InvalidZip = 1304,
-    /// Unfulfilled allowance constraints.
-    AllowanceConstraints = 1501,
-    /// Allowance amount exceeded.
-    AllowanceExceeded = 1502,
-    /// Allowance transaction limit exceeded.
-    TransactionLimitExceeded = 1503,
-    /// Risk monitoring decline.
-    Risk = 1701,
-    /// Cash withdrawal denied.
-    CashDenied = 1702,
+use super::enumeration::enumeration;
+
+enumeration! {
+    /// The outcome of an authorization as the specification numbers it.
+    /// Source: spec "Response codes".
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    )]
+    #[repr(u16)]
+    pub enum ResponseCode {
+        /// Transaction approved.
+        #[default]
+        Approved = 0,
+        /// Declined, reason unavailable.
+        Declined = 1000,
+        /// Insufficient funds in business account.
+        InsufficientFunds = 1101,
+        /// Card unactivated.
+        CardUnactivated = 1201,
+        /// Card suspended.
+        CardSuspended = 1202,
+        /// Card expired.
+        CardExpired = 1203,
+        /// Invalid expiration date.
+        InvalidExpiration = 1301,
+        /// Invalid PIN.
+        InvalidPin = 1302,
+        /// Invalid CVV.
+        InvalidCvv = 1303,
+        /// Invalid ZIP code.
+        InvalidZip = 1304,
+        /// Unfulfilled allowance constraints.
+        AllowanceConstraints = 1501,
+        /// Allowance amount exceeded.
+        AllowanceExceeded = 1502,
+        /// Allowance transaction limit exceeded.
+        TransactionLimitExceeded = 1503,
+        /// Risk monitoring decline.
+        Risk = 1701,
+        /// Cash withdrawal denied.
+        CashDenied = 1702,
+    }
 }
 
 impl ResponseCode {
@@ -56,32 +60,34 @@ impl ResponseCode {
     }
 }
 
-/// Why exactly, where the response code has more than one cause; shown to operators, not buyers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SubReason {
-    /// Nothing to add.
-    #[default]
-    None,
-    /// No card has this number.
-    UnknownCard,
-    /// The card is terminated.
-    CardTerminated,
-    /// The company is closed.
-    CompanyClosed,
-    /// A reversal of this purchase came before it.
-    ReversedBefore,
-    /// The amount, or a balance after it, is out of bounds.
-    OutOfBounds,
-    /// The purchase is in another currency and no billing amount in the account's was given.
-    BillingAmountMissing,
-    /// Declined by the network on the issuer's behalf.
-    DeclinedByNetwork,
-    /// Nothing of the purchase is held any more, so nothing can be reversed.
-    NothingHeld,
-    /// The purchase that was to take more is not pending.
-    NotPending,
-    /// A pending purchase was not given more.
-    IncrementDeclined,
+enumeration! {
+    /// Why exactly, where the response code has more than one cause; shown to operators, not buyers.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum SubReason {
+        /// Nothing to add.
+        #[default]
+        None,
+        /// No card has this number.
+        UnknownCard,
+        /// The card is terminated.
+        CardTerminated,
+        /// The company is closed.
+        CompanyClosed,
+        /// A reversal of this purchase came before it.
+        ReversedBefore,
+        /// The amount, or a balance after it, is out of bounds.
+        OutOfBounds,
+        /// The purchase is in another currency and no billing amount in the account's was given.
+        BillingAmountMissing,
+        /// Declined by the network on the issuer's behalf.
+        DeclinedByNetwork,
+        /// Nothing of the purchase is held any more, so nothing can be reversed.
+        NothingHeld,
+        /// The purchase that was to take more is not pending.
+        NotPending,
+        /// A pending purchase was not given more.
+        IncrementDeclined,
+    }
 }
 
 impl SubReason {

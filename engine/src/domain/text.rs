@@ -20,16 +20,9 @@ use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// A text has a character that it may not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("text has a control character or an override of its direction")]
 pub struct SteeringCharacter;
-
-impl fmt::Display for SteeringCharacter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("text has a control character or an override of its direction")
-    }
-}
-
-impl std::error::Error for SteeringCharacter {}
 
 /// Whether a character steers what shows it, in a text of one line.
 const fn is_steering(letter: char) -> bool {

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::card::Dimensions;
+use super::enumeration::enumeration;
 use super::hold::HoldParts;
 use super::ids::{
     AccountSlot, CardSlot, CompanySlot, MemberSlot, Timestamp, TransactionId, TransactionSeq,
@@ -17,36 +18,40 @@ use super::response_code::{ResponseCode, SubReason};
 use super::text::LineText;
 use crate::decision::{DecisionFacts, RuleSet};
 
-/// A transaction's state. Source: spec "States and transitions".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum TransactionState {
-    /// Authorized or in transit, not settled.
-    Pending,
-    /// Settled.
-    Completed,
-    /// Refused.
-    Declined,
-    /// Nothing of it remains.
-    Canceled,
+enumeration! {
+    /// A transaction's state. Source: spec "States and transitions".
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum TransactionState {
+        /// Authorized or in transit, not settled.
+        Pending,
+        /// Settled.
+        Completed,
+        /// Refused.
+        Declined,
+        /// Nothing of it remains.
+        Canceled,
+    }
 }
 
-/// What kind of movement a transaction is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TransactionKind {
-    /// Authorized now, settled later.
-    Purchase,
-    /// Authorized and settled at once. Source: ISO 0200.
-    SingleMessagePurchase,
-    /// A check of the card without money.
-    Verification,
-    /// A cash withdrawal; always declined.
-    Cash,
-    /// Money back from a merchant.
-    Refund,
-    /// Money from the company's bank.
-    BankTransfer,
-    /// Money to the company's bank.
-    BankWithdrawal,
+enumeration! {
+    /// What kind of movement a transaction is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum TransactionKind {
+        /// Authorized now, settled later.
+        Purchase,
+        /// Authorized and settled at once. Source: ISO 0200.
+        SingleMessagePurchase,
+        /// A check of the card without money.
+        Verification,
+        /// A cash withdrawal; always declined.
+        Cash,
+        /// Money back from a merchant.
+        Refund,
+        /// Money from the company's bank.
+        BankTransfer,
+        /// Money to the company's bank.
+        BankWithdrawal,
+    }
 }
 
 /// Which way money goes between the company's bank and its account.
@@ -124,7 +129,7 @@ impl TransactionFlags {
 }
 
 /// A bank account at the far end of a transfer. Source: spec "Transaction", bank_account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankAccount {
     /// What the statement says.
     pub description: LineText,

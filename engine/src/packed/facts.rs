@@ -17,11 +17,12 @@
 //! Amounts, days and counts are short integers; a common purchase takes about thirty bytes.
 
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
-use super::images::{CARD_STATES, SUSPENSION_REASONS, numbered};
+use super::images::numbered;
 use crate::codec::CodecError;
 use crate::decision::{AttemptWindow, DecisionFacts, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
+use crate::domain::card::{CardState, SuspensionReason};
 use crate::domain::credential::{CredentialFailures, CredentialsPresent};
 use crate::domain::ids::Timestamp;
 use crate::domain::money::Minor;
@@ -149,8 +150,8 @@ fn take(cursor: &mut Cursor<'_>) -> Result<DecisionFacts, CodecError> {
         period,
         period_started_on,
         day,
-        state: numbered(&CARD_STATES, card & 0b11)?,
-        suspension: numbered(&SUSPENSION_REASONS, card >> 2 & 0b11)?,
+        state: numbered(&CardState::ALL, card & 0b11)?,
+        suspension: numbered(&SuspensionReason::ALL, card >> 2 & 0b11)?,
         pin_failures,
     };
     let credentials_present = CredentialsPresent::from_bits(credentials);

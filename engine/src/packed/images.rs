@@ -27,15 +27,6 @@ pub const BALANCES_BYTES: usize = 40;
 /// The length of a packed posting.
 pub const POSTING_BYTES: usize = 22;
 
-pub(super) const CARD_STATES: [CardState; 4] =
-    [CardState::Unactivated, CardState::Active, CardState::Suspended, CardState::Terminated];
-pub(super) const SUSPENSION_REASONS: [SuspensionReason; 4] = [
-    SuspensionReason::None,
-    SuspensionReason::Manual,
-    SuspensionReason::SingleUse,
-    SuspensionReason::EndTime,
-];
-
 /// A card's usage, packed.
 #[must_use]
 pub fn pack_usage(usage: &CardUsage) -> [u8; USAGE_BYTES] {
@@ -61,8 +52,8 @@ pub fn parse_usage(bytes: &[u8; USAGE_BYTES]) -> Result<CardUsage, CodecError> {
         period: cursor.u32()?,
         period_started_on: BusinessDate(cursor.i32()?),
         day: BusinessDate(cursor.i32()?),
-        state: numbered(&CARD_STATES, cursor.u8()?)?,
-        suspension: numbered(&SUSPENSION_REASONS, cursor.u8()?)?,
+        state: numbered(&CardState::ALL, cursor.u8()?)?,
+        suspension: numbered(&SuspensionReason::ALL, cursor.u8()?)?,
         pin_failures: cursor.u8()?,
     };
     if cursor.u8()? == 0 { Ok(usage) } else { Err(malformed("unknown fields of a usage")) }
@@ -138,10 +129,10 @@ mod tests {
 
     #[test]
     fn numbered_values_stand_at_the_place_of_their_number() {
-        for (number, state) in CARD_STATES.iter().enumerate() {
+        for (number, state) in CardState::ALL.iter().enumerate() {
             assert_eq!(*state as usize, number);
         }
-        for (number, reason) in SUSPENSION_REASONS.iter().enumerate() {
+        for (number, reason) in SuspensionReason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, number);
         }
         for (number, book) in Book::ALL.iter().enumerate() {

@@ -3,7 +3,7 @@
 //! | bytes | content |
 //! |---|---|
 //! | 16 each | dimensions |
-//! | | description, billing name: texts |
+//! | | those of `CardProfile::texts` |
 //! | | billing address, shipping address: seven texts each |
 //!
 //! Marks beside the block say which of them there are: 2 billing address, 4 shipping address, from 8 on
@@ -156,7 +156,8 @@ impl<'a> ProfileTexts<'a> {
     }
 
     fn text_count(&self) -> usize {
-        2 + 7 * (self.marks & (BILLING_ADDRESS | SHIPPING_ADDRESS)).count_ones() as usize
+        CardProfile::TEXTS
+            + 7 * (self.marks & (BILLING_ADDRESS | SHIPPING_ADDRESS)).count_ones() as usize
     }
 
     fn behind_dimensions(&self) -> Cursor<'a> {
@@ -178,8 +179,7 @@ pub(super) fn append_texts(bytes: &mut Vec<u8>, profile: &CardProfile) {
     for dimension in profile.dimensions.iter().flatten() {
         bytes.extend_from_slice(dimension.0.as_bytes());
     }
-    push_text(bytes, &profile.description);
-    push_text(bytes, &profile.billing_name);
+    profile.texts().iter().for_each(|text| push_text(bytes, text));
     for address in [&profile.billing_address, &profile.shipping_address].into_iter().flatten() {
         address.texts().iter().for_each(|text| push_text(bytes, text));
     }

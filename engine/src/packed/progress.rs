@@ -29,14 +29,6 @@ const POSTED_AT: u8 = 1 << 4;
 const FINAL: u8 = 1 << 5;
 const KNOWN: u8 = EXPIRES | CLEARED | SUMS | PRESENTED | POSTED_AT | FINAL;
 
-/// Every state, at the place of its number.
-const STATES: [TransactionState; 4] = [
-    TransactionState::Pending,
-    TransactionState::Completed,
-    TransactionState::Declined,
-    TransactionState::Canceled,
-];
-
 /// Appends how a transaction stands.
 pub fn append_progress(bytes: &mut Vec<u8>, progress: &TransactionProgress) {
     let TransactionProgress { state, ref held, ref cleared, posted, refunded, .. } = *progress;
@@ -135,7 +127,7 @@ fn take_part(cursor: &mut Cursor<'_>) -> Result<HoldPart, CodecError> {
 
 /// The state in the first byte of a packed progress.
 pub(super) fn state_of(number: u8) -> Result<TransactionState, CodecError> {
-    let state = STATES.get(usize::from(number));
+    let state = TransactionState::ALL.get(usize::from(number));
     state.copied().ok_or(CodecError::UnknownKind { kind: number })
 }
 
@@ -154,7 +146,7 @@ mod tests {
 
     #[test]
     fn states_stand_at_the_place_of_their_number() {
-        for (number, state) in STATES.iter().enumerate() {
+        for (number, state) in TransactionState::ALL.iter().enumerate() {
             assert_eq!(*state as usize, number);
         }
     }

@@ -89,54 +89,10 @@ pub(super) const STAN_LEN: usize = 6;
 pub(super) const RRN_LEN: usize = 12;
 pub(super) const TIME_LEN: usize = 10;
 
-/// Every kind, at the place of its number.
-const KINDS: [TransactionKind; 7] = [
-    TransactionKind::Purchase,
-    TransactionKind::SingleMessagePurchase,
-    TransactionKind::Verification,
-    TransactionKind::Cash,
-    TransactionKind::Refund,
-    TransactionKind::BankTransfer,
-    TransactionKind::BankWithdrawal,
-];
-
-/// Every sub-reason, at the place of its number.
-const SUB_REASONS: [SubReason; 11] = [
-    SubReason::None,
-    SubReason::UnknownCard,
-    SubReason::CardTerminated,
-    SubReason::CompanyClosed,
-    SubReason::ReversedBefore,
-    SubReason::OutOfBounds,
-    SubReason::BillingAmountMissing,
-    SubReason::DeclinedByNetwork,
-    SubReason::NothingHeld,
-    SubReason::NotPending,
-    SubReason::IncrementDeclined,
-];
-
-const RESPONSE_CODES: [ResponseCode; 15] = [
-    ResponseCode::Approved,
-    ResponseCode::Declined,
-    ResponseCode::InsufficientFunds,
-    ResponseCode::CardUnactivated,
-    ResponseCode::CardSuspended,
-    ResponseCode::CardExpired,
-    ResponseCode::InvalidExpiration,
-    ResponseCode::InvalidPin,
-    ResponseCode::InvalidCvv,
-    ResponseCode::InvalidZip,
-    ResponseCode::AllowanceConstraints,
-    ResponseCode::AllowanceExceeded,
-    ResponseCode::TransactionLimitExceeded,
-    ResponseCode::Risk,
-    ResponseCode::CashDenied,
-];
-
 /// The response code with a number.
 #[must_use]
 pub fn response_code_of(number: u16) -> Option<ResponseCode> {
-    RESPONSE_CODES.into_iter().find(|code| code.number() == number)
+    ResponseCode::ALL.into_iter().find(|code| code.number() == number)
 }
 
 /// A row, read in place: each getter decodes only what it gives.
@@ -156,7 +112,7 @@ impl<'a> TransactionView<'a> {
         if version != ROW_FORMAT {
             return Err(CodecError::UnknownVersion { version });
         }
-        if usize::from(kind) >= KINDS.len() {
+        if usize::from(kind) >= TransactionKind::ALL.len() {
             return Err(CodecError::UnknownKind { kind });
         }
         if view.present() & !KNOWN != 0 {
@@ -190,7 +146,7 @@ impl<'a> TransactionView<'a> {
     /// What kind of movement it is.
     #[must_use]
     pub fn kind(&self) -> TransactionKind {
-        KINDS[usize::from(self.bytes[1])]
+        TransactionKind::ALL[usize::from(self.bytes[1])]
     }
 
     /// Whose it is.
@@ -333,7 +289,7 @@ impl<'a> TransactionView<'a> {
     pub fn to_record(&self) -> Result<TransactionRecord, CodecError> {
         let mut cursor = Cursor(&self.bytes[self.texts_at()..self.progress_at()]);
         let response_code = response_code_of(self.response_number());
-        let sub_reason = SUB_REASONS.get(usize::from(self.bytes[82]));
+        let sub_reason = SubReason::ALL.get(usize::from(self.bytes[82]));
         let record = TransactionRecord {
             seq: self.seq(),
             id: self.id(&mut cursor)?,
@@ -481,10 +437,10 @@ mod tests {
 
     #[test]
     fn kinds_and_sub_reasons_stand_at_the_place_of_their_number() {
-        for (number, kind) in KINDS.iter().enumerate() {
+        for (number, kind) in TransactionKind::ALL.iter().enumerate() {
             assert_eq!(*kind as usize, number);
         }
-        for (number, reason) in SUB_REASONS.iter().enumerate() {
+        for (number, reason) in SubReason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, number);
         }
     }

@@ -608,7 +608,7 @@ mod tests {
                 dimensions: [None; 4],
                 ..profile(number)
             };
-            texts += plain.description.len() + plain.billing_name.len();
+            texts += plain.texts().map(str::len).iter().sum::<usize>();
             cards.issue(&plain, record(number));
         }
         let beyond_names = (cards.bytes() - texts) / COUNT as usize;

@@ -244,17 +244,29 @@ impl<'a> AccountMoney<'a> {
         direction: TransferDirection,
         amount: Minor,
     ) {
-        match direction {
-            TransferDirection::Deposit => {
-                self.balances.credits_in_transit -= amount;
-                self.post(change, Book::TransitIn, Book::Bank, amount);
-            }
+        let origin = match direction {
+            TransferDirection::Deposit => Book::Bank,
+            TransferDirection::Withdrawal => Book::Funds,
+        };
+        self.leave_transit(change, direction, amount, origin);
+    }
+
+    fn leave_transit(
+        &mut self,
+        change: &mut ShardChange<'_>,
+        direction: TransferDirection,
+        amount: Minor,
+        to: Book,
+    ) {
+        let (sum, book) = match direction {
+            TransferDirection::Deposit => (&mut self.balances.credits_in_transit, Book::TransitIn),
             TransferDirection::Withdrawal => {
-                self.balances.debits_in_transit -= amount;
-                self.post(change, Book::TransitOut, Book::Funds, amount);
+                (&mut self.balances.debits_in_transit, Book::TransitOut)
             }
-        }
-        self.assert_transit();
+        };
+        *sum -= amount;
+        assert!(*sum >= Minor::ZERO, "no more leaves transit than was sent");
+        self.post(change, book, to, amount);
     }
 
     /// Takes money out of transit to where it goes.
@@ -265,17 +277,11 @@ impl<'a> AccountMoney<'a> {
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
-        match direction {
-            TransferDirection::Deposit => {
-                self.balances.credits_in_transit -= amount;
-                self.post(change, Book::TransitIn, Book::Funds, amount);
-            }
-            TransferDirection::Withdrawal => {
-                self.balances.debits_in_transit -= amount;
-                self.post(change, Book::TransitOut, Book::Bank, amount);
-            }
-        }
-        self.assert_transit();
+        let goal = match direction {
+            TransferDirection::Deposit => Book::Funds,
+            TransferDirection::Withdrawal => Book::Bank,
+        };
+        self.leave_transit(change, direction, amount, goal);
         self.balances.ledger += signed(direction, amount);
         progress.posted -= signed(direction, amount);
         progress.state = TransactionState::Completed;
@@ -297,11 +303,6 @@ impl<'a> AccountMoney<'a> {
         }
         self.balances.ledger -= signed(direction, amount);
         progress.posted += signed(direction, amount);
-    }
-
-    fn assert_transit(&self) {
-        assert!(self.balances.credits_in_transit >= Minor::ZERO, "no more arrives than was sent");
-        assert!(self.balances.debits_in_transit >= Minor::ZERO, "no more leaves than was sent");
     }
 
     /// Writes the statement line of what was just settled or came back.

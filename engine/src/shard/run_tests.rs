@@ -59,19 +59,12 @@ fn state_with_ending_cards(cards: u32) -> ShardState {
         terms: AllowanceTerms { ends_at, ..AllowanceTerms::budget(Minor(1_000)) },
     };
     let profile = CardProfile {
-        slot: CardSlot(0),
         id: CardId(uuid::Uuid::from_u128(3)),
         allowance_id: AllowanceId(uuid::Uuid::from_u128(4)),
         company: company.slot,
-        description: String::new(),
-        billing_name: String::new(),
         is_virtual: true,
-        last_four: *b"0000",
-        assigned_to: None,
-        dimensions: [None; 4],
-        billing_address: None,
-        shipping_address: None,
         created_at: NOON,
+        ..CardProfile::default()
     };
     let issue = |slot: u32| {
         let mut issued =

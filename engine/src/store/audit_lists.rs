@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use redb::{Key, ReadableTable, ReadableTableMetadata, Value};
-use serde::de::DeserializeOwned;
+use redb::{ReadableTable, ReadableTableMetadata};
 
 use super::audit::AuditFigure;
 use super::error::StoreError;
@@ -13,7 +12,7 @@ use super::project::{MARK_ACTOR, MARK_OBJECT};
 use super::query::Snapshot;
 use super::rows;
 use super::sets;
-use super::tables::{AUDIT_EVENTS, AUDIT_MARKS, RowTable, TAG_MOVES, TRANSACTION_TAGS};
+use super::tables::{AUDIT_EVENTS, AUDIT_MARKS, TAG_MOVES, TRANSACTION_TAGS};
 use crate::domain::audit::AuditEvent;
 use crate::domain::transaction_tags::TagChanges;
 
@@ -61,29 +60,11 @@ impl Snapshot {
         Ok(rows.map(figure).chain(self.audit_directory()?).collect())
     }
 
-    /// Hands every row of a table to `visit`, with its key.
-    fn look_at<K, T>(
-        &self,
-        table: &RowTable<K, T>,
-        mut visit: impl FnMut(K, T) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError>
-    where
-        K: Key + 'static,
-        for<'a> K: Value<SelfType<'a> = K>,
-        T: DeserializeOwned,
-    {
-        for entry in self.table(table.definition())?.iter()? {
-            let (key, row) = entry?;
-            visit(key.value(), rows::decode(table.name(), row.value())?)?;
-        }
-        Ok(())
-    }
-
     /// Audit events, and how many the lists lead to.
     fn lists_of_events(&self) -> Result<[ListFigure; 2], StoreError> {
         let marks = self.table(AUDIT_MARKS)?;
         let (mut newest, mut events, mut marked) = (BTreeMap::new(), 0, RowLookup::default());
-        self.look_at(&AUDIT_EVENTS, |(owner, number), event: AuditEvent| {
+        self.try_each(&AUDIT_EVENTS, |(owner, number), event: AuditEvent| {
             newest.insert(owner, number);
             events += 1;
             let actors = event.actor.ids().into_iter().flatten().map(|id| (MARK_ACTOR, id));

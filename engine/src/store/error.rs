@@ -3,7 +3,6 @@
 //! Messages are written for the person who starts the switch; they name tables and keys, never the
 //! contents of a row.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use redb::{CommitError, DatabaseError, SetDurabilityError, TableError, TransactionError};
@@ -11,21 +10,25 @@ use redb::{CommitError, DatabaseError, SetDurabilityError, TableError, Transacti
 use crate::codec::CodecError;
 
 /// Why the store cannot be opened, read or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has the store open.
+    #[error("the store is in use by another process")]
     InUse,
     /// There is a store already where one is to be made.
+    #[error("there is a file already at `{path}`")]
     AlreadyExists {
         /// Where.
         path: PathBuf,
     },
     /// The file is not a store.
+    #[error("the file is not a store: {what}")]
     NotAStore {
         /// What was found instead.
         what: String,
     },
     /// Written by a build with another layout.
+    #[error("the store is of format {found}, this build reads format {supported}")]
     UnknownFormat {
         /// The version found.
         found: u32,
@@ -33,6 +36,7 @@ pub enum StoreError {
         supported: u32,
     },
     /// Made in another data directory.
+    #[error("the store belongs to another data directory")]
     ForeignDirectory {
         /// The directory that the file names.
         found: [u8; 16],
@@ -40,6 +44,7 @@ pub enum StoreError {
         expected: [u8; 16],
     },
     /// A row cannot be read or written.
+    #[error("a row of table {table}: {source}")]
     Row {
         /// Where it stands.
         table: &'static str,
@@ -47,49 +52,20 @@ pub enum StoreError {
         source: CodecError,
     },
     /// Rows contradict each other.
+    #[error("the store contradicts itself: {what}")]
     Inconsistent {
         /// Which, and how.
         what: String,
     },
     /// Pages of the file are not what was written.
+    #[error("the store's file is damaged: {what}")]
     Damaged {
         /// Which, as far as that is known.
         what: String,
     },
     /// The storage failed.
-    Storage(Box<redb::Error>),
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse => write!(f, "the store is in use by another process"),
-            Self::AlreadyExists { path } => {
-                write!(f, "there is a file already at `{}`", path.display())
-            }
-            Self::NotAStore { what } => write!(f, "the file is not a store: {what}"),
-            Self::UnknownFormat { found, supported } => {
-                write!(f, "the store is of format {found}, this build reads format {supported}")
-            }
-            Self::ForeignDirectory { .. } => {
-                write!(f, "the store belongs to another data directory")
-            }
-            Self::Row { table, source } => write!(f, "a row of table {table}: {source}"),
-            Self::Inconsistent { what } => write!(f, "the store contradicts itself: {what}"),
-            Self::Damaged { what } => write!(f, "the store's file is damaged: {what}"),
-            Self::Storage(source) => write!(f, "the store's file: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Row { source, .. } => Some(source),
-            Self::Storage(source) => Some(source),
-            _ => None,
-        }
-    }
+    #[error("the store's file: {0}")]
+    Storage(#[source] Box<redb::Error>),
 }
 
 impl From<DatabaseError> for StoreError {

@@ -123,48 +123,25 @@ fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Why projection stopped.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProjectionError {
     /// The tables cannot be written.
-    Store(StoreError),
+    #[error("the tables cannot be written: {0}")]
+    Store(#[from] StoreError),
     /// The journal cannot be read.
-    Journal(JournalError),
+    #[error("the journal cannot be read: {0}")]
+    Journal(#[from] JournalError),
     /// This record cannot be read.
+    #[error("record {0} cannot be read: {1}")]
     Record(u64, CodecError),
     /// A record stands where another had to follow.
+    #[error("record {found} stands where record {expected} had to follow")]
     Sequence {
         /// The record that had to follow.
         expected: u64,
         /// The record that stands there.
         found: u64,
     },
-}
-
-impl std::error::Error for ProjectionError {}
-
-impl std::fmt::Display for ProjectionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Store(error) => write!(f, "the tables cannot be written: {error}"),
-            Self::Journal(error) => write!(f, "the journal cannot be read: {error}"),
-            Self::Record(seq, error) => write!(f, "record {seq} cannot be read: {error}"),
-            Self::Sequence { expected, found } => {
-                write!(f, "record {found} stands where record {expected} had to follow")
-            }
-        }
-    }
-}
-
-impl From<StoreError> for ProjectionError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<JournalError> for ProjectionError {
-    fn from(error: JournalError) -> Self {
-        Self::Journal(error)
-    }
 }
 
 /// What is visible in the tables but not durable there.

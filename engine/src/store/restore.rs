@@ -221,7 +221,7 @@ fn restore_answers(
 }
 
 /// The record of the first answer given at `since` or later.
-fn first_given(
+pub(super) fn first_given(
     answers: &ReadOnlyTable<u64, &'static [u8]>,
     since: Timestamp,
 ) -> Result<u64, StoreError> {

@@ -186,33 +186,56 @@ pub(super) const BLOCKS: [BlockTable; 3] = [TRANSACTION_BLOCKS, LINE_BLOCKS, POS
 #[cfg(test)]
 pub(super) use {each_index, each_row_table};
 
-/// Makes every table, so that readers find them all from the first moment.
-pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), StoreError> {
-    macro_rules! create_rows {
+/// What is done with each table.
+trait TableVisitor {
+    fn visit<K: Key + 'static, V: redb::Value + 'static>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<(), StoreError>;
+}
+
+fn each_table(visitor: &impl TableVisitor) -> Result<(), StoreError> {
+    macro_rules! visit_rows {
         ($name:ident) => {
-            write_txn.open_table($name.definition())?;
+            visitor.visit($name.definition())?;
         };
     }
-    macro_rules! create_index {
+    macro_rules! visit_index {
         ($name:ident) => {
-            write_txn.open_table($name)?;
+            visitor.visit($name)?;
         };
     }
-    write_txn.open_table(META)?;
-    each_row_table!(create_rows);
-    each_index!(create_index);
+    visitor.visit(META)?;
+    each_row_table!(visit_rows);
+    each_index!(visit_index);
     for (rows, entries) in RESOURCE_TABLES {
-        write_txn.open_table(*rows)?;
-        write_txn.open_table(*entries)?;
+        visitor.visit(*rows)?;
+        visitor.visit(*entries)?;
     }
     for (rows, entries) in SECRET_TABLES {
-        write_txn.open_table(*rows)?;
-        write_txn.open_table(*entries)?;
+        visitor.visit(*rows)?;
+        visitor.visit(*entries)?;
     }
     for blocks in BLOCKS {
-        write_txn.open_table(blocks)?;
+        visitor.visit(blocks)?;
     }
-    runs::create_tables(write_txn)
+    visitor.visit(runs::RUN_CHUNKS)?;
+    visitor.visit(runs::RUN_LISTS)
+}
+
+/// Makes every table, so that readers find them all from the first moment.
+pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), StoreError> {
+    each_table(write_txn)
+}
+
+impl TableVisitor for redb::WriteTransaction {
+    fn visit<K: Key + 'static, V: redb::Value + 'static>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<(), StoreError> {
+        self.open_table(table)?;
+        Ok(())
+    }
 }
 
 /// Copies every table of `from` into `to`, a database without any, one commit a table.
@@ -221,50 +244,31 @@ pub(super) fn copy_all(
     from: &redb::ReadTransaction,
     to: &redb::Database,
 ) -> Result<(), StoreError> {
-    macro_rules! copy_rows {
-        ($name:ident) => {
-            copy(from, to, $name.definition())?;
-        };
-    }
-    macro_rules! copy_index {
-        ($name:ident) => {
-            copy(from, to, $name)?;
-        };
-    }
-    copy(from, to, META)?;
-    each_row_table!(copy_rows);
-    each_index!(copy_index);
-    for (rows, entries) in RESOURCE_TABLES {
-        copy(from, to, *rows)?;
-        copy(from, to, *entries)?;
-    }
-    for (rows, entries) in SECRET_TABLES {
-        copy(from, to, *rows)?;
-        copy(from, to, *entries)?;
-    }
-    for blocks in BLOCKS {
-        copy(from, to, blocks)?;
-    }
-    copy(from, to, runs::RUN_CHUNKS)?;
-    copy(from, to, runs::RUN_LISTS)
+    each_table(&Copying { from, to })
 }
 
-fn copy<K: Key + 'static, V: redb::Value + 'static>(
-    from: &redb::ReadTransaction,
-    to: &redb::Database,
-    table: TableDefinition<'_, K, V>,
-) -> Result<(), StoreError> {
-    let rows = from.open_table(table)?;
-    let write_txn = to.begin_write()?;
-    {
-        let mut copied = write_txn.open_table(table)?;
-        for row in rows.iter()? {
-            let (key, value) = row?;
-            copied.insert(key.value(), value.value())?;
+struct Copying<'a> {
+    from: &'a redb::ReadTransaction,
+    to: &'a redb::Database,
+}
+
+impl TableVisitor for Copying<'_> {
+    fn visit<K: Key + 'static, V: redb::Value + 'static>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<(), StoreError> {
+        let rows = self.from.open_table(table)?;
+        let write_txn = self.to.begin_write()?;
+        {
+            let mut copied = write_txn.open_table(table)?;
+            for row in rows.iter()? {
+                let (key, value) = row?;
+                copied.insert(key.value(), value.value())?;
+            }
         }
+        write_txn.commit()?;
+        Ok(())
     }
-    write_txn.commit()?;
-    Ok(())
 }
 
 /// What a card is found by besides its company, and whose cards those are.

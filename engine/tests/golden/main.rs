@@ -22,7 +22,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::{Record, append_record, records};
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::decision::{Change, Rule, explain};
-use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::card::{CardCommand, CardOrder, NewCard};
 use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
@@ -292,22 +292,18 @@ fn card() -> NewCard {
     NewCard {
         id: CardId(Uuid::from_u128(3)),
         allowance_id: AllowanceId(Uuid::from_u128(4)),
-        company: CompanyId(Uuid::from_u128(1)),
         pan_hash: PAN_HASH,
         sealed_pan: SealedPan(vec![9; 44]),
         last_four: *b"0001",
         pin: PinVerifier(5),
         zip: PackedZip::pack("94105"),
         expires_on: BusinessDate(22_000),
-        terms: AllowanceTerms::budget(Minor(20_000)),
         state: CardState::Active,
-        is_virtual: true,
-        description: "Lunch".parse().expect("a plain text"),
-        billing_name: "Lunch".parse().expect("a plain text"),
-        billing_address: None,
-        shipping_address: None,
-        assigned_to: None,
-        dimensions: [None; 4],
+        order: CardOrder::plain(
+            CompanyId(Uuid::from_u128(1)),
+            AllowanceTerms::budget(Minor(20_000)),
+            ["Lunch", "Lunch"].map(|text| text.parse().expect("a plain text")),
+        ),
     }
 }
 

@@ -61,11 +61,20 @@ fn one_that_cannot_be_made_leaves_none() {
         (with(&|new| new.allowance_id = card(3).allowance_id), Rejection::IdTaken),
         (with(&|new| new.pan_hash = card(1).pan_hash), Rejection::CardNumberTaken),
         (with(&|new| new.pan_hash = card(2).pan_hash), Rejection::CardNumberTaken),
-        (with(&|new| new.assigned_to = Some(MemberId(Uuid::nil()))), Rejection::MemberNotFound),
-        (with(&|new| new.terms.amount = Minor(-1)), Rejection::OutOfBounds),
-        (with(&|new| new.company = company_id(7)), Rejection::CompanyNotFound),
         (
-            (2..12).map(|n| NewCard { shipping_address: Some(long.clone()), ..card(n) }).collect(),
+            with(&|new| new.order.assigned_to = Some(MemberId(Uuid::nil()))),
+            Rejection::MemberNotFound,
+        ),
+        (with(&|new| new.order.terms.amount = Minor(-1)), Rejection::OutOfBounds),
+        (with(&|new| new.order.company = company_id(7)), Rejection::CompanyNotFound),
+        (
+            (2..12)
+                .map(card)
+                .map(|mut card| {
+                    card.order.shipping_address = Some(long.clone());
+                    card
+                })
+                .collect(),
             Rejection::CardsTooLong,
         ),
         ((2..103).map(card).collect(), Rejection::CardsTooLong),

@@ -357,7 +357,7 @@ fn cards_and_transactions_take_live_dimensions_of_their_company_and_kind() {
         let changes = TagChanges { dimensions, ..TagChanges::default() };
         assert_eq!(books.tag(1, changes), expected, "{dimensions:?}");
         let mut card = new_card(2 + books.at as u64, 0, AllowanceTerms::budget(Minor(1)));
-        card.dimensions = dimensions.map(Option::flatten);
+        card.order.dimensions = dimensions.map(Option::flatten);
         assert_eq!(
             books.change(AdminCommand::Card(CardCommand::Issue(card))),
             expected,

@@ -2,7 +2,7 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
-use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole};
 use cardswitch_engine::directory::requisition::{
@@ -75,10 +75,10 @@ fn set_up(desk: &Desk) {
         content: NewTicketContent::Session { user_agent: Default::default() },
     })));
     for card in 1..=CARDS + 1 {
-        let new = new_card(card, 0, AllowanceTerms::budget(Minor(100)));
+        let mut new = new_card(card, 0, AllowanceTerms::budget(Minor(100)));
         // The last one is Ada's.
         let holder = if card > CARDS { ADA } else { BOB };
-        let new = NewCard { assigned_to: Some(member_id(holder)), ..new };
+        new.order.assigned_to = Some(member_id(holder));
         desk.change(AdminCommand::Card(CardCommand::Issue(new)));
     }
     desk.change(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(1))));

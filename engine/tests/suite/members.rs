@@ -127,9 +127,8 @@ impl Office {
 
     /// Makes a card for a member; its number is also that of its slot, from 1.
     pub(crate) fn give_card(&mut self, number: u64, holder: Option<u64>) -> Result<(), Rejection> {
-        let card = new_card(number, 0, AllowanceTerms::budget(Minor(10_000)));
-        let assigned_to = holder.map(member_id);
-        let card = cardswitch_engine::directory::card::NewCard { assigned_to, ..card };
+        let mut card = new_card(number, 0, AllowanceTerms::budget(Minor(10_000)));
+        card.order.assigned_to = holder.map(member_id);
         self.asks(AdminCommand::Card(CardCommand::Issue(card)))
     }
 

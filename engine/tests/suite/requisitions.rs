@@ -48,11 +48,9 @@ fn decided(verdict: RequisitionVerdict, reviewed_by: Option<u64>) -> Requisition
 
 /// A card as the edge draws it, with terms that nobody asked for.
 fn drawn(number: u64) -> NewCard {
-    NewCard {
-        is_virtual: false,
-        state: CardState::Unactivated,
-        ..new_card(number, 1, AllowanceTerms::budget(Minor(999_999)))
-    }
+    let mut card = new_card(number, 1, AllowanceTerms::budget(Minor(999_999)));
+    (card.state, card.order.is_virtual) = (CardState::Unactivated, false);
+    card
 }
 
 fn with_new_card(number: u64) -> RequisitionVerdict {
@@ -118,7 +116,7 @@ fn decisions_are_for_reviewers_and_last() {
     office.give_card(2, None).unwrap();
     office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(2))));
     office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
-    let taken = NewCard { pan_hash: new_card(1, 0, drawn(1).terms).pan_hash, ..drawn(9) };
+    let taken = NewCard { pan_hash: new_card(1, 0, drawn(1).order.terms).pan_hash, ..drawn(9) };
     let with = |card| RequisitionVerdict::ApproveWithCard(card_id(card));
     let rows = [
         (decided(RequisitionVerdict::Deny, Some(BOB)), Err(Rejection::ReviewerNotFound)),

@@ -21,12 +21,13 @@ const TICKET: &str = include_str!("../../src/directory/ticket.rs");
 const USER: &str = include_str!("../../src/directory/user.rs");
 const WEBHOOK_ENDPOINT: &str = include_str!("../../src/directory/webhook_endpoint.rs");
 /// Types of resources and of the domain that commands carry, by their files.
-const CARRIED: [(&str, &str); 43] = [
+const CARRIED: [(&str, &str); 44] = [
     ("NewCompany", COMPANY),
     ("NewAccount", COMPANY),
     ("CompanyChanges", COMPANY),
     ("VelocityChanges", COMPANY),
     ("NewCard", CARD),
+    ("CardOrder", CARD),
     ("CardChanges", CARD),
     ("AllowanceChanges", ALLOWANCE),
     ("ResealedCard", PAN_KEY),

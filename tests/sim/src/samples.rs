@@ -6,7 +6,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
 };
-use cardswitch_engine::directory::card::NewCard;
+use cardswitch_engine::directory::card::{CardOrder, NewCard};
 use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::directory::pan_key::ResealedCard;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
@@ -97,22 +97,18 @@ pub fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewCard {
     NewCard {
         id: CardId(Uuid::from_u64_pair(4, number)),
         allowance_id: AllowanceId(Uuid::from_u64_pair(5, number)),
-        company: company_id(company),
         pan_hash: PanHash(1_000 + number),
         sealed_pan: SealedPan(vec![7; 40]),
         last_four: *b"4242",
         pin: PinVerifier(100 + number),
         zip: PackedZip::pack("94105"),
         expires_on: BusinessDate::from_naive("2029-06-30".parse().unwrap()),
-        terms,
         state: CardState::Active,
-        is_virtual: true,
-        description: format!("Card {number}").parse().unwrap(),
-        billing_name: "A. Holder".parse().unwrap(),
-        billing_address: None,
-        shipping_address: None,
-        assigned_to: None,
-        dimensions: [None; 4],
+        order: CardOrder::plain(
+            company_id(company),
+            terms,
+            [format!("Card {number}").parse().unwrap(), "A. Holder".parse().unwrap()],
+        ),
     }
 }
 

@@ -15,7 +15,12 @@ impl ApiError {
     /// The answer to a refused change. `dimensions` are the dimension fields the request set,
     /// since a refusal does not say which of them is unknown.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "an arm for each rejection")]
     pub fn rejected(rejection: Rejection, dimensions: &[&'static str]) -> Self {
+        let conflict = Self::conflict;
+        let fault = |param, code, message: &str| {
+            Self::invalid_field(param, Flaw::new(code, message.to_owned()))
+        };
         match rejection {
             Rejection::CompanyNotFound
             | Rejection::CardNotFound
@@ -46,133 +51,105 @@ impl ApiError {
             Rejection::PanKeyOutdated | Rejection::PanKeyUnknown => {
                 Self::unavailable("key_replaced", "the key of card numbers was replaced meanwhile")
             }
-            Rejection::CardTerminated
-            | Rejection::AllowanceEnded
-            | Rejection::EmailTaken
-            | Rejection::TooManySharedLinks
-            | Rejection::DimensionCodeTaken
-            | Rejection::TooManyChildren
-            | Rejection::MemberDeleted
-            | Rejection::MemberCodeTaken
-            | Rejection::LastAdministrator
-            | Rejection::TooManyCards
-            | Rejection::TooManyTokens
-            | Rejection::TooManyWebhookEndpoints
-            | Rejection::TooMuchAtOnce
-            | Rejection::RequisitionDecided
-            | Rejection::RequisitionEnded
-            | Rejection::TooManyRequisitions
-            | Rejection::TicketSpent
-            | Rejection::AppChanged
-            | Rejection::PasswordChanged
-            | Rejection::MemberInactive
-            | Rejection::StepUsed
-            | Rejection::ExternalIdTaken => {
-                let (code, message) = conflict_of(rejection);
-                Self::conflict(code, message)
+            Rejection::CardTerminated => {
+                conflict("card_terminated", "the card is terminated, for good")
             }
-            Rejection::AssigneeMissing
-            | Rejection::ResetNeedsNoInterval
-            | Rejection::OutOfBounds
-            | Rejection::CardsTooLong
-            | Rejection::ReviewerNotFound
-            | Rejection::ParentNotFound
-            | Rejection::ParentCycle
-            | Rejection::TreeTooDeep => {
-                let (param, code, message) = fault_of(rejection);
-                Self::invalid_field(param, Flaw::new(code, message))
+            Rejection::AllowanceEnded => {
+                conflict("allowance_ended", "the allowance's `end_time` is past")
+            }
+            Rejection::EmailTaken => {
+                conflict("email_taken", "another member has this e-mail address")
+            }
+            Rejection::TooManySharedLinks => {
+                conflict("too_many_shared_links", "the card has no room for another link")
+            }
+            Rejection::DimensionCodeTaken => {
+                conflict("code_taken", "another object of this kind has this code")
+            }
+            Rejection::TooManyChildren => conflict(
+                "too_many_children",
+                "one parent would have more children than it may: move some of them first",
+            ),
+            Rejection::MemberDeleted => {
+                conflict("member_deleted", "a deleted member changes no more")
+            }
+            Rejection::MemberCodeTaken => conflict("code_taken", "another member has this code"),
+            Rejection::LastAdministrator => {
+                conflict("last_administrator", "the company would have no active administrator")
+            }
+            Rejection::TooManyCards => {
+                conflict("too_many_cards", "the member holds as many cards as one may")
+            }
+            Rejection::TooManyTokens => conflict(
+                "too_many_tokens",
+                "so many access tokens are in use that one of them has to be revoked first",
+            ),
+            Rejection::TooManyWebhookEndpoints => conflict(
+                "too_many_webhook_endpoints",
+                "the company has as many webhook endpoints as one may; delete one first",
+            ),
+            Rejection::TooMuchAtOnce => conflict(
+                "too_much_at_once",
+                "more depends on it than changes at once: delete shared links first",
+            ),
+            Rejection::RequisitionDecided => conflict(
+                "requisition_decided",
+                "a requisition that was approved, denied or canceled changes no more",
+            ),
+            Rejection::RequisitionEnded => conflict(
+                "requisition_ended",
+                "the requisition's `end_time` is past: it can be approved with a later one",
+            ),
+            Rejection::TooManyRequisitions => conflict(
+                "too_many_requisitions",
+                "the member has as many pending requisitions as one may",
+            ),
+            Rejection::TicketSpent => {
+                conflict("ticket_spent", "it was used, was ended or has expired")
+            }
+            Rejection::AppChanged => {
+                conflict("app_changed", "the app was edited since it was looked at")
+            }
+            Rejection::PasswordChanged => conflict(
+                "password_changed",
+                "the password or a second factor was changed since it was given",
+            ),
+            Rejection::MemberInactive => conflict(
+                "member_inactive",
+                "an inactive member has no role: activate the member with it",
+            ),
+            Rejection::StepUsed => conflict("step_used", "this one-time password was used before"),
+            Rejection::ExternalIdTaken => {
+                conflict("external_id_taken", "another member has this external id")
+            }
+            Rejection::AssigneeMissing => {
+                fault("assigned_to", "required", "is required before the card can be activated")
+            }
+            Rejection::ResetNeedsNoInterval => {
+                fault("reset", "not_resettable", "needs an allowance whose `interval` is null")
+            }
+            Rejection::OutOfBounds => {
+                fault("amount", "out_of_bounds", "is beyond what can be kept")
+            }
+            Rejection::CardsTooLong => {
+                fault("cards", "too_long", "have more text than is kept at once: send fewer")
+            }
+            Rejection::ReviewerNotFound => fault(
+                "reviewed_by",
+                "not_found",
+                "names no administrator or reviewer of this company",
+            ),
+            Rejection::ParentNotFound => {
+                fault("parent", "not_found", "names nothing of this kind and company")
+            }
+            Rejection::ParentCycle => {
+                fault("parent", "cycle", "must not be the object itself, nor stand below it")
+            }
+            Rejection::TreeTooDeep => {
+                let levels = limits::DIMENSION_LEVELS_MAX;
+                fault("parent", "too_deep", &format!("would make more than {levels} levels"))
             }
         }
-    }
-}
-
-/// The field at fault, the code and the message of a change that cannot be made as it is asked for.
-fn fault_of(rejection: Rejection) -> (&'static str, &'static str, String) {
-    let (param, code, message) = match rejection {
-        Rejection::AssigneeMissing => {
-            ("assigned_to", "required", "is required before the card can be activated")
-        }
-        Rejection::ResetNeedsNoInterval => {
-            ("reset", "not_resettable", "needs an allowance whose `interval` is null")
-        }
-        Rejection::OutOfBounds => ("amount", "out_of_bounds", "is beyond what can be kept"),
-        Rejection::CardsTooLong => {
-            ("cards", "too_long", "have more text than is kept at once: send fewer")
-        }
-        Rejection::ReviewerNotFound => {
-            ("reviewed_by", "not_found", "names no administrator or reviewer of this company")
-        }
-        Rejection::ParentNotFound => {
-            ("parent", "not_found", "names nothing of this kind and company")
-        }
-        Rejection::ParentCycle => {
-            ("parent", "cycle", "must not be the object itself, nor stand below it")
-        }
-        Rejection::TreeTooDeep => {
-            let levels = limits::DIMENSION_LEVELS_MAX;
-            return ("parent", "too_deep", format!("would make more than {levels} levels"));
-        }
-        _ => unreachable!("a refusal that is no field's fault"),
-    };
-    (param, code, message.to_owned())
-}
-
-/// The code and the message of a change that the state of things does not allow.
-const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
-    match rejection {
-        Rejection::CardTerminated => ("card_terminated", "the card is terminated, for good"),
-        Rejection::AllowanceEnded => ("allowance_ended", "the allowance's `end_time` is past"),
-        Rejection::EmailTaken => ("email_taken", "another member has this e-mail address"),
-        Rejection::TooManySharedLinks => {
-            ("too_many_shared_links", "the card has no room for another link")
-        }
-        Rejection::DimensionCodeTaken => {
-            ("code_taken", "another object of this kind has this code")
-        }
-        Rejection::TooManyChildren => (
-            "too_many_children",
-            "one parent would have more children than it may: move some of them first",
-        ),
-        Rejection::MemberDeleted => ("member_deleted", "a deleted member changes no more"),
-        Rejection::MemberCodeTaken => ("code_taken", "another member has this code"),
-        Rejection::LastAdministrator => {
-            ("last_administrator", "the company would have no active administrator")
-        }
-        Rejection::TooManyCards => ("too_many_cards", "the member holds as many cards as one may"),
-        Rejection::TooManyTokens => (
-            "too_many_tokens",
-            "so many access tokens are in use that one of them has to be revoked first",
-        ),
-        Rejection::TooManyWebhookEndpoints => (
-            "too_many_webhook_endpoints",
-            "the company has as many webhook endpoints as one may; delete one first",
-        ),
-        Rejection::TooMuchAtOnce => (
-            "too_much_at_once",
-            "more depends on it than changes at once: delete shared links first",
-        ),
-        Rejection::RequisitionDecided => (
-            "requisition_decided",
-            "a requisition that was approved, denied or canceled changes no more",
-        ),
-        Rejection::RequisitionEnded => (
-            "requisition_ended",
-            "the requisition's `end_time` is past: it can be approved with a later one",
-        ),
-        Rejection::TooManyRequisitions => {
-            ("too_many_requisitions", "the member has as many pending requisitions as one may")
-        }
-        Rejection::TicketSpent => ("ticket_spent", "it was used, was ended or has expired"),
-        Rejection::AppChanged => ("app_changed", "the app was edited since it was looked at"),
-        Rejection::PasswordChanged => {
-            ("password_changed", "the password or a second factor was changed since it was given")
-        }
-        Rejection::MemberInactive => {
-            ("member_inactive", "an inactive member has no role: activate the member with it")
-        }
-        Rejection::StepUsed => ("step_used", "this one-time password was used before"),
-        Rejection::ExternalIdTaken => ("external_id_taken", "another member has this external id"),
-        _ => ("conflict", "the state of the object does not allow the change"),
     }
 }
 

@@ -1,8 +1,6 @@
 //! Secrets that the switch makes for others: access tokens, codes, sessions, links, client secrets.
 //! Each is shown once and kept by its hash alone.
 
-use std::fmt;
-
 use cardswitch_secrets::issuing::{IssueError, RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
 
@@ -15,11 +13,7 @@ pub struct DrawnSecret {
     pub digest: [u8; 32],
 }
 
-impl fmt::Debug for DrawnSecret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("DrawnSecret(..)")
-    }
-}
+cardswitch_engine::opaque!(DrawnSecret);
 
 impl DrawnSecret {
     /// A secret that nobody can guess.

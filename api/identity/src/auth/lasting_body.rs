@@ -16,16 +16,9 @@ use hyper::body::{Frame, SizeHint};
 use cardswitch_edge::lasting_access::LastingAccess;
 
 /// Access ended before the body did.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("access ended before the body did")]
 pub(crate) struct AccessEnded;
-
-impl std::fmt::Display for AccessEnded {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("access ended before the body did")
-    }
-}
-
-impl std::error::Error for AccessEnded {}
 
 /// See the head of this file.
 pub struct LastingBody {

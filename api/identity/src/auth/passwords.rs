@@ -64,24 +64,15 @@ static SEATS: Semaphore = Semaphore::const_new(HASHED_AT_ONCE);
 static PLACES: Semaphore = Semaphore::const_new(HASHED_AT_ONCE + WAITING_MAX);
 
 /// Why a password was neither hashed nor verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
     /// Too many others wait.
+    #[error("too many passwords wait to be verified")]
     Busy,
     /// The system gave no random bytes, or no memory.
+    #[error("a password could not be hashed")]
     Failed,
 }
-
-impl fmt::Display for PasswordError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Busy => "too many passwords wait to be verified",
-            Self::Failed => "a password could not be hashed",
-        })
-    }
-}
-
-impl std::error::Error for PasswordError {}
 
 impl From<PasswordError> for ApiError {
     fn from(error: PasswordError) -> Self {

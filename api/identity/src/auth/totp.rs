@@ -3,8 +3,6 @@
 //!
 //! A seed is kept sealed, for its user only. That a step counts once is the engine's to say.
 
-use std::fmt;
-
 use cardswitch_engine::domain::ids::{Timestamp, UserId};
 use totp_rs::{Builder, Totp};
 use zeroize::Zeroizing;
@@ -22,11 +20,7 @@ const STEPS_BESIDE: u16 = 1;
 /// What makes a user's one-time codes.
 pub struct Seed(Zeroizing<[u8; SEED_BYTES]>);
 
-impl fmt::Debug for Seed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Seed(..)")
-    }
-}
+cardswitch_engine::opaque!(Seed);
 
 impl Seed {
     /// A seed that nobody can guess.

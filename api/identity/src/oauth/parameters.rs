@@ -3,8 +3,6 @@
 //! What has no value counts as left out (RFC 6749, 3.1), unknown names are ignored, and no name may
 //! come twice.
 
-use std::fmt;
-
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
@@ -22,12 +20,8 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Parameters(Vec<(String, Parameter)>);
 
-/// Passwords and secrets are among them.
-impl fmt::Debug for Parameters {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Parameters(..)")
-    }
-}
+// Passwords and secrets are among them.
+cardswitch_engine::opaque!(Parameters);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Parameter {

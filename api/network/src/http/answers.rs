@@ -1,15 +1,7 @@
 //! From the engine's reply to a body. Approvals and declines alike are answers, not errors.
 //!
-//! | to | fields |
-//! |---|---|
-//! | authorizations, advices | transaction_id, response_code, sub_reason, approved, approved_amount, authorization_id, failed_rules, allowance_balance |
-//! | reversals | transaction_id, response_code, outcome, given_back, remaining, allowance_balance |
-//! | presentments, refunds | transaction_id, response_code, outcome, posted, allowance_balance |
-//! | transfers | transaction_id, response_code, approved, outcome, available_balance |
-//! | balance inquiries | response_code, approved, failed_rules, allowance_balance |
-//!
 //! The bodies are written by hand: they are short, always of the same form, and the most frequent
-//! thing this door does.
+//! thing this door does. What is written is what the published document shows.
 
 use cardswitch_engine::command::reply::{
     AuthorizationReply, BalanceReply, NetworkReply, PostingOutcome, PostingReply, Reply,
@@ -17,16 +9,47 @@ use cardswitch_engine::command::reply::{
 };
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::ids::TransactionId;
-use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::network_key::AuthorizationId;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
 use uuid::Uuid;
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_wire::amount::{write_amount, write_number};
+use cardswitch_wire::amount::{Amount, write_number};
 use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::words::{RuleName, one_of};
 
 /// About the longest body. Units: bytes.
 const BODY_BYTES_USUAL: usize = 320;
+
+/// Declares answers: the schema of each, and how it is written.
+macro_rules! answers {
+    ($($(#[$about:meta])+ $name:ident {
+        $($(#[$field_about:meta])+ $field:ident: $type:ty,)+
+    })*) => {$(
+        $(#[$about])+
+        #[derive(ToSchema)]
+        pub(super) struct $name {
+            $($(#[$field_about])+ $field: $type,)+
+        }
+
+        impl $name {
+            fn render(&self) -> String {
+                let mut json = String::with_capacity(BODY_BYTES_USUAL);
+                $(
+                    json.push(if json.is_empty() { '{' } else { ',' });
+                    json.push_str(concat!('"', stringify!($field), "\":"));
+                    self.$field.write(&mut json);
+                )+
+                json.push('}');
+                json
+            }
+        }
+    )*};
+}
 
 /// Renders a reply. `currency` stands in where the reply knows of no account.
 /// Errors: the request cannot be carried out as it is, was sent before with other content, or its
@@ -34,11 +57,13 @@ const BODY_BYTES_USUAL: usize = 320;
 pub(super) fn render_reply(reply: &Reply, currency: CurrencyCode) -> Result<String, ApiError> {
     let Reply::Network(reply) = reply else { return Err(ApiError::outcome_unknown()) };
     match reply {
-        NetworkReply::Authorization(reply) => Ok(authorization_body(reply, currency)),
-        NetworkReply::Reversal(reply) => Ok(reversal_body(reply, currency)),
-        NetworkReply::Posting(reply) => Ok(posting_body(reply, currency)),
-        NetworkReply::Balance(reply) => Ok(balance_body(reply)),
-        NetworkReply::Transfer(reply) => transfer_body(reply),
+        NetworkReply::Authorization(reply) => {
+            Ok(AuthorizationAnswer::new(reply, currency).render())
+        }
+        NetworkReply::Reversal(reply) => Ok(ReversalAnswer::new(reply, currency).render()),
+        NetworkReply::Posting(reply) => Ok(PostingAnswer::new(reply, currency).render()),
+        NetworkReply::Balance(reply) => Ok(BalanceAnswer::new(reply).render()),
+        NetworkReply::Transfer(reply) => Ok(TransferAnswer::new(reply)?.render()),
         NetworkReply::Conflict => Err(ApiError::idempotency_key_reused()),
         NetworkReply::FormatError(reason) => Err(format_error(*reason)),
     }
@@ -57,85 +82,202 @@ fn format_error(reason: SubReason) -> ApiError {
     }
 }
 
-fn authorization_body(reply: &AuthorizationReply, stand_in: CurrencyCode) -> String {
-    let currency = known_currency(reply.transaction, reply.currency, stand_in);
-    let mut body = BodyWriter::new();
-    body.id("transaction_id", reply.transaction);
-    body.code(reply.response_code);
-    body.word("sub_reason", reply.sub_reason.text());
-    body.flag("approved", reply.response_code.is_approved());
-    body.amount("approved_amount", Some(reply.approved), currency);
-    let authorization_id = reply.authorization_id.as_ref();
-    body.word("authorization_id", authorization_id.and_then(|id| str::from_utf8(&id.0).ok()));
-    body.rules(reply.failed_rules);
-    body.amount("allowance_balance", balance(reply.transaction, reply.allowance_balance), currency);
-    body.finish()
+answers! {
+    /// The answer to an authorization, an increment or an advice.
+    AuthorizationAnswer {
+        /// The transaction; null where none was made.
+        transaction_id: Option<Uuid>,
+        /// 0 where it was approved.
+        response_code: u16,
+        /// More on why not.
+        sub_reason: Option<&'static str>,
+        /// Whether it was approved.
+        approved: bool,
+        /// How much of it.
+        approved_amount: Amount,
+        /// What later messages name it by.
+        #[schema(value_type = Option<String>)]
+        authorization_id: Option<AuthorizationId>,
+        /// Every rule that failed, the deciding one first.
+        #[schema(value_type = Vec<RuleName>)]
+        failed_rules: RuleSet,
+        /// What the allowance still has.
+        allowance_balance: Option<Amount>,
+    }
+    /// The answer to a balance inquiry.
+    BalanceAnswer {
+        /// 0 where it was approved.
+        response_code: u16,
+        /// Whether it was approved.
+        approved: bool,
+        /// Every rule that failed, the deciding one first.
+        #[schema(value_type = Vec<RuleName>)]
+        failed_rules: RuleSet,
+        /// What the allowance still has.
+        allowance_balance: Option<Amount>,
+    }
+    /// The answer to a reversal.
+    ReversalAnswer {
+        /// The transaction; null where none is known.
+        transaction_id: Option<Uuid>,
+        /// 0 where it was reversed.
+        response_code: u16,
+        /// What came of it.
+        #[schema(schema_with = reversal_outcomes)]
+        outcome: &'static str,
+        /// How much was given back.
+        given_back: Amount,
+        /// How much is still held.
+        remaining: Amount,
+        /// What the allowance still has.
+        allowance_balance: Option<Amount>,
+    }
+    /// The answer to a presentment or a refund.
+    PostingAnswer {
+        /// The transaction; null where none is known.
+        transaction_id: Option<Uuid>,
+        /// 0 where it was posted.
+        response_code: u16,
+        /// What came of it.
+        #[schema(schema_with = posting_outcomes)]
+        outcome: &'static str,
+        /// How much was posted.
+        posted: Amount,
+        /// What the allowance still has.
+        allowance_balance: Option<Amount>,
+    }
+    /// The answer to a transfer, and to its end.
+    TransferAnswer {
+        /// The transaction.
+        transaction_id: Option<Uuid>,
+        /// 0 where it was approved.
+        response_code: u16,
+        /// Whether it was approved.
+        approved: bool,
+        /// What came of it.
+        #[schema(schema_with = transfer_outcomes)]
+        outcome: &'static str,
+        /// What the account still has.
+        available_balance: Amount,
+    }
 }
 
-fn reversal_body(reply: &ReversalReply, stand_in: CurrencyCode) -> String {
-    let currency = known_currency(reply.transaction, reply.currency, stand_in);
-    let (code, outcome) = match reply.outcome {
-        ReversalOutcome::Reversed => (ResponseCode::Approved, "reversed"),
-        ReversalOutcome::NotFound => (ResponseCode::Declined, "not_found"),
-        ReversalOutcome::NothingHeld => (ResponseCode::Declined, "nothing_held"),
-        ReversalOutcome::AmountOutOfRange => (ResponseCode::Declined, "amount_out_of_range"),
-    };
-    let mut body = BodyWriter::new();
-    body.id("transaction_id", reply.transaction);
-    body.code(code);
-    body.word("outcome", Some(outcome));
-    body.amount("given_back", Some(reply.given_back), currency);
-    body.amount("remaining", Some(reply.remaining), currency);
-    body.amount("allowance_balance", balance(reply.transaction, reply.allowance_balance), currency);
-    body.finish()
+/// The answer to an authorization or a balance inquiry.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "a shape of the published document")]
+pub(super) enum CardUseAnswer {
+    Authorization(AuthorizationAnswer),
+    Balance(BalanceAnswer),
 }
 
-fn posting_body(reply: &PostingReply, stand_in: CurrencyCode) -> String {
-    let currency = known_currency(reply.transaction, reply.currency, stand_in);
-    let (code, outcome) = match reply.outcome {
-        PostingOutcome::Posted => (ResponseCode::Approved, "posted"),
-        PostingOutcome::UnknownCard => (ResponseCode::Declined, "unknown_card"),
-        PostingOutcome::NotFound => (ResponseCode::Declined, "not_found"),
-        PostingOutcome::OutOfBounds => (ResponseCode::Declined, "out_of_bounds"),
-    };
-    let mut body = BodyWriter::new();
-    body.id("transaction_id", reply.transaction);
-    body.code(code);
-    body.word("outcome", Some(outcome));
-    body.amount("posted", Some(reply.posted), currency);
-    body.amount("allowance_balance", balance(reply.transaction, reply.allowance_balance), currency);
-    body.finish()
+impl AuthorizationAnswer {
+    fn new(reply: &AuthorizationReply, stand_in: CurrencyCode) -> Self {
+        let currency = known_currency(reply.transaction, reply.currency, stand_in);
+        Self {
+            transaction_id: reply.transaction.map(|id| id.0),
+            response_code: reply.response_code.number(),
+            sub_reason: reply.sub_reason.text(),
+            approved: reply.response_code.is_approved(),
+            approved_amount: Amount::new(reply.approved, currency),
+            authorization_id: reply.authorization_id,
+            failed_rules: reply.failed_rules,
+            allowance_balance: reply
+                .transaction
+                .map(|_| Amount::new(reply.allowance_balance, currency)),
+        }
+    }
 }
 
-/// Errors: no such account or transfer; it cannot be concluded so; its amount is out of bounds.
-fn transfer_body(reply: &TransferReply) -> Result<String, ApiError> {
-    let outcome = match reply.outcome {
-        TransferOutcome::InTransit => "in_transit",
-        TransferOutcome::Settled => "settled",
-        TransferOutcome::Returned => "returned",
-        TransferOutcome::Declined => "declined",
-        TransferOutcome::NotFound => return Err(ApiError::not_found()),
-        TransferOutcome::WrongState => return Err(ApiError::transfer_concluded()),
-        TransferOutcome::OutOfBounds => return Err(format_error(SubReason::OutOfBounds)),
-    };
-    let mut body = BodyWriter::new();
-    body.id("transaction_id", reply.transaction);
-    body.code(reply.response_code);
-    body.flag("approved", reply.response_code.is_approved());
-    body.word("outcome", Some(outcome));
-    body.amount("available_balance", Some(reply.available_balance), reply.currency);
-    Ok(body.finish())
+impl BalanceAnswer {
+    fn new(reply: &BalanceReply) -> Self {
+        let approved = reply.response_code.is_approved();
+        let balance = || Amount::new(reply.allowance_balance, reply.currency);
+        Self {
+            response_code: reply.response_code.number(),
+            approved,
+            failed_rules: reply.failed_rules,
+            allowance_balance: approved.then(balance),
+        }
+    }
 }
 
-fn balance_body(reply: &BalanceReply) -> String {
-    let approved = reply.response_code.is_approved();
-    let mut body = BodyWriter::new();
-    body.code(reply.response_code);
-    body.flag("approved", approved);
-    body.rules(reply.failed_rules);
-    let balance = approved.then_some(reply.allowance_balance);
-    body.amount("allowance_balance", balance, reply.currency);
-    body.finish()
+impl ReversalAnswer {
+    fn new(reply: &ReversalReply, stand_in: CurrencyCode) -> Self {
+        let currency = known_currency(reply.transaction, reply.currency, stand_in);
+        let (code, outcome) = match reply.outcome {
+            ReversalOutcome::Reversed => (ResponseCode::Approved, "reversed"),
+            ReversalOutcome::NotFound => (ResponseCode::Declined, "not_found"),
+            ReversalOutcome::NothingHeld => (ResponseCode::Declined, "nothing_held"),
+            ReversalOutcome::AmountOutOfRange => (ResponseCode::Declined, "amount_out_of_range"),
+        };
+        Self {
+            transaction_id: reply.transaction.map(|id| id.0),
+            response_code: code.number(),
+            outcome,
+            given_back: Amount::new(reply.given_back, currency),
+            remaining: Amount::new(reply.remaining, currency),
+            allowance_balance: reply
+                .transaction
+                .map(|_| Amount::new(reply.allowance_balance, currency)),
+        }
+    }
+}
+
+fn reversal_outcomes() -> RefOr<Schema> {
+    let words = ["reversed", "not_found", "nothing_held", "amount_out_of_range"];
+    one_of("What came of it.", words)
+}
+
+impl PostingAnswer {
+    fn new(reply: &PostingReply, stand_in: CurrencyCode) -> Self {
+        let currency = known_currency(reply.transaction, reply.currency, stand_in);
+        let (code, outcome) = match reply.outcome {
+            PostingOutcome::Posted => (ResponseCode::Approved, "posted"),
+            PostingOutcome::UnknownCard => (ResponseCode::Declined, "unknown_card"),
+            PostingOutcome::NotFound => (ResponseCode::Declined, "not_found"),
+            PostingOutcome::OutOfBounds => (ResponseCode::Declined, "out_of_bounds"),
+        };
+        Self {
+            transaction_id: reply.transaction.map(|id| id.0),
+            response_code: code.number(),
+            outcome,
+            posted: Amount::new(reply.posted, currency),
+            allowance_balance: reply
+                .transaction
+                .map(|_| Amount::new(reply.allowance_balance, currency)),
+        }
+    }
+}
+
+fn posting_outcomes() -> RefOr<Schema> {
+    one_of("What came of it.", ["posted", "unknown_card", "not_found", "out_of_bounds"])
+}
+
+impl TransferAnswer {
+    /// Errors: no such account or transfer; it cannot be concluded so; its amount is out of bounds.
+    fn new(reply: &TransferReply) -> Result<Self, ApiError> {
+        let outcome = match reply.outcome {
+            TransferOutcome::InTransit => "in_transit",
+            TransferOutcome::Settled => "settled",
+            TransferOutcome::Returned => "returned",
+            TransferOutcome::Declined => "declined",
+            TransferOutcome::NotFound => return Err(ApiError::not_found()),
+            TransferOutcome::WrongState => return Err(ApiError::transfer_concluded()),
+            TransferOutcome::OutOfBounds => return Err(format_error(SubReason::OutOfBounds)),
+        };
+        Ok(Self {
+            transaction_id: reply.transaction.map(|id| id.0),
+            response_code: reply.response_code.number(),
+            approved: reply.response_code.is_approved(),
+            outcome,
+            available_balance: Amount::new(reply.available_balance, reply.currency),
+        })
+    }
+}
+
+fn transfer_outcomes() -> RefOr<Schema> {
+    one_of("What came of it.", ["in_transit", "settled", "returned", "declined"])
 }
 
 /// The account's currency; a reply about no transaction knows none.
@@ -147,96 +289,80 @@ fn known_currency(
     if transaction.is_some() { currency } else { stand_in }
 }
 
-/// What the allowance still has; none where no card is known.
-fn balance(transaction: Option<TransactionId>, balance: Minor) -> Option<Minor> {
-    transaction.map(|_| balance)
+/// A value of an answer.
+trait Written {
+    /// Appends it as JSON.
+    fn write(&self, json: &mut String);
 }
 
-/// Writes one JSON object.
-/// INVARIANT: names and words are ASCII letters, digits and underscores, which JSON has as they are.
-struct BodyWriter {
-    json: String,
+impl<T: Written> Written for Option<T> {
+    fn write(&self, json: &mut String) {
+        match self {
+            Some(value) => value.write(json),
+            None => json.push_str("null"),
+        }
+    }
 }
 
-impl BodyWriter {
-    fn new() -> Self {
-        let mut json = String::with_capacity(BODY_BYTES_USUAL);
-        json.push('{');
-        Self { json }
+impl Written for Uuid {
+    fn write(&self, json: &mut String) {
+        json.push('"');
+        json.push_str(self.hyphenated().encode_lower(&mut Self::encode_buffer()));
+        json.push('"');
     }
+}
 
-    fn finish(mut self) -> String {
-        self.json.push('}');
-        self.json
+impl Written for u16 {
+    fn write(&self, json: &mut String) {
+        write_number(json, u64::from(*self), 1);
     }
+}
 
-    fn name(&mut self, name: &str) {
-        if self.json.len() > 1 {
-            self.json.push(',');
-        }
-        self.quoted(name);
-        self.json.push(':');
+impl Written for bool {
+    fn write(&self, json: &mut String) {
+        json.push_str(if *self { "true" } else { "false" });
     }
+}
 
-    fn quoted(&mut self, word: &str) {
-        debug_assert!(word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
-        self.json.push('"');
-        self.json.push_str(word);
-        self.json.push('"');
+impl Written for Amount {
+    fn write(&self, json: &mut String) {
+        self.append_to(json);
     }
+}
 
-    fn id(&mut self, name: &str, id: Option<TransactionId>) {
-        self.name(name);
-        let Some(TransactionId(id)) = id else { return self.json.push_str("null") };
-        let mut text = Uuid::encode_buffer();
-        self.json.push('"');
-        self.json.push_str(id.hyphenated().encode_lower(&mut text));
-        self.json.push('"');
+/// INVARIANT: words are ASCII letters, digits and underscores, which JSON has as they are.
+impl Written for &str {
+    fn write(&self, json: &mut String) {
+        debug_assert!(self.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
+        json.push('"');
+        json.push_str(self);
+        json.push('"');
     }
+}
 
-    fn code(&mut self, code: ResponseCode) {
-        self.name("response_code");
-        write_number(&mut self.json, u64::from(code.number()), 1);
+impl Written for AuthorizationId {
+    fn write(&self, json: &mut String) {
+        str::from_utf8(&self.0).ok().write(json);
     }
+}
 
-    fn word(&mut self, name: &str, word: Option<&str>) {
-        self.name(name);
-        match word {
-            Some(word) => self.quoted(word),
-            None => self.json.push_str("null"),
-        }
-    }
-
-    fn flag(&mut self, name: &str, flag: bool) {
-        self.name(name);
-        self.json.push_str(if flag { "true" } else { "false" });
-    }
-
-    fn amount(&mut self, name: &str, amount: Option<Minor>, currency: CurrencyCode) {
-        self.name(name);
-        match amount {
-            Some(amount) => write_amount(&mut self.json, amount, currency),
-            None => self.json.push_str("null"),
-        }
-    }
-
-    fn rules(&mut self, failed: RuleSet) {
-        self.name("failed_rules");
-        self.json.push('[');
-        for (place, rule) in failed.iter().enumerate() {
+impl Written for RuleSet {
+    fn write(&self, json: &mut String) {
+        json.push('[');
+        for (place, rule) in self.iter().enumerate() {
             if place > 0 {
-                self.json.push(',');
+                json.push(',');
             }
-            self.quoted(rule.name());
+            rule.name().write(json);
         }
-        self.json.push(']');
+        json.push(']');
     }
 }
 
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::decision::Rule;
-    use cardswitch_engine::domain::network_key::AuthorizationId;
+    use cardswitch_engine::domain::money::Minor;
     use serde_json::{Value, json};
 
     use super::*;

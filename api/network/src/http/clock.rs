@@ -6,15 +6,17 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Parts, instant, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::time::render_time;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::access::{NetworkAccess, NetworkBody};
-use super::shapes::ClockRequest;
 use super::state::DoorState;
 
 /// Longer advances are mistakes. Units: seconds.
@@ -56,8 +58,7 @@ pub(super) async fn set_clock(
     }
     let now = clock.now();
     let mut fields = Fields::parse(body.bytes()).ok_or_else(ApiError::malformed_body)?;
-    let set_to = fields.optional("now", fields::timestamp);
-    let advance_s = fields.optional("advance", advance_seconds);
+    let (set_to, advance_s) = read_turn(&mut fields);
     let target = match (set_to, advance_s) {
         (Some(_), Some(_)) => {
             let message = "must not be given together with `now`";
@@ -88,6 +89,19 @@ pub(super) async fn set_clock(
         Reply::OutcomeUnknown => Err(ApiError::outcome_unknown()),
         _ => Ok(clock_body(&state)),
     }
+}
+
+bodies! {
+    /// Turns a manual clock: to `now`, or on by `advance`.
+    ClockRequest "ClockRequest" |fields| _ = read_turn(fields);
+}
+
+/// Reads the time that a clock is to show, and by how many seconds it is to go on.
+fn read_turn(fields: &mut Fields<'_>) -> (Option<Timestamp>, Option<i64>) {
+    let about = "Seconds, or text such as `90s`, `15m`, `36h`, `7d`.";
+    let span = |_: &mut Parts| json!({"type": ["string", "integer"], "pattern": "^[0-9]+[smhd]?$", "minimum": 0});
+    let now = fields.may("now", "The time it is to show.", instant());
+    (now, fields.may("advance", about, rule(span, advance_seconds)))
 }
 
 /// Reads a span of time: a number of seconds, or text such as `90s`, `15m`, `36h`, `7d`.

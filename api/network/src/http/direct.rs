@@ -51,14 +51,5 @@ fn operation_of(method: &Method, path: &str) -> Option<Operation> {
     if method != Method::POST {
         return None;
     }
-    Some(match path.strip_prefix("/network/v1/")? {
-        "authorizations" => Operation::Authorization,
-        "advices" => Operation::Advice,
-        "reversals" => Operation::Reversal,
-        "presentments" => Operation::Presentment,
-        "refunds" => Operation::Refund,
-        "increments" => Operation::Increment,
-        "transfers" => Operation::Transfer,
-        _ => return None,
-    })
+    Operation::parse(path.strip_prefix("/network/v1/")?.strip_suffix('s')?)
 }

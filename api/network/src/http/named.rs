@@ -1,8 +1,6 @@
 //! The card or transaction a body names, in the forms the engine knows, and the currency its
 //! amounts are in.
 
-use std::borrow::Cow;
-
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::switch::View;
 use cardswitch_engine::command::network::CardRef;
@@ -13,12 +11,9 @@ use cardswitch_engine::store::query::{CardRow, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::{self, Fields};
-use serde_json::value::RawValue;
 use uuid::Uuid;
-use zeroize::Zeroize;
 
+use super::requests::Given;
 use super::state::DoorState;
 
 /// The currency of amounts where nothing tells another one. An unknown card declines whatever the
@@ -26,6 +21,7 @@ use super::state::DoorState;
 pub(super) const CURRENCY_DEFAULT: CurrencyCode = CurrencyCode(840);
 
 /// What a body names.
+#[derive(Default)]
 pub(super) struct Named {
     pub(super) card: Option<CardRef>,
     /// The hash of the card's number, for the keys made with it.
@@ -39,21 +35,15 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Reads what a body names: `card_number` or `card_id`, and the transaction of this id.
+    /// Finds what a body names: the card by its number or id, and the transaction of this id.
     /// Errors: there is no such transaction; the tables cannot be read.
-    pub(super) fn read(
+    pub(super) fn find(
         state: &DoorState,
         view: &View<'_>,
-        transaction: Option<TransactionId>,
-        fields: &mut Fields<'_>,
+        given: &Given<'_>,
     ) -> Result<Self, ApiError> {
-        let pan = fields.nullable("card_number", card_number).flatten();
-        let card_id = fields.nullable("card_id", fields::id).flatten().map(CardId);
-        if pan.is_some() && card_id.is_some() {
-            let message = "must not be given together with `card_number`";
-            fields.fault("card_id", Flaw::new("conflicting", message));
-        }
-        let transaction = match transaction {
+        let (pan, card_id) = (&given.card.pan, given.card.id);
+        let transaction = match given.original.transaction {
             Some(id) => Some((id, find_transaction(state, view.snapshot()?, id)?)),
             None => None,
         };
@@ -82,7 +72,7 @@ impl Named {
             card: by_number.or(card_id.map(CardRef::Id)),
             hash: hash
                 .or(row.as_ref().filter(|_| card_id.is_some()).map(|row| row.record.pan_hash)),
-            pan,
+            pan: pan.clone(),
             row,
             currency: currency.unwrap_or(CURRENCY_DEFAULT),
             transaction,
@@ -125,14 +115,4 @@ fn currency_of(
 ) -> Result<Option<CurrencyCode>, StoreError> {
     let Some(slot) = account else { return Ok(None) };
     Ok(view.snapshot()?.account(slot)?.map(|row| row.account.currency))
-}
-
-fn card_number(value: &RawValue) -> Result<Pan, Flaw> {
-    let flaw = || Flaw::new("not_a_card_number", "must be a text of 8 to 19 digits");
-    let mut text = fields::borrowed_text(value)?;
-    let pan = Pan::parse(text.as_bytes());
-    if let Cow::Owned(text) = &mut text {
-        text.zeroize();
-    }
-    pan.ok_or_else(flaw)
 }

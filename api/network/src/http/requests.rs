@@ -1,8 +1,8 @@
 //! From a JSON body to what is asked of the engine. Faults are collected in the body's `Fields`;
 //! whoever calls refuses the body when there are any.
 //!
-//! INVARIANT: each operation reads every field of its shape, also those that it has no use for: what
-//! is left unread is unknown, and refused. A request must not spend by a misunderstanding.
+//! Each operation reads every field that it has, also those that it has no use for: this reading is
+//! also what the published document is made of. What is left unread is unknown, and refused. A request must not spend by a misunderstanding.
 
 use std::borrow::Cow;
 
@@ -18,23 +18,26 @@ use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::credential::{
     ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
 };
-use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
+use cardswitch_engine::domain::ids::{CardId, Timestamp, TransactionId};
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
-    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
+    AuthorizationId, DuplicateKey, DuplicateWindow, Fingerprint,
 };
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::{HashPurpose, Secrets};
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{budget, flag, id, instant, limit};
 use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::fields::Fields;
 
-use super::named::Named;
+use super::named::{CURRENCY_DEFAULT, Named};
 use super::state::DoorState;
 use super::transfers::plan_transfer;
 use super::values::{
-    CardUse, Lowest, Steering, amount, authorization_id, card_use, category_code, currency, digits,
-    expiry_month, line, merchant_id, presentment_count, trace_number,
+    CardUse, Steering, authorization_id, card_number, card_use, category_code, currency, digits,
+    expiry_month, line, merchant_id, presentment_count, secret, trace_number,
 };
 use crate::marks::{Marks, merchant_number};
 use crate::presented::cvv_pair;
@@ -110,25 +113,47 @@ pub(super) fn plan_request(
     if asked.operation == Operation::Transfer {
         return plan_transfer(state, view, asked, fields);
     }
-    // An authorization is about no earlier purchase.
-    let transaction = match asked.operation {
-        Operation::Authorization => None,
-        _ => fields.nullable("transaction_id", fields::id).flatten().map(TransactionId),
-    };
-    let named = Named::read(state, view, transaction, fields)?;
-    let supplied_at = fields.optional("time", fields::timestamp);
-    let mut reader = Reader::new(state, &named, asked.operation, fields);
-    let command = match asked.operation {
-        Operation::Authorization => reader.authorization(),
-        Operation::Advice => reader.advice(),
-        Operation::Reversal => reader.reversal(),
-        Operation::Presentment => reader.presentment(),
-        Operation::Refund => reader.refund(),
-        Operation::Increment => reader.increment(),
-        Operation::Transfer => unreachable!("planned by itself"),
-    };
+    let given = Given::read(asked.operation, fields);
+    let supplied_at = given.trace.supplied_at;
+    let named = Named::find(state, view, &given)?;
+    let secrets = Some(&*state.secrets);
+    let command = Reader { secrets, named: &named, given, fields }.command(asked.operation);
     fields.refuse_unread();
     Ok(planned(state, asked, command, supplied_at, named.currency))
+}
+
+/// Asks for the fields of an operation, as `plan_request` does.
+fn ask(operation: Operation, fields: &mut Fields<'_>) {
+    let (given, named) = (Given::read(operation, fields), &Named::default());
+    Reader { secrets: None, named, given, fields }.command(operation);
+}
+
+bodies! {
+    /// Who sells.
+    MerchantGiven "MerchantGiven" |fields| _ = read_merchant(fields, "", Steering::Refused);
+    /// The card, by number or id, and the credentials shown with it.
+    CardGiven "CardGiven" |fields| _ = CardTexts::read(fields, Steering::Refused);
+    /// How a message is told from others.
+    TraceGiven "TraceGiven" |fields| _ = TraceTexts::read(fields, Steering::Refused);
+    /// The earlier purchase that a request is about.
+    OriginalGiven "OriginalGiven" |fields| _ = OriginalTexts::read(fields);
+    /// Money in the merchant's currency.
+    ForeignGiven "ForeignGiven" |fields| {
+        read_currency(fields);
+        read_billing(fields, CURRENCY_DEFAULT);
+    };
+    /// An authorization: may this purchase be made?
+    AuthorizationRequest "AuthorizationRequest" |fields| ask(Operation::Authorization, fields);
+    /// What was decided on the issuer's behalf, or the completion of a pending purchase.
+    AdviceRequest "AdviceRequest" |fields| ask(Operation::Advice, fields);
+    /// Gives back what a purchase holds.
+    ReversalRequest "ReversalRequest" |fields| ask(Operation::Reversal, fields);
+    /// Posts a purchase.
+    PresentmentRequest "PresentmentRequest" |fields| ask(Operation::Presentment, fields);
+    /// Gives money back for a purchase, or for none.
+    RefundRequest "RefundRequest" |fields| ask(Operation::Refund, fields);
+    /// Adds to a pending purchase.
+    IncrementRequest "IncrementRequest" |fields| ask(Operation::Increment, fields);
 }
 
 pub(super) fn planned(
@@ -156,58 +181,216 @@ fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
     })
 }
 
-/// Credentials as a body has them.
-struct CredentialTexts<'c> {
+/// What a body says before its amounts can be read: these need the currency of the card.
+#[derive(Debug)]
+pub(super) struct Given<'c> {
+    pub(super) card: CardTexts<'c>,
+    /// The currency the merchant asks in, where the body says it.
+    currency: Option<CurrencyCode>,
+    trace: TraceTexts<'c>,
+    pub(super) original: OriginalTexts<'c>,
+    steering: Steering,
+}
+
+impl<'c> Given<'c> {
+    fn read(operation: Operation, fields: &mut Fields<'c>) -> Self {
+        let steering = operation.steering();
+        Self {
+            card: fields.including::<CardGiven, _>(|fields| CardTexts::read(fields, steering)),
+            // What a reversal gives back is counted in the account's currency.
+            currency: match operation {
+                Operation::Reversal => None,
+                _ => fields.including::<ForeignGiven, _>(read_currency),
+            },
+            trace: fields.including::<TraceGiven, _>(|fields| TraceTexts::read(fields, steering)),
+            // An authorization is about no earlier purchase.
+            original: match operation {
+                Operation::Authorization => OriginalTexts::default(),
+                _ => fields.including::<OriginalGiven, _>(OriginalTexts::read),
+            },
+            steering,
+        }
+    }
+}
+
+/// The card as a body names it, with the credentials as they stand there.
+#[derive(Debug)]
+pub(super) struct CardTexts<'c> {
+    pub(super) pan: Option<Pan>,
+    pub(super) id: Option<CardId>,
     expiry: Option<ExpiryMonth>,
     cvv: Option<Cow<'c, str>>,
     pin: Option<Cow<'c, str>>,
     zip: Option<LineText>,
 }
 
+impl<'c> CardTexts<'c> {
+    fn read(fields: &mut Fields<'c>, steering: Steering) -> Self {
+        let about = "The card's number; this or `card_id`.";
+        let pan = fields.patch("card_number", about, card_number()).flatten();
+        let card_id = fields.patch("card_id", "The card's id.", id()).flatten();
+        if pan.is_some() && card_id.is_some() {
+            let message = "must not be given together with `card_number`";
+            fields.fault("card_id", Flaw::new("conflicting", message));
+        }
+        let about = "Its expiration, of which year and month count.";
+        Self {
+            pan,
+            id: card_id.map(CardId),
+            expiry: fields.may("expiration", about, expiry_month()),
+            cvv: fields.may("cvv", "Its CVV.", secret()),
+            pin: fields.may("pin", "Its PIN.", secret()),
+            zip: fields.may("zip", "The ZIP of its holder.", line(16, steering)),
+        }
+    }
+}
+
+/// The marks of a message, and its time.
+#[derive(Debug)]
+struct TraceTexts<'c> {
+    stan: Option<Cow<'c, str>>,
+    rrn: Option<LineText>,
+    acquirer: Option<Cow<'c, str>>,
+    transmission_time: Option<Cow<'c, str>>,
+    terminal: Option<LineText>,
+    supplied_at: Option<Timestamp>,
+}
+
+impl<'c> TraceTexts<'c> {
+    fn read(fields: &mut Fields<'c>, steering: Steering) -> Self {
+        let rrn = "The retrieval reference number. Source: ISO DE37.";
+        Self {
+            stan: fields.may("stan", "The trace number. Source: ISO DE11.", trace_number()),
+            rrn: fields.may("rrn", rrn, line(12, steering)),
+            acquirer: fields.may("acquirer", "The acquirer. Source: ISO DE32.", digits(1, 11)),
+            transmission_time: fields.may(
+                "transmission_time",
+                "`MMDDhhmmss`. Source: ISO DE7.",
+                digits(10, 10),
+            ),
+            terminal: fields.may("terminal", "The terminal. Source: ISO DE41.", line(8, steering)),
+            supplied_at: fields.may("time", TIME_ABOUT, instant()),
+        }
+    }
+
+    fn marks(&self) -> Marks<'_> {
+        Marks {
+            stan: self.stan.as_deref(),
+            transmission_time: self.transmission_time.as_deref(),
+            rrn: self.rrn.as_deref(),
+            acquirer: self.acquirer.as_deref(),
+            terminal: self.terminal.as_deref(),
+        }
+    }
+}
+
+/// How a body names an earlier purchase.
+#[derive(Debug, Default)]
+pub(super) struct OriginalTexts<'c> {
+    pub(super) transaction: Option<TransactionId>,
+    authorization_id: Option<AuthorizationId>,
+    stan: Option<Cow<'c, str>>,
+    transmission_time: Option<Cow<'c, str>>,
+}
+
+impl<'c> OriginalTexts<'c> {
+    fn read(fields: &mut Fields<'c>) -> Self {
+        let transaction = "Its transaction; this, or one of the others with a card.";
+        let authorization = "Its authorization id. Source: ISO DE38.";
+        let time = "Its transmission time.";
+        Self {
+            transaction: fields
+                .patch("transaction_id", transaction, id())
+                .flatten()
+                .map(TransactionId),
+            authorization_id: fields.may("authorization_id", authorization, authorization_id()),
+            stan: fields.may("original_stan", "Its trace number.", trace_number()),
+            transmission_time: fields.may("original_transmission_time", time, digits(10, 10)),
+        }
+    }
+}
+
+fn read_currency(fields: &mut Fields<'_>) -> Option<CurrencyCode> {
+    let about = "The currency of `amount`; the account's where there is none.";
+    fields.patch("currency", about, currency()).flatten()
+}
+
+fn read_billing(fields: &mut Fields<'_>, own: CurrencyCode) -> Option<Minor> {
+    let about = "The amount in the account's currency, needed where `currency` is another one.";
+    fields.patch("billing_amount", about, budget(own)).flatten()
+}
+
+fn read_merchant(fields: &mut Fields<'_>, acquirer: &str, steering: Steering) -> Merchant {
+    let about = "The merchant id: a number or text of at most 15 characters. Source: ISO DE42.";
+    let number = fields.may("mid", about, merchant_id(steering));
+    let mut text = |name: &str, about: &str, chars_max: usize| {
+        fields.may(name, about, line(chars_max, steering))
+    };
+    let about = "The merchant id as a terminal sends it, where it is not `mid`.";
+    let sent = text("card_acceptor_id", about, 15).or(number).unwrap_or_default();
+    let merchant = Merchant {
+        mid: merchant_number(acquirer, &sent),
+        card_acceptor_id: sent,
+        name: text("name", "Its name.", 64).unwrap_or_default(),
+        city: text("city", "Its city.", 64).unwrap_or_default(),
+        state: text("state", "Its state.", 16).unwrap_or_default(),
+        country: text("country", "Its country.", 3).unwrap_or_default(),
+        zip: text("zip", "Its ZIP.", 16).unwrap_or_default(),
+        mcc: fields.patch("mcc", "The merchant category code.", category_code()).flatten(),
+    };
+    fields.refuse_unread();
+    merchant
+}
+
+pub(super) const TIME_ABOUT: &str = "When it happens; only a switch on a manual clock heeds it.";
+const SELLER_ABOUT: &str = "Who sells.";
+const ABOVE_ZERO: &str = "must be above zero";
+
 /// One body while it is read. Where a field is at fault a stand-in is returned, which is never
 /// used.
 struct Reader<'a, 'b, 'c> {
-    secrets: &'a Secrets,
+    /// None where the fields are only asked for.
+    secrets: Option<&'a Secrets>,
     named: &'a Named,
-    /// The currency the merchant asks in, where the body says it.
-    currency: Option<CurrencyCode>,
-    steering: Steering,
-    rrn: Option<LineText>,
-    acquirer: Option<Cow<'c, str>>,
+    given: Given<'c>,
     fields: &'b mut Fields<'c>,
 }
 
-impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
-    fn new(
-        state: &'a DoorState,
-        named: &'a Named,
-        operation: Operation,
-        fields: &'b mut Fields<'c>,
-    ) -> Self {
-        // What a reversal gives back is counted in the account's currency.
-        let currency = match operation {
-            Operation::Reversal => None,
-            _ => fields.nullable("currency", currency).flatten(),
-        };
-        let steering = operation.steering();
-        let rrn = fields.optional("rrn", |value| line(value, 12, steering));
-        let acquirer = fields.optional("acquirer", |value| digits(value, 1, 11));
-        Self { secrets: &state.secrets, named, currency, steering, rrn, acquirer, fields }
+impl<'a, 'c> Reader<'a, '_, 'c> {
+    fn command(&mut self, operation: Operation) -> NetworkCommand {
+        match operation {
+            Operation::Authorization => self.authorization(),
+            Operation::Advice => self.advice(),
+            Operation::Reversal => self.reversal(),
+            Operation::Presentment => self.presentment(),
+            Operation::Refund => self.refund(),
+            Operation::Increment => self.increment(),
+            Operation::Transfer => unreachable!("planned by itself"),
+        }
     }
 
     fn authorization(&mut self) -> NetworkCommand {
         self.require_card();
-        let kind = match self.fields.optional("kind", card_use) {
-            Some(CardUse::InquireBalance) => return self.balance_inquiry(),
+        let card_use = self.fields.may("kind", "What the card is used for.", card_use());
+        let amount = self.fields.may("amount", "What is asked for.", budget(self.currency()));
+        let about = "Whether the terminal can take a part.";
+        let takes_partial = self.fields.may("partial", about, flag()).unwrap_or(false);
+        let credentials = self.credentials();
+        let kind = match card_use {
+            Some(CardUse::InquireBalance) => {
+                // An inquiry has no use for the rest, but a wrong value is a mistake all the same.
+                self.billing();
+                self.merchant(SELLER_ABOUT);
+                let card = self.named.card();
+                return NetworkCommand::InquireBalance(InquireBalance { card, credentials });
+            }
             Some(CardUse::Authorize(kind)) => Some(kind),
             None => None,
         };
-        let amounts = match kind {
-            Some(AuthorizationKind::Verification) if !self.fields.has("amount") => {
-                self.amounts_of(Minor::ZERO)
-            }
-            _ => self.required_amounts(Lowest::Zero),
-        };
+        if amount.is_none() && kind != Some(AuthorizationKind::Verification) {
+            self.require("amount");
+        }
+        let amounts = self.amounts(amount.unwrap_or_default());
         let kind = match kind {
             None | Some(AuthorizationKind::Purchase | AuthorizationKind::SingleMessage)
                 if amounts.amount.is_zero() =>
@@ -220,20 +403,20 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             let flaw = Flaw::new("not_zero", "must be 0 or absent in a verification");
             self.fields.fault("amount", flaw);
         }
-        let takes_partial = self.fields.optional("partial", fields::boolean).unwrap_or(false);
         let partial =
             if takes_partial { PartialApproval::Taken } else { PartialApproval::NotTaken };
-        let credentials = self.credentials();
-        let facts = self.facts(amounts);
+        let facts = self.facts(amounts, SELLER_ABOUT);
         NetworkCommand::Authorize(Authorize { facts, kind, credentials, partial })
     }
 
     fn increment(&mut self) -> NetworkCommand {
         let original = self.original();
         self.require_original(&original);
-        let amounts = self.required_amounts(Lowest::AboveZero);
+        let amount = limit(self.currency(), ABOVE_ZERO);
+        let amount = self.fields.must("amount", "What is added.", amount);
+        let amounts = self.amounts(amount);
         let credentials = self.credentials();
-        let mcc = self.facts(amounts).merchant.mcc;
+        let mcc = self.merchant(SELLER_ABOUT).mcc;
         let card = self.named.card;
         let otherwise = None;
         NetworkCommand::Increment(Increment {
@@ -246,27 +429,14 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         })
     }
 
-    fn balance_inquiry(&mut self) -> NetworkCommand {
-        let credentials = self.credentials();
-        // An inquiry has no use for the rest, but a wrong value is a mistake all the same.
-        let own = self.named.currency;
-        let asked_in = self.currency.unwrap_or(own);
-        self.fields.optional("amount", |value| amount(value, asked_in, Lowest::Zero));
-        self.fields.nullable("billing_amount", |value| amount(value, own, Lowest::Zero));
-        self.fields.optional("partial", fields::boolean);
-        self.trace();
-        self.merchant("");
-        let card = self.named.card();
-        NetworkCommand::InquireBalance(InquireBalance { card, credentials })
-    }
-
     fn advice(&mut self) -> NetworkCommand {
         self.require_card();
-        let amounts = self.required_amounts(Lowest::Zero);
-        let is_approved = self.fields.optional("approved", fields::boolean).unwrap_or(true);
-        self.read_credentials();
+        let amount = self.fields.must("amount", "What it is for.", budget(self.currency()));
+        let amounts = self.amounts(amount);
+        let about = "Whether it was approved; true where it is absent.";
+        let is_approved = self.fields.may("approved", about, flag()).unwrap_or(true);
         NetworkCommand::Advise(Advise {
-            facts: self.facts(amounts),
+            facts: self.facts(amounts, SELLER_ABOUT),
             outcome: if is_approved { AdviceOutcome::Approved } else { AdviceOutcome::Declined },
             original: self.original(),
         })
@@ -276,8 +446,9 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         let original = self.original();
         self.require_original(&original);
         let own = self.named.currency;
-        let given_back = self.fields.optional("amount", |v| amount(v, own, Lowest::AboveZero));
-        let remaining = self.fields.optional("remaining", |v| amount(v, own, Lowest::Zero));
+        let about = "How much is given back; all where this and `remaining` are absent.";
+        let given_back = self.fields.may("amount", about, limit(own, ABOVE_ZERO));
+        let remaining = self.fields.may("remaining", "How much stays.", budget(own));
         let amount = match (given_back, remaining) {
             (Some(_), Some(_)) => {
                 let message = "must not be given together with `amount`";
@@ -288,8 +459,6 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             (None, Some(remaining)) => ReversalAmount::Remaining(remaining),
             (None, None) => ReversalAmount::Full,
         };
-        self.read_credentials();
-        self.trace();
         let kind = ReversalKind::Request;
         NetworkCommand::Reverse(Reverse { card: self.named.card, original, amount, kind })
     }
@@ -301,20 +470,17 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         }
         let names_money = ["amount", "currency", "billing_amount"];
         let has_money = names_money.into_iter().any(|name| self.fields.has(name));
-        let amounts = if has_money || original.transaction.is_none() {
-            Some(self.required_amounts(Lowest::AboveZero))
-        } else {
-            None
-        };
-        self.read_credentials();
-        let known = match amounts {
-            Some(amounts) => amounts,
-            None => self.amounts_of(Minor::ZERO),
-        };
-        let facts = self.facts(known);
+        let is_told = has_money || original.transaction.is_none();
+        let about = "What is posted; what is held where a transaction is named.";
+        let amount = self.fields.may("amount", about, limit(self.currency(), ABOVE_ZERO));
+        if amount.is_none() && is_told {
+            self.require("amount");
+        }
+        let amounts = self.amounts(amount.unwrap_or_default());
+        let facts = self.facts(amounts, SELLER_ABOUT);
         NetworkCommand::Present(Present {
-            facts: Some(facts).filter(|_| amounts.is_some() && self.named.card.is_some()),
-            amounts,
+            facts: Some(facts).filter(|_| is_told && self.named.card.is_some()),
+            amounts: Some(amounts).filter(|_| is_told),
             original,
             number: self.presentment_number(),
         })
@@ -325,9 +491,11 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         if original.transaction.is_none() {
             self.require_card();
         }
-        let amounts = self.required_amounts(Lowest::AboveZero);
-        self.read_credentials();
-        let mut facts = self.facts(amounts);
+        let amount = limit(self.currency(), ABOVE_ZERO);
+        let amount = self.fields.must("amount", "What is given back.", amount);
+        let amounts = self.amounts(amount);
+        let about = "Who sells; that of the purchase where one is named.";
+        let mut facts = self.facts(amounts, about);
         if let Some((_, row)) = &self.named.transaction
             && !self.fields.has("merchant")
             && let Some(merchant) = &row.record.merchant
@@ -335,6 +503,13 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             facts.merchant = merchant.clone();
         }
         NetworkCommand::Refund(Refund { facts, original })
+    }
+
+    /// The field must be there.
+    fn require(&mut self, name: &str) {
+        if !self.fields.is_faulty(name) {
+            self.fields.fault(name, Flaw::required());
+        }
     }
 
     /// A card must be named, or a transaction that has one.
@@ -362,140 +537,96 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         }
     }
 
-    fn facts(&mut self, amounts: MessageAmounts) -> PurchaseFacts {
-        let card = self.named.card();
-        let trace = self.trace();
-        let merchant = self.merchant(&trace.acquirer);
-        PurchaseFacts { card, amounts, merchant, trace }
-    }
-
-    fn required_amounts(&mut self, lowest: Lowest) -> MessageAmounts {
-        let currency = self.currency.unwrap_or(self.named.currency);
-        let amount = self.fields.required("amount", |value| amount(value, currency, lowest));
-        self.amounts_of(amount)
-    }
-
-    fn amounts_of(&mut self, asked: Minor) -> MessageAmounts {
-        let own = self.named.currency;
-        let is_foreign = self.currency.is_some_and(|currency| currency != own);
-        let read = |value| amount(value, own, Lowest::Zero);
-        let billing = if is_foreign {
-            Some(self.fields.required("billing_amount", read))
-        } else {
-            // Of no use, but a wrong one is a mistake all the same.
-            self.fields.nullable("billing_amount", read);
-            None
-        };
-        MessageAmounts {
-            amount: asked,
-            currency: self.currency,
-            billing: billing.map(|amount| CurrencyAmount { amount, currency: own }),
+    fn facts(&mut self, amounts: MessageAmounts, merchant_about: &str) -> PurchaseFacts {
+        PurchaseFacts {
+            card: self.named.card(),
+            amounts,
+            merchant: self.merchant(merchant_about),
+            trace: self.given.trace.marks().trace(self.keys()),
         }
     }
 
+    /// The currency of `amount`.
+    fn currency(&self) -> CurrencyCode {
+        self.given.currency.unwrap_or(self.named.currency)
+    }
+
+    fn amounts(&mut self, amount: Minor) -> MessageAmounts {
+        let (own, currency) = (self.named.currency, self.given.currency);
+        let is_foreign = currency.is_some_and(|currency| currency != own);
+        // Of no use where it is not foreign, but a wrong one is a mistake all the same.
+        let billing = self.billing();
+        if is_foreign && billing.is_none() {
+            self.require("billing_amount");
+        }
+        let billing = billing.filter(|_| is_foreign);
+        let billing = billing.map(|amount| CurrencyAmount { amount, currency: own });
+        MessageAmounts { amount, currency, billing }
+    }
+
+    fn billing(&mut self) -> Option<Minor> {
+        let own = self.named.currency;
+        self.fields.including::<ForeignGiven, _>(|fields| read_billing(fields, own))
+    }
+
+    /// What the keys of the card's messages are made with.
+    fn keys(&self) -> Option<(&'a Secrets, PanHash)> {
+        self.secrets.zip(self.named.hash)
+    }
+
     /// The credentials of the body, in the forms that the shard compares.
-    fn credentials(&mut self) -> PresentedCredentials {
-        let secrets = self.secrets;
-        let CredentialTexts { expiry, cvv, pin, zip } = self.read_credentials();
-        let has_secret = cvv.is_some() || pin.is_some();
-        let pan = if has_secret { self.named.pan(secrets) } else { None };
+    fn credentials(&self) -> PresentedCredentials {
+        let CardTexts { expiry, cvv, pin, zip, .. } = &self.given.card;
+        let secret = self.secrets.filter(|_| cvv.is_some() || pin.is_some());
+        let pan = secret.and_then(|secrets| self.named.pan(secrets));
         // A PIN of a card whose number is not known is nobody's, not one that is left out.
-        let verifier = |pin: Cow<'_, str>| match &pan {
+        let verifier = |(pin, secrets): (&Cow<'_, str>, &Secrets)| match &pan {
             Some(pan) => secrets.pin_verifier(pan, pin.as_bytes()),
             None => PinVerifier::default(),
         };
-        let zip = zip.map(|zip| PackedZip::pack(&zip)).filter(|zip| !zip.is_absent());
+        let pair = |(cvv, secrets): (&Cow<'_, str>, &Secrets)| {
+            cvv_pair(secrets, pan.as_ref(), cvv.as_bytes())
+        };
+        let zip = zip.as_ref().map(|zip| PackedZip::pack(zip)).filter(|zip| !zip.is_absent());
         PresentedCredentials {
             expiry: expiry.map(Shown::new),
-            cvv: cvv.map(|cvv| Shown::new(cvv_pair(secrets, pan.as_ref(), cvv.as_bytes()))),
-            pin: pin.map(|pin| Shown::new(verifier(pin))),
+            cvv: cvv.as_ref().zip(secret).map(pair).map(Shown::new),
+            pin: pin.as_ref().zip(secret).map(verifier).map(Shown::new),
             zip: zip.map(Shown::new),
         }
     }
 
-    /// The credentials as they stand in the body; where nothing compares them, that is all.
-    fn read_credentials(&mut self) -> CredentialTexts<'c> {
-        let steering = self.steering;
-        CredentialTexts {
-            expiry: self.fields.optional("expiration", expiry_month),
-            cvv: self.fields.optional("cvv", fields::borrowed_text),
-            pin: self.fields.optional("pin", fields::borrowed_text),
-            zip: self.fields.optional("zip", |value| line(value, 16, steering)),
-        }
-    }
-
-    fn merchant(&mut self, acquirer: &str) -> Merchant {
-        let steering = self.steering;
-        let read = |inner: &mut Fields<'_>| {
-            let text = |inner: &mut Fields<'_>, name: &str, chars_max: usize| {
-                inner.optional(name, |value| line(value, chars_max, steering))
-            };
-            let number = inner.optional("mid", |value| merchant_id(value, steering));
-            let sent = text(inner, "card_acceptor_id", 15).or(number);
-            let sent = sent.unwrap_or_default();
-            let merchant = Merchant {
-                mid: merchant_number(acquirer, &sent),
-                mcc: inner.nullable("mcc", category_code).flatten(),
-                card_acceptor_id: sent,
-                name: text(inner, "name", 64).unwrap_or_default(),
-                city: text(inner, "city", 64).unwrap_or_default(),
-                state: text(inner, "state", 16).unwrap_or_default(),
-                country: text(inner, "country", 3).unwrap_or_default(),
-                zip: text(inner, "zip", 16).unwrap_or_default(),
-            };
-            inner.refuse_unread();
-            merchant
-        };
-        self.fields.object("merchant", read).unwrap_or_default()
-    }
-
-    fn trace(&mut self) -> NetworkTrace {
-        let stan = self.fields.optional("stan", trace_number);
-        let time = self.fields.optional("transmission_time", |value| digits(value, 10, 10));
-        let steering = self.steering;
-        let terminal = self.fields.optional("terminal", |value| line(value, 8, steering));
-        let marks = Marks {
-            stan: stan.as_deref(),
-            transmission_time: time.as_deref(),
-            rrn: self.rrn.as_deref(),
-            acquirer: self.acquirer.as_deref(),
-            terminal: terminal.as_deref(),
-        };
-        match self.named.hash {
-            Some(hash) => marks.trace(self.secrets, hash),
-            None => NetworkTrace {
-                original_key: None,
-                retrieval_key: None,
-                ..marks.trace(self.secrets, PanHash::default())
-            },
-        }
+    fn merchant(&mut self, about: &str) -> Merchant {
+        let steering = self.given.steering;
+        let acquirer = self.given.trace.acquirer.as_deref().unwrap_or_default();
+        let read = |fields: &mut Fields<'_>| read_merchant(fields, acquirer, steering);
+        let merchant = self.fields.patch_object::<MerchantGiven, _>("merchant", about, read);
+        merchant.flatten().unwrap_or_default()
     }
 
     /// Which earlier purchase this is about.
-    fn original(&mut self) -> OriginalRef {
-        let authorization_id = self.fields.optional("authorization_id", authorization_id);
-        let stan = self.fields.optional("original_stan", trace_number);
-        let time =
-            self.fields.optional("original_transmission_time", |value| digits(value, 10, 10));
+    fn original(&self) -> OriginalRef {
+        let original = &self.given.original;
         let marks = Marks {
-            stan: stan.as_deref(),
-            transmission_time: time.as_deref(),
-            rrn: self.rrn.as_deref(),
-            acquirer: self.acquirer.as_deref(),
+            stan: original.stan.as_deref(),
+            transmission_time: original.transmission_time.as_deref(),
             terminal: None,
+            ..self.given.trace.marks()
         };
-        let (hash, secrets) = (self.named.hash, self.secrets);
+        let keys = self.keys();
         OriginalRef {
             transaction: self.named.transaction.as_ref().map(|(id, _)| *id),
-            authorization_id,
-            original_key: hash.and_then(|hash| marks.original_key(secrets, hash)),
-            retrieval_key: hash.and_then(|hash| marks.retrieval_key(secrets, hash)),
+            authorization_id: original.authorization_id,
+            original_key: keys.and_then(|(secrets, hash)| marks.original_key(secrets, hash)),
+            retrieval_key: keys.and_then(|(secrets, hash)| marks.retrieval_key(secrets, hash)),
         }
     }
 
     fn presentment_number(&mut self) -> PresentmentNumber {
-        let number = self.fields.optional("presentment_number", presentment_count);
-        let count = self.fields.optional("presentment_count", presentment_count);
+        let number =
+            self.fields.may("presentment_number", "Which of several.", presentment_count());
+        let count =
+            self.fields.may("presentment_count", "How many there are.", presentment_count());
         let number = number.unwrap_or(1);
         let count = count.unwrap_or(number);
         if number > count {

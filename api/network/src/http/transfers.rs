@@ -10,27 +10,27 @@ use cardswitch_edge::switch::View;
 use cardswitch_engine::command::network::{
     ConcludeTransfer, NetworkCommand, Transfer, TransferConclusion, TransferTiming,
 };
-use cardswitch_engine::domain::ids::{AccountId, TransactionId};
-use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::domain::ids::{AccountId, Timestamp, TransactionId};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::transaction::{BankAccount, TransferDirection};
-use cardswitch_wire::fields::{self, Fields};
-use serde_json::value::RawValue;
+use cardswitch_wire::amount::parse_json_amount;
+use cardswitch_wire::body::{flag, id, instant, part, rule, short_line};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::{bodies, words};
 use uuid::Uuid;
 
 use super::access::{EmptyBody, NetworkAccess};
-use super::answers::render_reply;
+use super::answers::{TransferAnswer, render_reply};
 use super::json_response;
 use super::named::CURRENCY_DEFAULT;
-use super::requests::{Asked, Operation, Planned, Repetition, planned};
-use super::shapes::TransferAnswer;
+use super::requests::{Asked, Operation, Planned, Repetition, TIME_ABOUT, planned};
 use super::state::DoorState;
-use super::values::{Lowest, amount};
 
 /// The longest text of a bank account's fields.
 const TEXT_CHARS_MAX: usize = 64;
 
-/// Reads the body of a transfer: `{account_id, amount, bank_account, settled, time}`.
+/// Reads the body of a transfer.
 /// Errors: the tables cannot be read.
 pub(super) fn plan_transfer(
     state: &DoorState,
@@ -38,42 +38,68 @@ pub(super) fn plan_transfer(
     asked: &Asked<'_>,
     fields: &mut Fields<'_>,
 ) -> Result<Planned, ApiError> {
-    let account = AccountId(fields.required("account_id", fields::id));
     // An amount can only be read in its currency; of an account that is not there, in any.
-    let known = view.snapshot()?.account_by_any_company(account)?;
-    let currency = known.map_or(CURRENCY_DEFAULT, |row| row.account.currency);
-    let amount = fields.required("amount", |value| amount(value, currency, Lowest::NotZero));
-    let settled = fields.optional("settled", fields::boolean).unwrap_or(false);
-    let supplied_at = fields.optional("time", fields::timestamp);
-    let bank_account = fields.object("bank_account", bank_account);
+    let currency_of = |account| {
+        let known = view.snapshot()?.account_by_any_company(account)?;
+        Ok(known.map_or(CURRENCY_DEFAULT, |row| row.account.currency))
+    };
+    let (transfer, supplied_at, currency) = read_transfer(fields, currency_of)?;
     fields.refuse_unread();
+    Ok(planned(state, asked, NetworkCommand::Transfer(transfer), supplied_at, currency))
+}
+
+bodies! {
+    /// The far end of a bank transfer.
+    BankAccountGiven "BankAccountGiven" |fields| _ = read_bank_account(fields);
+    /// Money from the company's bank, or to it where the amount is below zero.
+    TransferRequest "TransferRequest" |fields| _ = read_transfer(fields, |_| Ok(CURRENCY_DEFAULT));
+}
+
+fn read_transfer(
+    fields: &mut Fields<'_>,
+    currency_of: impl FnOnce(AccountId) -> Result<CurrencyCode, ApiError>,
+) -> Result<(Transfer, Option<Timestamp>, CurrencyCode), ApiError> {
+    let account = AccountId(fields.must("account_id", "The account.", id()));
+    let currency = currency_of(account)?;
+    let amount = rule(part::<words::AmountGiven>, |value| {
+        let amount = parse_json_amount(value, currency)?;
+        let flaw = || Flaw::new("zero", "must not be zero");
+        Some(amount).filter(|amount| !amount.is_zero()).ok_or_else(flaw)
+    });
+    let amount = fields.must("amount", "How much; not 0.", amount);
+    let settled = fields.may("settled", "Whether it is posted at once.", flag()).unwrap_or(false);
+    let supplied_at = fields.may("time", TIME_ABOUT, instant());
+    let bank_account = fields.patch_object::<BankAccountGiven, _>(
+        "bank_account",
+        "The far end.",
+        read_bank_account,
+    );
     let direction = if amount.is_positive() {
         TransferDirection::Deposit
     } else {
         TransferDirection::Withdrawal
     };
-    let command = NetworkCommand::Transfer(Transfer {
+    let transfer = Transfer {
         account,
         direction,
         amount: Minor(amount.0.saturating_abs()),
-        bank_account: bank_account.unwrap_or_else(|| BankAccount {
-            description: LineText::default(),
-            name: LineText::default(),
-            number: LineText::default(),
-        }),
+        bank_account: bank_account.flatten().unwrap_or_default(),
         timing: if settled { TransferTiming::AtOnce } else { TransferTiming::InTransit },
-    });
-    Ok(planned(state, asked, command, supplied_at, currency))
+    };
+    Ok((transfer, supplied_at, currency))
 }
 
-fn bank_account(inner: &mut Fields<'_>) -> BankAccount {
-    let mut text = |name: &str| {
-        let read = |value: &RawValue| fields::short_text(value, TEXT_CHARS_MAX);
-        inner.optional(name, read).unwrap_or_default()
+fn read_bank_account(fields: &mut Fields<'_>) -> BankAccount {
+    let mut text = |name: &str, about: &str| {
+        fields.may(name, about, short_line(TEXT_CHARS_MAX)).unwrap_or_default()
     };
-    let [description, name, number] = ["description", "name", "number"].map(&mut text);
-    inner.refuse_unread();
-    BankAccount { description, name, number }
+    let account = BankAccount {
+        description: text("description", "What the statement says."),
+        name: text("name", "Its name."),
+        number: text("number", "Its number."),
+    };
+    fields.refuse_unread();
+    account
 }
 
 /// Post a transfer in transit.

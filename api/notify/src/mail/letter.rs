@@ -329,11 +329,7 @@ pub struct SharedCard<'a> {
     pub asks_passphrase: bool,
 }
 
-impl fmt::Debug for SharedCard<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SharedCard(..)")
-    }
-}
+cardswitch_engine::opaque!(SharedCard<'_>);
 
 /// A text in lines of plain mail, each begun with `start`. Words are not cut, however long.
 fn lines_of(text: &str, start: &str) -> String {

@@ -4,7 +4,6 @@
 //! Whoever runs the switch without a server reads them there, or has a mail server take them. Links
 //! in letters open things, so the files are their owner's only.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -34,42 +33,33 @@ use super::smtp::SmtpServer;
 const DIRECTORY: &str = "outbox";
 
 /// Why a letter was not sent.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum MailError {
     /// The address is none that mail goes to.
+    #[error("no mail can go there: {0}")]
     Address(lettre::address::AddressError),
     /// The message cannot be put together.
+    #[error("the message: {0}")]
     Message(lettre::error::Error),
     /// The file cannot be written.
+    #[error("a file of mail cannot be written: {0}")]
     Write(io::Error),
     /// A file that waits cannot be read.
+    #[error("a file of mail cannot be read: {0}")]
     Read(io::Error),
     /// It cannot be sealed.
+    #[error(transparent)]
     Seal(SealError),
     /// A file that waits was not written here.
+    #[error("a file of mail was not written here")]
     Foreign,
     /// Too many letters wait.
+    #[error("too many letters wait")]
     Full,
     /// The settings.
+    #[error("{0}")]
     Settings(String),
 }
-
-impl fmt::Display for MailError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(error) => write!(formatter, "no mail can go there: {error}"),
-            Self::Message(error) => write!(formatter, "the message: {error}"),
-            Self::Write(error) => write!(formatter, "a file of mail cannot be written: {error}"),
-            Self::Read(error) => write!(formatter, "a file of mail cannot be read: {error}"),
-            Self::Seal(error) => error.fmt(formatter),
-            Self::Foreign => formatter.write_str("a file of mail was not written here"),
-            Self::Full => formatter.write_str("too many letters wait"),
-            Self::Settings(reason) => formatter.write_str(reason),
-        }
-    }
-}
-
-impl std::error::Error for MailError {}
 
 /// Where letters are put.
 #[derive(Debug)]

@@ -158,27 +158,18 @@ pub struct Changes {
 }
 
 /// Why the file cannot be read or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DeliveriesError {
     /// The database.
+    #[error("`{FILE}`: {0}")]
     Database(Box<redb::Error>),
     /// A value in it.
+    #[error("`{FILE}`: {0}")]
     Value(CodecError),
     /// The event log, which tells what it is about, cannot be read.
+    #[error("the event log: {0}")]
     Log(Box<StoreError>),
 }
-
-impl std::fmt::Display for DeliveriesError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Database(error) => write!(formatter, "`{FILE}`: {error}"),
-            Self::Value(error) => write!(formatter, "`{FILE}`: {error}"),
-            Self::Log(error) => write!(formatter, "the event log: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for DeliveriesError {}
 
 impl<E: Into<redb::Error>> From<E> for DeliveriesError {
     fn from(error: E) -> Self {
@@ -197,11 +188,7 @@ pub struct Deliveries {
     series: Mutex<Uuid>,
 }
 
-impl std::fmt::Debug for Deliveries {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Deliveries(..)")
-    }
-}
+cardswitch_engine::opaque!(Deliveries);
 
 impl Deliveries {
     /// Opens the file of a data directory, and makes it where it is missing.

@@ -36,17 +36,28 @@ const TITLE: &str = "cardswitch data key";
 pub type DataKey = Zeroizing<[u8; 32]>;
 
 /// Why the keys of a directory are not there.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DataKeyError {
     /// The master key.
-    Master(MasterKeyError),
+    #[error(transparent)]
+    Master(#[from] MasterKeyError),
     /// There is no data key.
+    #[error(
+        "`{0}` is missing, the wrapped key of the directory: without it nothing is opened; \
+         restore the directory from a backup"
+    )]
     Missing(PathBuf),
     /// The file is not what was written.
+    #[error("`{0}` is damaged or was changed ({1}): restore the directory from a backup")]
     Damaged(PathBuf, &'static str),
     /// Written by a later build.
+    #[error("`{0}` was written by a later version")]
     NewerFormat(PathBuf),
     /// It is wrapped under another master key than the one given.
+    #[error(
+        "the master key is not the one of this directory: `{path}` is opened by the key with id \
+         {needed}, the one given has id {given}"
+    )]
     OtherMaster {
         /// The file of the wrapped key.
         path: PathBuf,
@@ -56,55 +67,17 @@ pub enum DataKeyError {
         given: MasterKeyId,
     },
     /// It is another directory's.
+    #[error("`{0}` belongs to another data directory")]
     OtherDirectory(PathBuf),
     /// The directory has no identity.
+    #[error(transparent)]
     Directory(DirectoryError),
     /// No randomness, or the cipher refused.
+    #[error(transparent)]
     Seal(SealError),
     /// The system refused.
+    #[error("`{0}`: {1}")]
     Io(PathBuf, io::Error),
-}
-
-impl std::fmt::Display for DataKeyError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Master(error) => error.fmt(formatter),
-            Self::Missing(path) => write!(
-                formatter,
-                "`{}` is missing, the wrapped key of the directory: without it nothing is opened; \
-                 restore the directory from a backup",
-                path.display()
-            ),
-            Self::Damaged(path, what) => write!(
-                formatter,
-                "`{}` is damaged or was changed ({what}): restore the directory from a backup",
-                path.display()
-            ),
-            Self::NewerFormat(path) => {
-                write!(formatter, "`{}` was written by a later version", path.display())
-            }
-            Self::OtherMaster { path, needed, given } => write!(
-                formatter,
-                "the master key is not the one of this directory: `{}` is opened by the key with id \
-                 {needed}, the one given has id {given}",
-                path.display()
-            ),
-            Self::OtherDirectory(path) => {
-                write!(formatter, "`{}` belongs to another data directory", path.display())
-            }
-            Self::Directory(error) => error.fmt(formatter),
-            Self::Seal(error) => error.fmt(formatter),
-            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for DataKeyError {}
-
-impl From<MasterKeyError> for DataKeyError {
-    fn from(error: MasterKeyError) -> Self {
-        Self::Master(error)
-    }
 }
 
 impl DataKeyError {

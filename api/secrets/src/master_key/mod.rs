@@ -31,37 +31,24 @@ const SALT: &[u8] = b"cardswitch master key 1";
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// Why there is no master key.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum MasterKeyError {
     /// The file is missing.
+    #[error(
+        "the master key `{0}` is missing: where it lies elsewhere, give --master-key or \
+         --master-key-command"
+    )]
     Missing(PathBuf),
     /// The file is no key.
+    #[error("`{0}` is not a master key: 64 hex digits")]
     Malformed(PathBuf),
     /// The system refused.
+    #[error("`{0}`: {1}")]
     Io(PathBuf, io::Error),
     /// The command that prints it did not.
+    #[error("the command for the master key {0}")]
     Command(String),
 }
-
-impl std::fmt::Display for MasterKeyError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Missing(path) => write!(
-                formatter,
-                "the master key `{}` is missing: where it lies elsewhere, give --master-key or \
-                 --master-key-command",
-                path.display()
-            ),
-            Self::Malformed(path) => {
-                write!(formatter, "`{}` is not a master key: 64 hex digits", path.display())
-            }
-            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-            Self::Command(why) => write!(formatter, "the command for the master key {why}"),
-        }
-    }
-}
-
-impl std::error::Error for MasterKeyError {}
 
 /// A master key, gone from memory with its last owner.
 #[derive(Clone, PartialEq, Eq)]
@@ -77,11 +64,7 @@ impl std::fmt::Display for MasterKeyId {
     }
 }
 
-impl std::fmt::Debug for MasterKey {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("MasterKey(..)")
-    }
-}
+cardswitch_engine::opaque!(MasterKey);
 
 impl MasterKey {
     /// With these bytes.

@@ -24,40 +24,27 @@ use crate::private_file;
 use crate::process::wiping_stack;
 
 /// Why the master key is the one it was.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum MasterRotationError {
     /// The keys that are there, or the new one.
+    #[error(transparent)]
     Keys(DataKeyError),
     /// The new key is the old one.
+    #[error("`{0}` has the master key that is in use")]
     Same(PathBuf),
     /// An earlier key is kept where the old one is to be.
+    #[error(
+        "`{0}` keeps an earlier master key: move it to where backups from its time are opened, or \
+         delete it"
+    )]
     OldKept(PathBuf),
     /// The key comes from where the switch cannot put another one.
+    #[error(
+        "the master key comes from a command or from systemd: say with --new-master-key FILE \
+         where the new one is"
+    )]
     NoPlace,
 }
-
-impl std::fmt::Display for MasterRotationError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Keys(error) => error.fmt(formatter),
-            Self::Same(path) => {
-                write!(formatter, "`{}` has the master key that is in use", path.display())
-            }
-            Self::OldKept(path) => write!(
-                formatter,
-                "`{}` keeps an earlier master key: move it to where backups from its time are opened, \
-                 or delete it",
-                path.display()
-            ),
-            Self::NoPlace => formatter.write_str(
-                "the master key comes from a command or from systemd: say with --new-master-key FILE \
-                 where the new one is",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for MasterRotationError {}
 
 impl<E: Into<DataKeyError>> From<E> for MasterRotationError {
     fn from(error: E) -> Self {

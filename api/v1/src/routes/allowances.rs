@@ -17,7 +17,7 @@ use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Presence, Rule, budget, flag, instant, limit};
+use cardswitch_wire::body::{Parts, Presence, Rule, budget, flag, instant, limit, part, rule};
 use cardswitch_wire::fault::{Flaw, window_faults};
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::time::render_time;
@@ -157,10 +157,9 @@ fn parse_fields(
 ) -> AllowanceChanges {
     let is_new = amount == Presence::Required;
     let about = if is_new { "The budget." } else { "The budget. What is spent stays spent." };
-    fields.describe("amount", about, amount, |parts| budget(currency).schema(parts));
-    let amount = fields.optional("amount", |value| budget(currency).read(value));
+    let amount = fields.given("amount", about, amount, budget(currency));
     let about = "How often the budget resets; null for never.";
-    let interval = fields.patch("interval", about, Rule::named::<words::Interval>(interval));
+    let interval = fields.patch("interval", about, rule(part::<words::Interval>, interval));
     let about =
         "Whether to start anew with nothing spent; needs an allowance whose `interval` is null.";
     let reset = match is_new {
@@ -179,7 +178,7 @@ fn parse_fields(
     let starts_at = fields.patch("start_time", "Transactions before it are declined.", instant());
     let ends_at = fields.patch("end_time", "Transactions after it are declined.", instant());
     let about = "Merchant categories that alone may charge the card; empty for all.";
-    let scope = fields.may("scope", about, Rule::plain(scope_schema, scope).example("[5812]"));
+    let scope = fields.may("scope", about, rule(scope_schema, scope).example("[5812]"));
     AllowanceChanges {
         amount,
         interval: interval.map(Option::unwrap_or_default),
@@ -193,7 +192,7 @@ fn parse_fields(
     }
 }
 
-fn scope_schema() -> Value {
+fn scope_schema(_: &mut Parts) -> Value {
     let items = json!({"type": "integer", "format": "int32", "minimum": 0});
     json!({"type": "array", "items": items, "maxItems": Scope::LEN_MAX})
 }

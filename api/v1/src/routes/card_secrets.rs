@@ -14,7 +14,7 @@ use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::pan::Pan;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::Rule;
+use cardswitch_wire::body::rule;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::time::render_date;
@@ -46,8 +46,8 @@ bodies! {
 }
 
 fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
-    let rule = Rule::plain(|| json!({"type": "string", "pattern": "^[0-9]{4,12}$"}), pin);
-    Zeroizing::new(fields.must("pin", "4 to 12 digits.", rule))
+    let pin = rule(|_| json!({"type": "string", "pattern": "^[0-9]{4,12}$"}), pin);
+    Zeroizing::new(fields.must("pin", "4 to 12 digits.", pin))
 }
 
 /// Retrieve the payment details of a virtual card. Every view is logged.

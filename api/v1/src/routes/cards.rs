@@ -7,7 +7,7 @@ use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardOrder, SettableCardState};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company};
@@ -18,20 +18,20 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
 use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Presence, Rule, line, part, reference, short_line};
+use cardswitch_wire::body::{Presence, line, part, reference, rule, short_line};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::{Query, any_text};
 use cardswitch_wire::reference::{
-    CARD_STATES, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
-    render_card_state, render_last_four, render_suspension,
+    DimensionReference, MemberReference, SharedLinkReference, parse_card_state, render_card_state,
+    render_last_four, render_suspension,
 };
 use cardswitch_wire::time::{render_date, render_time};
 use chrono_tz::Tz;
@@ -164,14 +164,13 @@ impl CompanyTerms<'_> {
 }
 
 /// The body of POST /v1/cards, read.
-pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> CardOrder {
+pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> IssuingOrder {
     let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
     let terms = fields.must_object::<NewAllowance, _>("allowance", "Spending limits.", read);
-    let rule = line(DESCRIPTION_CHARS_MAX);
-    let description = fields.must("description", DESCRIPTION_ABOUT, rule);
-    let rule = Rule::plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
+    let description = fields.must("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX));
+    let is_virtual = rule(|_| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
     let about = "Whether it has no plastic; a physical one needs `shipping_address`.";
-    let is_physical = fields.must("is_virtual", about, rule) == Some(false);
+    let is_physical = fields.must("is_virtual", about, is_virtual) == Some(false);
     let shipping_address = parse_shipping_address(fields, of, is_physical);
     let rule = short_line(BILLING_NAME_CHARS_MAX);
     let about = "The name on it; the description where there is none.";
@@ -180,20 +179,19 @@ pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Card
     let billing_address =
         fields.patch_object::<NewAddress, _>("billing_address", about, read_address).flatten();
     let billed_to = billing_address.as_ref().unwrap_or(of.billing_address);
-    CardOrder {
+    let billing_zip_code = billed_to.zip_code.clone();
+    let order = CardOrder {
         company: of.company,
-        zone: of.zone,
         terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
         is_virtual: !is_physical,
         shipping_address,
         billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
-        billing_zip_code: billed_to.zip_code.clone(),
         billing_address,
         assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
         dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
         description,
-        pin: None,
-    }
+    };
+    IssuingOrder { order, zone: of.zone, billing_zip_code, pin: None }
 }
 
 fn parse_shipping_address(
@@ -220,7 +218,7 @@ pub(super) fn default_billing_name(description: &LineText) -> LineText {
 /// The body of PUT /v1/cards/:card_id.
 fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
     let assigned_to = fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId));
-    let state = Rule::named::<words::SettableCardState>(settable_state);
+    let state = rule(part::<words::SettableCardState>, settable_state);
     CardChanges {
         description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
         state: fields.may("state", "Its state. A card is closed by DELETE.", state),
@@ -263,7 +261,7 @@ impl ListCardsRequest {
         let states = query.words(
             ("state", "card states"),
             "In one of these states, with commas between them.",
-            &CARD_STATES.map(render_card_state),
+            &CardState::ALL.map(render_card_state),
             parse_card_state,
         );
         let about = "Whose description contains this text, in any case.";
@@ -343,7 +341,7 @@ pub async fn make_card(
     mut fields: Fields<'_>,
 ) -> Result<CardId, ApiError> {
     let order = parse_order(&mut fields, reader.company.into());
-    let (assigned_to, dimensions) = (order.assigned_to, order.dimensions);
+    let CardOrder { assigned_to, dimensions, .. } = order.order;
     let (is_assignable, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
     })
@@ -357,16 +355,18 @@ pub async fn make_card(
 }
 
 /// Draws numbers until one is free.
-async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiError> {
+async fn issue_card(state: &AppState, asked: &IssuingOrder) -> Result<CardId, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     for _ in 0..DRAWS_MAX {
-        let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
+        let drawn = issuer.draw_card(asked, state.now(), &mut SystemRandom);
         let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
         let id = card.id;
         match state.carry_out(AdminCommand::Card(CardCommand::Issue(card))).await {
             Ok(()) => return Ok(id),
             Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
-            Err(error) => return Err(refused(error, order.dimensions.map(|id| id.is_some()))),
+            Err(error) => {
+                return Err(refused(error, asked.order.dimensions.map(|id| id.is_some())));
+            }
         }
     }
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())

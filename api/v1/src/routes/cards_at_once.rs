@@ -13,7 +13,7 @@ use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
 use cardswitch_wire::bodies;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
@@ -72,7 +72,7 @@ pub async fn create_cards(
 }
 
 /// Reads the cards, each with its place.
-fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Vec<(usize, CardOrder)> {
+fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Vec<(usize, IssuingOrder)> {
     let read = |place, inner: &mut Fields<'_>| (place, parse_order(inner, of));
     let about = "The cards; at least one.";
     fields.must_objects::<cards::NewCard, _>("cards", about, CARDS_AT_ONCE_MAX, read)
@@ -80,21 +80,21 @@ fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Vec<(usize, Car
 
 /// What a card refers to that is not there: the field, and what it should name.
 fn unknown_in(
-    request: &CardOrder,
+    request: &IssuingOrder,
     view: &View<'_>,
 ) -> Result<Vec<(&'static str, &'static str)>, StoreError> {
     let mut unknown = Vec::new();
-    if !view.is_assignable(request.assigned_to)? {
+    if !view.is_assignable(request.order.assigned_to)? {
         unknown.push(("assigned_to", "member"));
     }
-    let dimensions = view.unknown_dimensions(&request.dimensions)?;
+    let dimensions = view.unknown_dimensions(&request.order.dimensions)?;
     let names = DIMENSION_FIELDS.into_iter().zip(dimensions);
     unknown.extend(names.filter(|(_, is_unknown)| *is_unknown).map(|(name, _)| (name, name)));
     Ok(unknown)
 }
 
 /// Draws numbers until all are free.
-async fn issue_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<CardId>, ApiError> {
+async fn issue_cards(state: &AppState, orders: &[IssuingOrder]) -> Result<Vec<CardId>, ApiError> {
     for _ in 0..DRAWS_MAX {
         let cards = draw_cards(state, orders)?;
         let ids = cards.iter().map(|card| card.id).collect();
@@ -108,17 +108,17 @@ async fn issue_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<CardI
 }
 
 /// Which kinds of dimensions any of the cards was to carry.
-fn any_dimensions(orders: &[CardOrder]) -> [bool; 4] {
+fn any_dimensions(orders: &[IssuingOrder]) -> [bool; 4] {
     let mut is_set = [false; 4];
     for order in orders {
-        for (is_set, dimension) in is_set.iter_mut().zip(order.dimensions) {
+        for (is_set, dimension) in is_set.iter_mut().zip(order.order.dimensions) {
             *is_set |= dimension.is_some();
         }
     }
     is_set
 }
 
-fn draw_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<NewCard>, ApiError> {
+fn draw_cards(state: &AppState, orders: &[IssuingOrder]) -> Result<Vec<NewCard>, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     let draw = |order| issuer.draw_card(order, state.now(), &mut SystemRandom);
     let drawn = orders.iter().map(|order| draw(order).map(|drawn| drawn.card));

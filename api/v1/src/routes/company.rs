@@ -10,7 +10,7 @@ use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::Rule;
+use cardswitch_wire::body::{Parts, Rule, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::query::any_text;
@@ -162,9 +162,8 @@ pub async fn update_company(
 
 fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
     let mut limit = |name, about| {
-        let range =
-            || json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 65535});
-        fields.patch(name, about, Rule::plain(range, attempts)).map(Option::unwrap_or_default)
+        let range = |_: &mut Parts| json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 65535});
+        fields.patch(name, about, rule(range, attempts)).map(Option::unwrap_or_default)
     };
     VelocityChanges {
         per_minute: limit("per_minute", "Attempts in a sliding minute."),
@@ -181,8 +180,8 @@ fn attempts(value: &RawValue) -> Result<u16, Flaw> {
 
 fn parse_sso(fields: &mut Fields<'_>) -> SingleSignOn {
     let pattern = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$";
-    let domain = Rule::plain(move || json!({"type": "string", "pattern": pattern}), domain);
-    let metadata = Rule::plain(any_text, idp_metadata).example("\"<EntityDescriptor/>\"");
+    let domain = rule(move |_| json!({"type": "string", "pattern": pattern}), domain);
+    let metadata = rule(|_| any_text(), idp_metadata).example("\"<EntityDescriptor/>\"");
     let about = "The identity provider's metadata: XML.";
     SingleSignOn {
         domain: fields.must("domain", "The domain of the members' addresses.", domain),

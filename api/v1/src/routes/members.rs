@@ -19,7 +19,7 @@ use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{self, Rule, email, flag, line};
+use cardswitch_wire::body::{self, Rule, email, flag, line, part, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
@@ -170,8 +170,8 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
 
 const ROLE_ABOUT: &str = "What they may do.";
 
-fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> Rule<'a, MemberRole> {
-    Rule::named::<words::SettableMemberRole>(read)
+fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> impl Rule<'a, MemberRole> {
+    rule(part::<words::SettableMemberRole>, read)
 }
 
 /// Reads a first or last name.

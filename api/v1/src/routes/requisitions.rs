@@ -8,6 +8,7 @@ use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::CardOrder;
 use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus,
@@ -25,10 +26,10 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Rule, later, limit, line, paragraph, reference};
+use cardswitch_wire::body::{later, limit, line, paragraph, part, reference, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -200,7 +201,7 @@ impl UpdateRequisitionRequest {
             dimensions: parse_dimensions(fields, "Its category."),
             review: None,
         };
-        let status = Rule::named::<words::RequisitionVerdict>(settable_status);
+        let status = rule(part::<words::RequisitionVerdict>, settable_status);
         let status = fields.may("status", "The verdict.", status);
         let about =
             "The card that fulfils it; where it is approved without one, a virtual card is made.";
@@ -527,7 +528,7 @@ async fn approve_with_new_card(
     state: &AppState,
     (company, id): (CompanyId, RequisitionId),
     (changes, reviewed_by): (&RequisitionChanges, Option<MemberId>),
-    order: &CardOrder,
+    order: &IssuingOrder,
 ) -> Result<Result<(), WriteError>, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     for _ in 0..DRAWS_MAX {
@@ -548,21 +549,14 @@ async fn approve_with_new_card(
 }
 
 /// The order of a card for a requisition; what may change meanwhile is up to the shard.
-fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> CardOrder {
+fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> IssuingOrder {
     let known_description = || LineText::spaced(&known.description);
     let description = changes.description.clone().unwrap_or_else(known_description);
-    CardOrder {
-        company: company.id,
+    let (name, terms) = (default_billing_name(&description), AllowanceTerms::budget(known.amount));
+    IssuingOrder {
+        order: CardOrder::plain(company.id, terms, [description, name]),
         zone: company.zone,
-        terms: AllowanceTerms::budget(known.amount),
-        is_virtual: true,
-        billing_name: default_billing_name(&description),
-        description,
-        billing_address: None,
         billing_zip_code: company.billing_address.zip_code.clone(),
-        shipping_address: None,
-        assigned_to: None,
-        dimensions: Dimensions::default(),
         pin: None,
     }
 }

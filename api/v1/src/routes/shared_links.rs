@@ -23,7 +23,9 @@ use cardswitch_notify::mail::News;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Rule, email, flag, line, line_schema, paragraph, reference};
+use cardswitch_wire::body::{
+    Rule, email, flag, line, line_schema, paragraph, part, reference, rule,
+};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -300,10 +302,9 @@ fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseFiel
 
 fn parse_passphrase_field(fields: &mut Fields<'_>) -> PassphraseField {
     let about = "What kind of value it is; `text` where absent.";
-    let kind = fields.patch("type", about, Rule::named::<words::PassphraseType>(passphrase_kind));
+    let kind = fields.patch("type", about, rule(part::<words::PassphraseType>, passphrase_kind));
     let kind = kind.flatten().unwrap_or_default();
-    let value =
-        Rule::plain(line_schema(VALUE_CHARS_MAX), move |value| passphrase_value(value, kind));
+    let value = rule(line_schema(VALUE_CHARS_MAX), move |value| passphrase_value(value, kind));
     PassphraseField {
         name: fields.must("name", "What the viewer is asked for.", line(NAME_CHARS_MAX)).into(),
         value: fields.must("value", "What the viewer has to answer.", value),

@@ -21,7 +21,7 @@ use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
 use cardswitch_wire::time::render_time;
-use cardswitch_wire::transaction::{TRANSACTION_STATES, render_kind, render_state};
+use cardswitch_wire::transaction::{render_kind, render_state};
 use cardswitch_wire::urls::Urls;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -266,7 +266,7 @@ impl ListTransactionsRequest {
 fn parse_classes(query: &mut Query) -> TransactionClasses {
     let about = "In one of these states; several with commas between them (extension).";
     let name = ("state", "transaction states");
-    let states = query.words(name, about, &TRANSACTION_STATES, parse_state);
+    let states = query.words(name, about, &TransactionState::ALL.map(render_state), parse_state);
     // Commas alone name no state, and ask for nothing.
     let mut classes = match states.is_empty() {
         true => TransactionClasses::ALL,
@@ -284,13 +284,7 @@ fn parse_classes(query: &mut Query) -> TransactionClasses {
 }
 
 fn parse_state(text: &str) -> Option<TransactionState> {
-    let states = [
-        TransactionState::Pending,
-        TransactionState::Completed,
-        TransactionState::Declined,
-        TransactionState::Canceled,
-    ];
-    states.into_iter().find(|state| render_state(*state) == text)
+    TransactionState::ALL.into_iter().find(|state| render_state(*state) == text)
 }
 
 /// List transactions, declined ones too, the newest first.

@@ -91,7 +91,7 @@ fn bound(
 }
 
 fn event_at(events: &Events, owner: u32, number: u64) -> Result<AuditEvent, StoreError> {
-    let event = super::find(&AUDIT_EVENTS, events, (owner, number))?;
+    let event = super::stored_row(&AUDIT_EVENTS, events, (owner, number))?;
     event.ok_or_else(|| StoreError::Inconsistent {
         what: format!("audit event {number} of {owner} is missing"),
     })

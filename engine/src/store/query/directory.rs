@@ -14,6 +14,7 @@ use crate::directory::row::{SlotRow, by_id};
 use crate::domain::ids::Slot as _;
 use crate::store::directory::{Stored, missing_row};
 use crate::store::error::StoreError;
+use crate::store::project::stored_row;
 use crate::store::query::Snapshot;
 
 impl Snapshot {
@@ -108,6 +109,6 @@ fn row_of<R: Stored>(
     entry: &[u8],
 ) -> Result<R, StoreError> {
     let key = R::key_of(entry);
-    let row = key.map_or(Ok(None), |key| super::find(&R::ROWS, rows, key))?;
+    let row = key.map_or(Ok(None), |key| stored_row(&R::ROWS, rows, key))?;
     row.ok_or_else(|| missing_row::<R>(key))
 }

@@ -55,6 +55,7 @@ use super::runs::RunTables;
 pub use super::sets::TransactionClasses;
 use super::tables::{META, META_NETWORK_KEY, META_PAN_GENERATIONS, RowTable};
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
+use crate::store::project::stored_row;
 
 /// A view of the tables that stands still.
 /// INVARIANT: never held across a wait: while it lives, the file grows.
@@ -63,11 +64,7 @@ pub struct Snapshot {
     numbers: Arc<Numbers>,
 }
 
-impl std::fmt::Debug for Snapshot {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Snapshot(..)")
-    }
-}
+crate::opaque!(Snapshot);
 
 impl Snapshot {
     pub(super) const fn new(read_txn: ReadTransaction, numbers: Arc<Numbers>) -> Self {
@@ -138,9 +135,26 @@ impl Snapshot {
         for<'a> K: Value<SelfType<'a> = K>,
         T: DeserializeOwned,
     {
+        self.try_each(table, |key, row| {
+            visit(key, row);
+            Ok(())
+        })
+    }
+
+    /// The same, until `visit` fails.
+    pub(super) fn try_each<K, T>(
+        &self,
+        table: &RowTable<K, T>,
+        mut visit: impl FnMut(K, T) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>
+    where
+        K: Key + 'static,
+        for<'a> K: Value<SelfType<'a> = K>,
+        T: DeserializeOwned,
+    {
         for entry in self.table(table.definition())?.iter()? {
             let (key, row) = entry?;
-            visit(key.value(), rows::decode(table.name(), row.value())?);
+            visit(key.value(), rows::decode(table.name(), row.value())?)?;
         }
         Ok(())
     }
@@ -148,11 +162,11 @@ impl Snapshot {
     /// Finds the row at `key`.
     fn find<K, T>(&self, table: &RowTable<K, T>, key: K) -> Result<Option<T>, StoreError>
     where
-        K: Key + 'static,
+        K: Key + Copy + 'static,
         for<'a> K: Value<SelfType<'a> = K>,
         T: DeserializeOwned,
     {
-        find(table, &self.table(table.definition())?, key)
+        stored_row(table, &self.table(table.definition())?, key)
     }
 
     /// Finds the row that an index leads to.
@@ -170,20 +184,6 @@ impl Snapshot {
         let slot = self.table(index)?.get(key)?.map(|slot| slot.value());
         slot.map_or(Ok(None), |slot| self.find(table, slot))
     }
-}
-
-/// Finds a row in an open table.
-fn find<K, T>(
-    table: &RowTable<K, T>,
-    stored: &ReadOnlyTable<K, &'static [u8]>,
-    key: K,
-) -> Result<Option<T>, StoreError>
-where
-    K: Key + 'static,
-    for<'a> K: Value<SelfType<'a> = K>,
-    T: DeserializeOwned,
-{
-    stored.get(key)?.map(|row| rows::decode(table.name(), row.value())).transpose()
 }
 
 /// A value of fixed length in the meta table.

@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use redb::{ReadableTable, WriteTransaction};
 
+use super::Snapshot;
 use super::list::Order;
 use super::transaction::{TransactionRow, TransactionRows, unreadable};
-use super::{Snapshot, rows};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
@@ -21,6 +21,7 @@ use crate::store::Store;
 use crate::store::checkpoint::Checkpoint;
 use crate::store::error::StoreError;
 use crate::store::restore::AnswerPlace;
+use crate::store::restore::first_given;
 use crate::store::runs::{RunKind, RunWriter};
 use crate::store::tables::{ANSWERS, MOVED_HOLDS, StoredAnswer};
 
@@ -280,15 +281,6 @@ impl Snapshot {
     /// The record of the first stored answer that was given at `since` or later.
     /// Cost: O(answers since).
     fn first_answer_since(&self, since: Timestamp) -> Result<u64, StoreError> {
-        let mut first = u64::MAX;
-        for entry in self.table(ANSWERS.definition())?.iter()?.rev() {
-            let (key, row) = entry?;
-            let (at, _): StoredAnswer = rows::decode(ANSWERS.name(), row.value())?;
-            if at < since {
-                break;
-            }
-            first = key.value();
-        }
-        Ok(first)
+        first_given(&self.table(ANSWERS.definition())?, since)
     }
 }

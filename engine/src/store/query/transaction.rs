@@ -103,7 +103,7 @@ impl TransactionRows {
             Some(progress) => progress,
             None => view.to_progress().map_err(unreadable)?,
         };
-        let tags = super::find(&TRANSACTION_TAGS, &self.tags, seq)?.unwrap_or_default();
+        let tags = super::stored_row(&TRANSACTION_TAGS, &self.tags, seq)?.unwrap_or_default();
         Ok(Some((TransactionRow { record, progress, tags }, view.answer())))
     }
 

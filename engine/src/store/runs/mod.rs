@@ -28,6 +28,7 @@ mod tests;
 use redb::{Table, TableDefinition, WriteTransaction};
 
 use super::error::StoreError;
+use crate::domain::enumeration::enumeration;
 use chunk::ChunkBuilder;
 use directory::{Run, RunDirectory};
 
@@ -43,59 +44,39 @@ pub(in crate::store) const RUN_CHUNKS: TableDefinition<'_, ChunkKey, &[u8]> =
 pub(in crate::store) const RUN_LISTS: TableDefinition<'_, u8, &[u8]> =
     TableDefinition::new("run_lists");
 
-/// Makes the tables, so that readers find them from the first moment.
-pub(in crate::store) fn create_tables(write_txn: &WriteTransaction) -> Result<(), StoreError> {
-    write_txn.open_table(RUN_CHUNKS)?;
-    write_txn.open_table(RUN_LISTS)?;
-    Ok(())
-}
-
-/// What is indexed by runs. The numbers are part of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub(in crate::store) enum RunKind {
-    /// Company slot, transaction.
-    CompanyTransactions = 0,
-    /// Card slot, transaction.
-    CardTransactions = 1,
-    /// Member slot, transaction.
-    MemberTransactions = 2,
-    /// Low half of the dimension's id, transaction; hits are checked against the row.
-    FirstDimension = 3,
-    /// As above.
-    SecondDimension = 4,
-    /// As above.
-    ThirdDimension = 5,
-    /// As above.
-    FourthDimension = 6,
-    /// Account slot, statement line.
-    AccountLines = 7,
-    /// Message key, transaction.
-    TransactionMessages = 8,
-    /// Message key, the record of an answer that no transaction's row says.
-    AnswerMessages = 9,
-    /// Original key, undeclined transaction.
-    OriginalKeys = 10,
-    /// Retrieval key, undeclined transaction.
-    RetrievalKeys = 11,
+enumeration! {
+    /// What is indexed by runs. The numbers are part of the format.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[repr(u8)]
+    pub(in crate::store) enum RunKind {
+        /// Company slot, transaction.
+        CompanyTransactions = 0,
+        /// Card slot, transaction.
+        CardTransactions = 1,
+        /// Member slot, transaction.
+        MemberTransactions = 2,
+        /// Low half of the dimension's id, transaction; hits are checked against the row.
+        FirstDimension = 3,
+        /// As above.
+        SecondDimension = 4,
+        /// As above.
+        ThirdDimension = 5,
+        /// As above.
+        FourthDimension = 6,
+        /// Account slot, statement line.
+        AccountLines = 7,
+        /// Message key, transaction.
+        TransactionMessages = 8,
+        /// Message key, the record of an answer that no transaction's row says.
+        AnswerMessages = 9,
+        /// Original key, undeclined transaction.
+        OriginalKeys = 10,
+        /// Retrieval key, undeclined transaction.
+        RetrievalKeys = 11,
+    }
 }
 
 impl RunKind {
-    /// Every kind, in the order of their numbers.
-    pub(in crate::store) const ALL: [Self; 12] = [
-        Self::CompanyTransactions,
-        Self::CardTransactions,
-        Self::MemberTransactions,
-        Self::FirstDimension,
-        Self::SecondDimension,
-        Self::ThirdDimension,
-        Self::FourthDimension,
-        Self::AccountLines,
-        Self::TransactionMessages,
-        Self::AnswerMessages,
-        Self::OriginalKeys,
-        Self::RetrievalKeys,
-    ];
     /// The lists of the four dimensions, in their order.
     pub(in crate::store) const DIMENSIONS: [Self; 4] =
         [Self::FirstDimension, Self::SecondDimension, Self::ThirdDimension, Self::FourthDimension];
@@ -270,11 +251,7 @@ impl<'txn> RunWriter<'txn> {
     }
 }
 
-impl std::fmt::Debug for RunWriter<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("RunWriter(..)")
-    }
-}
+crate::opaque!(RunWriter<'_>);
 
 /// An error that names a chunk.
 fn damaged_chunk(key: ChunkKey, why: &str) -> StoreError {

@@ -36,11 +36,7 @@ impl RunTables {
     }
 }
 
-impl std::fmt::Debug for RunTables {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("RunTables(..)")
-    }
-}
+crate::opaque!(RunTables);
 
 /// The runs of one kind, as they stand in one transaction.
 #[derive(Debug)]

@@ -149,7 +149,7 @@ fn begin(database: &Database, durability: Durability) -> WriteTransaction {
 fn create(path: &Path) -> Database {
     let database = Database::create(path).unwrap();
     let write_txn = begin(&database, Durability::Immediate);
-    create_tables(&write_txn).unwrap();
+    crate::store::tables::create_all(&write_txn).unwrap();
     write_txn.commit().unwrap();
     database
 }

@@ -13,12 +13,7 @@ use crate::domain::transaction::{TransactionKind, TransactionState};
 use crate::journal::testing::{FaultyBackend, next_random};
 use crate::store::query::Order;
 
-const STATES: [TransactionState; 4] = [
-    TransactionState::Pending,
-    TransactionState::Completed,
-    TransactionState::Declined,
-    TransactionState::Canceled,
-];
+const STATES: [TransactionState; 4] = TransactionState::ALL;
 const KINDS: [TransactionKind; 3] =
     [TransactionKind::Purchase, TransactionKind::Verification, TransactionKind::BankTransfer];
 

@@ -42,12 +42,7 @@ fn any_dimensions() -> impl Strategy<Value = Dimensions> {
     })
 }
 
-const STATES: [TransactionState; 4] = [
-    TransactionState::Pending,
-    TransactionState::Completed,
-    TransactionState::Declined,
-    TransactionState::Canceled,
-];
+const STATES: [TransactionState; 4] = TransactionState::ALL;
 
 /// What is asked of state and kind: some states, without declines, without verifications.
 #[derive(Clone, Debug, Default)]

@@ -264,9 +264,9 @@ impl World {
             last_four: *b"4242",
             assigned_to: self.member_of(company),
             dimensions: self.dimensions(company),
-            billing_address: None,
             shipping_address: Some(Address::default()),
             created_at: self.at,
+            ..CardProfile::default()
         };
         let state = if self.below(2) == 0 { CardState::Active } else { CardState::Unactivated };
         let usage = CardUsage { state, day: self.day, ..CardUsage::default() };

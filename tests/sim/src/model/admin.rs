@@ -171,7 +171,8 @@ impl Model {
     }
 
     pub(crate) fn issue_card(&mut self, at: i64, new: &NewCard) -> Result<(), Rejection> {
-        let company = self.company(new.company)?;
+        let order = &new.order;
+        let company = self.company(order.company)?;
         if self.cards.iter().any(|card| card.id == new.id || card.allowance_id == new.allowance_id)
         {
             return Err(Rejection::IdTaken);
@@ -179,7 +180,7 @@ impl Model {
         if self.cards.iter().any(|card| card.pan == new.pan_hash) {
             return Err(Rejection::CardNumberTaken);
         }
-        let holder = new.assigned_to.map(|id| self.active_member(company, id)).transpose()?;
+        let holder = order.assigned_to.map(|id| self.active_member(company, id)).transpose()?;
         let today = date_in(self.companies[company].zone, at);
         self.cards.push(Card {
             id: new.id,
@@ -189,15 +190,15 @@ impl Model {
             expires_on: new.expires_on.to_naive(),
             pin: new.pin.0,
             zip: new.zip.0,
-            is_virtual: new.is_virtual,
-            description: new.description.to_string(),
+            is_virtual: order.is_virtual,
+            description: order.description.to_string(),
             holder,
             state: new.state,
             reason: SuspensionReason::None,
             wrong_pins: 0,
             wrong_credentials: None,
             attempts: Vec::new(),
-            terms: new.terms,
+            terms: order.terms,
             period: 0,
             anchor: today,
             today,

@@ -1,7 +1,7 @@
 //! Members of the model and what they ask for: who is there, who has left, what was decided.
 
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::directory::card::NewCard;
+use cardswitch_engine::directory::card::{CardOrder, NewCard};
 use cardswitch_engine::directory::member::{MemberChanges, MemberRole, MemberState, NewMember};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionChanges, RequisitionStatus, RequisitionVerdict, Review,
@@ -310,15 +310,16 @@ impl Model {
             }
             RequisitionVerdict::ApproveWithNewCard(drawn) => {
                 let holder = self.members[self.requisitions[asked].member].id;
-                let card = NewCard {
+                let order = CardOrder {
                     company,
                     terms,
-                    state: CardState::Active,
                     is_virtual: true,
                     assigned_to: Some(holder),
                     description: self.requisitions[asked].description.parse().unwrap(),
-                    ..(**drawn).clone()
+                    ..drawn.order.clone()
                 };
+                let state = CardState::Active;
+                let card = NewCard { state, order, ..(**drawn).clone() };
                 self.issue_card(at, &card)?;
                 if has_ended {
                     self.cards.pop();

@@ -120,13 +120,13 @@ impl Workload {
             card.zip = PackedZip::default();
         }
         if rng.chance(20) {
-            card.is_virtual = false;
+            card.order.is_virtual = false;
             card.state = CardState::Unactivated;
         }
         let is_held = rng.chance(40);
         let days = rng.between(5, 900) as i32;
         card.expires_on = BusinessDate((self.at / DAY) as i32 + days);
-        card.assigned_to = is_held.then(|| self.pick_member(company));
+        card.order.assigned_to = is_held.then(|| self.pick_member(company));
         card
     }
 
