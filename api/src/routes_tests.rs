@@ -525,7 +525,7 @@ async fn a_decision_names_every_rule_and_the_least_change() {
         "rule": "daily_limit", "response_code": 1502, "passed": false,
         "input": 15.1, "threshold": 44.9, "usage_before": 34.9, "usage_after": 34.9,
         "explanation": "the amount is over what daily_limit leaves \
-            (15.10 asked; 34.90 of 44.90 used before, 34.90 after)",
+            (15.10 requested; 34.90 of 44.90 spent before)",
     });
     assert_eq!(failed, [&daily_limit]);
     let allowance = json!({"amount": 100.0, "interval": null, "daily_limit": 44.9,
@@ -542,7 +542,7 @@ async fn a_decision_names_every_rule_and_the_least_change() {
         "rules": null,
         "least_change": [{
             "rule": "daily_limit",
-            "text": "5.10 more on daily_limit, or after 2026-03-05T00:00-08:00",
+            "text": "raise daily_limit by 5.10, or wait until after 2026-03-05T00:00-08:00",
             "change": {"type": "raise", "by": 5.1, "to": 50.0},
             "after": "2026-03-05T08:00:00.000000Z",
         }],

@@ -11,7 +11,7 @@ fn the_least_change_that_is_named_approves_and_one_cent_less_does_not() {
     let declined = buy(&switch, &card, 15.1, false);
     let change = decision(&switch, &declined)["least_change"][0].clone();
     let text = change["text"].as_str().expect("words");
-    assert!(text.starts_with("5.10 more on daily_limit, or after "), "{text}");
+    assert!(text.starts_with("raise daily_limit by 5.10, or wait until after "), "{text}");
     assert!(text.contains("T00:00-0"), "midnight by the company's clock: {text}");
 
     let to = minor(&change["change"]["to"]);
@@ -62,7 +62,7 @@ fn a_part_is_explained_by_what_was_taken_and_what_was_missing() {
         (&daily_limit["passed"], minor(&daily_limit["usage_after"])),
         (&json!(false), 4_490)
     );
-    assert_eq!(explained["least_change"][0]["text"], "5.10 more on daily_limit");
+    assert_eq!(explained["least_change"][0]["text"], "raise daily_limit by 5.10");
     assert_eq!(minor(&explained["approvable_amount"]), 4_490);
 }
 
@@ -106,7 +106,7 @@ fn each_increment_is_explained_beside_the_first_decision() {
     let declined = &increments[1];
     assert_eq!(minor(&declined["approvable_amount"]), 490);
     let text = declined["least_change"][0]["text"].as_str().expect("words");
-    assert!(text.starts_with("5.10 more on daily_limit"), "{text}");
+    assert!(text.starts_with("raise daily_limit by 5.10"), "{text}");
 
     // What is named is true: so much more is approved, and a cent more is not.
     let to = minor(&declined["least_change"][0]["change"]["to"]);
@@ -127,9 +127,9 @@ fn each_increment_is_explained_beside_the_first_decision() {
     let text = run_cardswitch(&["explain", "--data", data, id]).stdout;
     for line in [
         "increment 1",
-        "asked        10.00 more on 30.00 USD",
+        "requested    10.00 more on 30.00 USD",
         "increment 2",
-        "asked        10.00 more on 40.00 USD",
+        "requested    10.00 more on 40.00 USD",
         "answer       declined, 1502",
         "increment 4",
     ] {
@@ -159,10 +159,10 @@ fn the_command_tells_the_same_of_a_killed_directory_and_changes_nothing() {
     let words = told["least_change"][0]["text"].as_str().expect("words");
     for line in [
         &format!("transaction  {id}"),
-        "asked        15.10 USD",
+        "requested    15.10 USD",
         "answer       declined, 1502",
         &format!("  daily_limit: {words}"),
-        "or an amount of 10.00",
+        "or request at most 10.00",
     ] {
         assert!(text.lines().any(|found| found == line), "`{line}` in\n{text}");
     }

@@ -433,7 +433,7 @@ def test_cardholders_are_told_of_declines_across_kill_9_and_not_without_end(swit
         [letter] = about(postbox, "grace@example.com", "Declined: ")
         assert letter["subject"].startswith("Declined: 20.01 USD at Shop")
         plain, html = parts_of(letter)
-        for part in ("more than the card may spend in one purchase", "20.01 USD", "Berlin, DE", declined["transaction_id"]):
+        for part in ("Over the per-transaction limit.", "20.01 USD", "Berlin, DE", declined["transaction_id"]):
             assert part in plain.replace("\n", " ") and part in html, part
         assert "<script" not in html and "500" not in plain
         for _ in range(14):

@@ -19,6 +19,7 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_v1::routes::decision::{DecisionBody, INCREMENTS_MAX};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
+use cardswitch_wire::glossary::Reader;
 use cardswitch_wire::urls::Urls;
 
 use super::Failure;
@@ -95,7 +96,7 @@ fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Comp
         text.push_str(&render_table(&explanation.rules, &words));
     }
     if row.record.facts.is_none() && explanation.decided_by == DecidedBy::Rules {
-        text.push_str("\nWhat was compared was not kept when this was decided.\n");
+        text.push_str("\nThe compared values were not kept for this decision.\n");
     }
     let scope = row.record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
     text.push_str(&render_remedies(&explanation, &scope, &words));
@@ -108,7 +109,7 @@ fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Comp
 fn render_increment(number: usize, decision: &IncrementDecision, words: &Words) -> String {
     let explanation = explain_increment(decision, words.zone);
     let mut text = format!(
-        "\nincrement {number}\ndecided      {}\nasked        {} more on {} {}\nanswer       {}\n\n",
+        "\nincrement {number}\ndecided      {}\nrequested    {} more on {} {}\nanswer       {}\n\n",
         words.instant(decision.decided_at),
         words.amount(decision.amount),
         words.amount(decision.added_to),
@@ -131,12 +132,12 @@ fn render_answer(response_code: ResponseCode) -> String {
 fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
     let by = match explanation.decided_by {
         DecidedBy::Rules => "by the rules",
-        DecidedBy::Network => "by the network; the rules had no say",
+        DecidedBy::Network => "by the network; the rules were not evaluated",
         DecidedBy::Transfer => "as a bank transfer; the rules of cards do not apply",
     };
     let answer = render_answer(record.response_code);
     format!(
-        "transaction  {}\ndecided      {} {by}\nasked        {} {}\nanswer       {answer}\n",
+        "transaction  {}\ndecided      {} {by}\nrequested    {} {}\nanswer       {answer}\n",
         record.id.0,
         words.instant(record.authorized_at),
         words.amount(record.requested),
@@ -176,13 +177,13 @@ fn cells(finding: &RuleFinding, words: &Words) -> [String; COLUMNS.len()] {
 fn render_remedies(explanation: &Explanation, scope: &Scope, words: &Words) -> String {
     let mut text = String::new();
     if !explanation.remedies.is_empty() {
-        text.push_str("\nIt would have been approved whole with\n");
+        text.push_str("\nTo approve it in full:\n");
     }
     for remedy in &explanation.remedies {
         text.push_str(&format!("  {}: {}\n", remedy.rule.name(), words.remedy(remedy, scope)));
     }
     if let Some(amount) = explanation.amount_at_most {
-        text.push_str(&format!("or an amount of {}\n", words.amount(amount)));
+        text.push_str(&format!("or request at most {}\n", words.amount(amount)));
     }
     text
 }

@@ -12,6 +12,7 @@ pub mod email;
 pub mod explanation;
 pub mod fault;
 pub mod fields;
+pub mod glossary;
 pub mod json_keys;
 pub mod page;
 pub mod query;

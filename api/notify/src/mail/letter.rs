@@ -256,7 +256,7 @@ impl Letter {
                  declined; the last of them is this one."
             )),
             purchase.facts(),
-            words(*cause),
+            words(cause.as_str()),
             words(
                 "If these were you, there is nothing to do. If not, tell the administrator of \
                  your company at once: the card can be suspended or closed on the site.",
@@ -277,7 +277,7 @@ const CARDHOLDER: &str = "You received this email because the card is assigned t
 #[derive(Clone, Debug)]
 pub struct DeclinedPurchase<'a> {
     /// The cause, and what helps.
-    pub why: (&'static str, &'static str),
+    pub why: (String, &'static str),
     /// The last four digits of the card.
     pub last_four: String,
     /// What the card is for.

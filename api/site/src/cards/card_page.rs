@@ -17,6 +17,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::glossary::Reader;
 
 use super::face::{Face, is_open};
 use super::get_card;
@@ -27,7 +28,7 @@ use crate::dimensions::kind_words;
 use crate::frame;
 use crate::rights::{Acting, Right};
 use crate::transactions::decision::Teller;
-use crate::words::{Moment, moment, money, person, scope_words, zone_words};
+use crate::words::{Moment, PageReader, moment, money, person, zone_words};
 
 /// How many transactions stand on the page; the others are a list of their own.
 const PURCHASES: usize = 15;
@@ -160,7 +161,7 @@ fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     }
     limits.extend(window(terms, view));
     if !terms.scope.codes().is_empty() {
-        limits.push(("Allowed merchants", scope_words(&terms.scope, "; ")));
+        limits.push(("Allowed merchants", PageReader::of(company).scope(&terms.scope, "; ")));
     }
     limits
 }

@@ -8,6 +8,7 @@ use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_secrets::link_secrets::PassphraseKind;
+use cardswitch_wire::glossary::Reader;
 
 use super::Viewing;
 use super::opened::Opened;
@@ -15,7 +16,7 @@ use crate::assets::COPY;
 use crate::cards::face::Face;
 use crate::cards::secret::CardSecret;
 use crate::frame::{plain_page, plain_page_with_scripts};
-use crate::words::{day_words, moment, money, scope_words, zone_words};
+use crate::words::{PageReader, day_words, moment, money, zone_words};
 
 /// The title of every page here: addresses and titles are what browsers remember.
 const TITLE: &str = "Shared card";
@@ -154,7 +155,8 @@ fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
         rules.push(("Until", in_zone(terms.ends_at, zone)));
     }
     if !terms.scope.codes().is_empty() {
-        rules.push(("Allowed merchants", scope_words(&terms.scope, "; ")));
+        rules
+            .push(("Allowed merchants", PageReader::of(&opened.company).scope(&terms.scope, "; ")));
     }
     rules
 }

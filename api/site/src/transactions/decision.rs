@@ -10,9 +10,10 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_wire::glossary::{Reader, sentence};
 
 use crate::rights::Acting;
-use crate::words::{Moment, RuleWords, moment, money, outcome_words};
+use crate::words::{Moment, PageReader, moment, money, outcome_words};
 
 /// Whether figures of the account may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl<'a> Teller<'a> {
         let explanation = explain(record, &row.progress, self.company.zone);
         let scope = record.facts.as_ref().map(|facts| facts.terms.scope).unwrap_or_default();
         let code = record.response_code;
-        let verdict = verdict(code, &explanation);
+        let verdict = verdict(code);
         let told = self.told(&explanation, &scope);
         DecisionWords { verdict, is_approved: code.is_approved(), ..told }
     }
@@ -96,7 +97,7 @@ impl<'a> Teller<'a> {
     pub(super) fn increment(&self, decision: &IncrementDecision) -> IncrementWords {
         let explanation = explain_increment(decision, self.company.zone);
         let code = decision.failed_rules.response_code();
-        let verdict = verdict(code, &explanation);
+        let verdict = verdict(code);
         let told = self.told(&explanation, &decision.facts.terms.scope);
         IncrementWords {
             at: moment(decision.decided_at, self.company.zone),
@@ -138,7 +139,7 @@ impl<'a> Teller<'a> {
     /// What a rule found, as a sentence.
     pub(crate) fn rule(&self, finding: &RuleFinding) -> String {
         let compared = finding.compared.filter(|_| !self.keeps(finding.rule));
-        RuleWords::of(self.company).finding(&RuleFinding { compared, ..*finding })
+        PageReader::of(self.company).sentence(&RuleFinding { compared, ..*finding })
     }
 
     /// What would have satisfied a rule, within a sentence.
@@ -146,15 +147,12 @@ impl<'a> Teller<'a> {
         if self.keeps(remedy.rule) {
             return "raise the available funds".to_owned();
         }
-        RuleWords::of(self.company).remedy(remedy, scope)
+        PageReader::of(self.company).remedy(remedy, scope)
     }
 }
 
-fn verdict(code: ResponseCode, explanation: &Explanation) -> String {
-    let is_unanimous = explanation.decided_by == DecidedBy::Rules
-        && explanation.rules.iter().all(|found| found.passed);
+fn verdict(code: ResponseCode) -> String {
     match code {
-        ResponseCode::Approved if is_unanimous => "Approved.".to_owned(),
         ResponseCode::Approved => "Approved.".to_owned(),
         _ => format!("Declined: {} (code {}).", outcome_words(code), code.number()),
     }
@@ -166,12 +164,4 @@ const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
         DecidedBy::Network => "Decided by the network; card rules weren’t evaluated.",
         DecidedBy::Transfer => "Card rules don’t apply to bank transfers.",
     }
-}
-
-/// Words within a sentence as one of their own.
-fn sentence(words: &str) -> String {
-    let mut letters = words.chars();
-    let first: String =
-        letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
 }

@@ -22,9 +22,9 @@ use cardswitch_engine::domain::card::CardProfile;
 
 pub(super) use self::badges::{Badge, card_badge, requisition_badge, transaction_badge};
 pub(super) use self::declines::outcome_words;
-pub(super) use self::merchants::{merchant_kind, scope_words};
+pub(super) use self::merchants::merchant_kind;
 pub(super) use self::money::{field_amount, grouped, money, typed_amount};
-pub(super) use self::rules::RuleWords;
+pub(super) use self::rules::PageReader;
 pub(super) use self::times::{
     Moment, day_words, field_time, moment, moment_to_second, parse_field_time, shown_moment,
     shown_time, zone_words,
