@@ -59,6 +59,7 @@ impl RuleEntry {
 
 /// The words for a rule.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "a table: one entry a rule")]
 pub const fn entry(rule: Rule) -> RuleEntry {
     const ACTIVE: &str = "use an active card";
     match rule {

@@ -104,6 +104,7 @@ fn against(input: Quantity, threshold: Quantity) -> Compared {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of findings and their words")]
 fn a_finding_quotes_its_figures() {
     let (count, date, instant) = (Quantity::Count, Quantity::Date, Quantity::Instant);
     let amount = |minor| Quantity::Amount(Minor(minor));
