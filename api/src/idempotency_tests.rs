@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::middleware;
 use axum::routing::{get, post};
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_edge::write_error::WriteError;
@@ -147,7 +148,7 @@ impl Bench {
     /// Other routes under the same keys.
     fn with_routes(&self, routes: Router<AppState>) -> Router {
         let routes = once_per_key(routes, self.state.clone());
-        router::finish(routes.with_state(self.state.clone()))
+        router::finish(routes.with_state(self.state.clone()), async || ApiError::not_found())
     }
 }
 
@@ -286,7 +287,7 @@ async fn answer_unkept(bench: &Bench, request: Request) -> Told {
     let (claim, request) = claim_of(bench, request).await;
     let checked = middleware::from_fn_with_state(bench.state.clone(), check_access);
     let handlers = router::v1_routes().route_layer(checked).with_state(bench.state.clone());
-    let handlers = router::finish(handlers);
+    let handlers = router::finish(handlers, async || ApiError::not_found());
     CLAIM.scope(claim, told(&handlers, request)).await
 }
 

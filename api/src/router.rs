@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
+use axum::handler::Handler;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state, map_response};
@@ -63,7 +64,10 @@ pub fn whole(served: Served) -> Router {
     // Who asks for a page is found out by the page; from where, is known before.
     let site =
         site_routes(&state).layer(Extension(overviews)).layer(middleware::from_fn(from_somewhere));
-    finish(v1.merge(others).merge(site).with_state(state))
+    let unknown = state.clone();
+    finish(v1.merge(others).merge(site).with_state(state), async move |request| {
+        unknown_path(unknown, request).await
+    })
 }
 
 async fn secured(mut response: Response) -> Response {
@@ -76,11 +80,11 @@ pub fn v1_routes() -> Router<AppState> {
     routes_of(guarded())
 }
 
-/// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash
+/// Adds what is true of every path: `unknown` answers unknown ones, unknown methods have the error body, a slash
 /// at the end changes nothing, every answer has its id.
-pub fn finish(routes: Router) -> Router {
+pub fn finish<T: 'static>(routes: Router, unknown: impl Handler<T, ()>) -> Router {
     let routes = routes
-        .fallback(unknown_path)
+        .fallback(unknown)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(middleware::from_fn(with_request_id));
     // Paths are changed before the routes see them, so this stands around the router, not in it.
@@ -119,7 +123,7 @@ mod tests {
             .route("/v1/things", get(|request: Request| async move { request.uri().to_string() }))
             .route("/v1/bodies", post(take))
             .route("/v1/broken", get(async || -> &'static str { panic!("card 4111") }));
-        finish(routes)
+        finish(routes, async || ApiError::not_found())
     }
 
     async fn ask(method: &str, uri: &str) -> (StatusCode, axum::http::HeaderMap, String) {

@@ -118,7 +118,7 @@ pub(crate) fn use_second_factors(
         ("password", password),
     ];
     assert_eq!(again.post("/account/totp", &on).status, 303);
-    assert!(again.get("/account").text().contains("Your authenticator app is set up."));
+    assert!(again.get("/account").text().contains("Authenticator app set up."));
     let text = |text: &str| vec![text.as_bytes().to_vec(), text.to_lowercase().into_bytes()];
     vec![
         ("an answer", text(ANSWER)),

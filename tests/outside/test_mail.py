@@ -28,7 +28,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-# Nothing here takes so long; what does is stuck.
+# No requests takes so long; what does is stuck.
 PATIENCE_S = 60
 PASSWORD = "correct horse battery"
 EVIL = "<script>alert(1)</script>\"'\u200f\U0001f4a3"

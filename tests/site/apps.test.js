@@ -62,7 +62,7 @@ siteTest('an app gets a new secret, other settings and a token, and is deleted',
   await page.getByRole('heading', { name: 'Ledgers', exact: true }).waitFor();
   await stage.shot(page, 'app-saved');
 
-  await page.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create token' }).click();
   const token = await page.locator('code.secret').textContent();
   await stage.shot(page, 'app-token');
   assert.equal((await getApi(stage.url, '/v1/cards', token)).status, 200);

@@ -29,8 +29,8 @@ async function makeCard(page, { description, amount, limit = '' }) {
   await page.getByLabel('Description').fill(description);
   await page.getByLabel('Budget').fill(amount);
   await page.getByLabel('Per-transaction limit').fill(limit);
-  await page.getByRole('button', { name: 'Make the card' }).click();
-  await page.getByText('The card is made.').waitFor();
+  await page.getByRole('button', { name: 'Create card' }).click();
+  await page.getByText('Card created.').waitFor();
   return new URL(page.url()).pathname.split('/').at(-1);
 }
 
@@ -49,7 +49,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByLabel('Description').fill('x');
   await page.getByLabel('Budget').fill('a lot');
   await page.getByLabel('Cardholder').fill('nobody@example.com');
-  await page.getByRole('button', { name: 'Make the card' }).click();
+  await page.getByRole('button', { name: 'Create card' }).click();
   await page.getByRole('alert').waitFor();
   assert.equal(await page.getByLabel('Budget').inputValue(), 'a lot', 'what was typed stays');
   await stage.shot(page, 'card-new-refused');
@@ -68,7 +68,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByText('Restrict merchants').click();
   await stage.shot(page, 'card-allowance');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('Budget and limits are saved.').waitFor();
+  await page.getByText('Budget and limits saved.').waitFor();
 
   await page.getByRole('link', { name: 'Show card details' }).click();
   await page.getByLabel('Your password').fill('wrong');
@@ -85,7 +85,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
 
   await page.getByRole('link', { name: 'Share card' }).click();
   await page.getByRole('textbox', { name: 'Name' }).first().fill('Grace Hopper');
-  await page.getByRole('textbox', { name: 'E-mail' }).fill('grace@example.com');
+  await page.getByRole('textbox', { name: 'Email' }).fill('grace@example.com');
   await page.getByLabel('Question').first().fill('First ship');
   await page.getByLabel('Answer').first().fill('Mark I');
   await stage.shot(page, 'card-share');
@@ -95,16 +95,16 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   assert.match(await page.locator('#links code.secret').textContent(), /\/s\/[0-9a-f]{64}$/);
   await stage.shot(page, 'card-shared');
   await page.getByRole('button', { name: 'Delete the link for Grace Hopper' }).click();
-  await page.getByText('The link is deleted.').waitFor();
+  await page.getByText('Link deleted.').waitFor();
 
   await page.getByRole('button', { name: 'Suspend' }).click();
-  await page.getByText('The card is suspended.').waitFor();
+  await page.getByText('Card suspended.').waitFor();
   assert.equal((await buy(stage, id, '1.00')).response_code, 1202);
   await page.getByRole('link', { name: 'Close card' }).click();
   await stage.shot(page, 'card-close');
   await page.getByRole('checkbox', { name: /Yes, close/ }).check();
-  await page.getByRole('button', { name: 'Close the card' }).click();
-  await page.getByText('The card is closed for good.').waitFor();
+  await page.getByRole('button', { name: 'Close card' }).click();
+  await page.getByText('Card closed.').waitFor();
   await stage.shot(page, 'card-closed');
 });
 
@@ -155,7 +155,7 @@ siteTest('members begin with what is theirs, by keyboard and without JavaScript'
   await root.getByLabel('Cardholder').fill('member@example.com');
   await root.getByLabel('Budget').fill('300');
   await root.getByLabel('Budget').press('Enter');
-  await root.getByText('The card is made.').waitFor();
+  await root.getByText('Card created.').waitFor();
   const id = new URL(root.url()).pathname.split('/').at(-1);
   await buy(stage, id, '20');
   const page = await stage.newPage({ javaScriptEnabled: false });

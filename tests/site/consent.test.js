@@ -87,7 +87,7 @@ siteTest('the name of an app is text wherever it stands', async (stage) => {
   const name = '"><img src=x onerror=alert(1)><b>';
   const { page, app } = await withApp(stage, { name });
   await page.goto(`/apps/${app.clientId}`);
-  await page.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create token' }).click();
   const places = ['/apps', `/apps/${app.clientId}`, '/tokens', authorizeUrl(stage.url, { client_id: app.clientId })];
   for (const place of places) {
     await page.goto(place);

@@ -21,7 +21,7 @@ async function invite(page, { first, last, email }) {
   await page.goto('/members/new');
   await page.getByLabel('First name').fill(first);
   await page.getByLabel('Last name').fill(last);
-  await page.getByLabel('E-mail').fill(email);
+  await page.getByLabel('Email').fill(email);
   await page.getByRole('button', { name: 'Invite' }).click();
 }
 
@@ -47,7 +47,7 @@ siteTest('somebody is invited, chooses a password and comes in', async (stage) =
   await page.getByRole('link', { name: 'Invite a member' }).click();
   await stage.shot(page, 'member-new');
   await invite(page, JEAN);
-  await page.getByText('The member is invited.').waitFor();
+  await page.getByText('Member invited.').waitFor();
   await stage.shot(page, 'member-invited');
 
   const jean = await stage.newPage();
@@ -66,7 +66,7 @@ siteTest('what is wrong with a member is told beside the field', async (stage) =
   const page = await stage.newPage();
   await signIn(page, stage.installation.administrator);
   await invite(page, { ...JEAN, first: '"><script>alert(1)</script>' });
-  await page.getByText('The member is invited.').waitFor();
+  await page.getByText('Member invited.').waitFor();
   await invite(page, { ...JEAN, email: 'JEAN@example.com' });
   await page.locator('#email-error').waitFor();
   await stage.shot(page, 'member-refused');
@@ -118,7 +118,7 @@ siteTest('what ends is shown before a member leaves, and then it ends', async (s
   await stage.shot(page, 'member-deactivate');
   await page.getByRole('checkbox', { name: /Yes, deactivate/ }).check();
   await page.getByRole('button', { name: 'Deactivate' }).click();
-  await page.getByText('The member is deactivated.').waitFor();
+  await page.getByText('Member deactivated.').waitFor();
   await stage.shot(page, 'member-deactivated');
   const cards = (await api(stage, 'GET', '/v1/cards')).results;
   assert.deepEqual(cards.map(({ state }) => state), ['terminated', 'terminated']);
@@ -131,7 +131,7 @@ siteTest('what ends is shown before a member leaves, and then it ends', async (s
   await stage.shot(page, 'member-delete');
   await page.getByRole('checkbox', { name: /Yes, delete/ }).check();
   await page.getByRole('button', { name: 'Delete' }).click();
-  await page.getByText('The member is deleted.').waitFor();
+  await page.getByText('Member deleted.').waitFor();
   await page.goto(`/members/${mary.id}`);
   await stage.shot(page, 'member-deleted');
 }, people);
@@ -173,7 +173,7 @@ siteTest('pages left open across a sign-out invite nobody and let nobody go', as
   await invitation.goto('/members/new');
   await invitation.getByLabel('First name').fill(JEAN.first);
   await invitation.getByLabel('Last name').fill(JEAN.last);
-  await invitation.getByLabel('E-mail').fill(JEAN.email);
+  await invitation.getByLabel('Email').fill(JEAN.email);
   await leaving.goto(`/members/${mary.id}/deactivate`);
   await leaving.getByRole('checkbox', { name: /Yes, deactivate/ }).check();
   await other.goto('/account');

@@ -28,7 +28,7 @@ siteTest('signing in, allowing, revoking and signing out by keyboard alone', asy
   const { email, password } = stage.installation.administrator;
   const page = await stage.newPage();
   await page.goto(authorizeUrl(stage.url, { client_id: app.clientId }));
-  await tabTo(page, 'E-mail');
+  await tabTo(page, 'Email');
   await page.keyboard.type(email);
   await tabTo(page, 'Password');
   await page.keyboard.type(password);
@@ -44,7 +44,7 @@ siteTest('signing in, allowing, revoking and signing out by keyboard alone', asy
   await page.keyboard.press('Enter');
   await tabTo(page, 'Revoke the token of Books');
   await page.keyboard.press('Space');
-  await page.getByText('The token is revoked.').waitFor();
+  await page.getByText('Token revoked.').waitFor();
   assert.equal(await page.getByRole('row', { name: /Books/ }).count(), 0);
   assert.equal((await getApi(stage.url, '/v1/company', token)).status, 401);
 
@@ -70,7 +70,7 @@ async function type(page, label, text) {
 
 async function signInByKeyboard(page, { email, password }) {
   await page.goto('/login');
-  await type(page, 'E-mail', email);
+  await type(page, 'Email', email);
   await type(page, 'Password', password);
   await page.keyboard.press('Enter');
   await page.waitForURL(START);
@@ -85,9 +85,9 @@ siteTest('inviting somebody, asking for a purchase and approving it by keyboard 
   await page.getByRole('heading', { name: 'Invite a member' }).waitFor();
   await type(page, 'First name', 'Jean');
   await type(page, 'Last name', 'Bartik');
-  await type(page, 'E-mail', 'jean@example.com');
+  await type(page, 'Email', 'jean@example.com');
   await press(page, 'Invite');
-  await page.getByText('The member is invited.').waitFor();
+  await page.getByText('Member invited.').waitFor();
 
   const jean = await stage.newPage();
   await jean.goto(new URL(await linkSent(stage, 'jean@example.com')).pathname);
@@ -111,7 +111,7 @@ siteTest('inviting somebody, asking for a purchase and approving it by keyboard 
   await press(page, 'A keyboard');
   await page.getByRole('heading', { name: 'A keyboard', level: 1 }).waitFor();
   await press(page, 'Approve');
-  await page.getByText('The requisition is approved.').waitFor();
+  await page.getByText('Requisition approved.').waitFor();
   await jean.reload();
   await jean.getByRole('link', { name: /^A keyboard ••••/ }).waitFor();
 });
@@ -126,7 +126,7 @@ siteTest('everything works without JavaScript', async (stage) => {
   assert.equal((await getApi(stage.url, '/v1/company', token)).status, 200);
   await page.goto('/tokens');
   await page.getByRole('button', { name: 'Revoke the token of Books' }).click();
-  await page.getByText('The token is revoked.').waitFor();
+  await page.getByText('Token revoked.').waitFor();
   assert.equal(await page.getByRole('row', { name: /Books/ }).count(), 0);
   await page.locator('details.menu summary').click();
   await page.getByRole('button', { name: 'Sign out' }).click();

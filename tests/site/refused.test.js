@@ -14,10 +14,10 @@ function forms({ cards, dimensions, transactions }) {
   const card = `/cards/${cards.lunch.id}`;
   const category = `/dimensions/categories/${dimensions.travel.id}`;
   return [
-    { at: '/cards/new', type: { Budget: 'a lot', 'Cardholder': 'nobody@example.com' }, button: 'Make the card', wrong: ['amount', 'description', 'holder'] },
+    { at: '/cards/new', type: { Budget: 'a lot', 'Cardholder': 'nobody@example.com' }, button: 'Create card', wrong: ['amount', 'description', 'holder'] },
     { at: `${card}/edit`, type: { Description: '' }, button: 'Save', wrong: ['description'] },
     { at: `${card}/allowance`, type: { Budget: '1,5', 'Daily limit': '-1' }, button: 'Save', wrong: ['amount', 'daily_limit'] },
-    { at: `${card}/links/new`, type: { 'E-mail': 'nobody' }, button: 'Create link', wrong: ['email', 'name'] },
+    { at: `${card}/links/new`, type: { 'Email': 'nobody' }, button: 'Create link', wrong: ['email', 'name'] },
     { at: `/transactions/${transactions[0].id}`, type: { Note: 'x'.repeat(1_001) }, button: 'Save', wrong: ['note'] },
     { at: '/dimensions/categories', type: { Name: '', Code: '6-1' }, button: 'Create category', wrong: ['code', 'name'] },
     { at: category, type: { Name: 'x'.repeat(201), Code: 'six' }, button: 'Save', wrong: ['code', 'name'] },

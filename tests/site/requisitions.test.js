@@ -37,7 +37,7 @@ async function as(stage, person, options) {
 siteTest('what a member asks for is approved, and they have a card for it', async (stage) => {
   const mary = await as(stage, stage.prepared.member);
   await mary.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Requisitions' }).click();
-  await mary.getByRole('heading', { name: 'You have asked for nothing yet' }).waitFor();
+  await mary.getByRole('heading', { name: 'No requests yet' }).waitFor();
   await stage.shot(mary, 'requisitions-none');
   await mary.getByRole('link', { name: 'Request a purchase' }).click();
   await stage.shot(mary, 'requisition-new');
@@ -52,7 +52,7 @@ siteTest('what a member asks for is approved, and they have a card for it', asyn
   await stage.shot(grace, 'requisition-review');
   await grace.locator('#review-note').fill('Fine, but not the blue ones.');
   await grace.getByRole('button', { name: 'Approve' }).click();
-  await grace.getByText('The requisition is approved.').waitFor();
+  await grace.getByText('Requisition approved.').waitFor();
   await stage.shot(grace, 'requisition-approved-by-reviewer');
 
   await mary.goto(path);
@@ -65,7 +65,7 @@ siteTest('what is denied and what is taken back says so', async (stage) => {
   const mary = await as(stage, stage.prepared.member);
   const denied = await askFor(mary, { description: 'A yacht', amount: '900000' });
   const canceled = await askFor(mary, CHAIRS);
-  await mary.getByRole('checkbox', { name: 'Yes, take it back' }).check();
+  await mary.getByRole('checkbox', { name: 'Yes, withdraw it' }).check();
   await mary.getByRole('button', { name: 'Withdraw request' }).click();
   await mary.getByText('Request withdrawn.').waitFor();
   await stage.shot(mary, 'requisition-canceled');
@@ -75,7 +75,7 @@ siteTest('what is denied and what is taken back says so', async (stage) => {
   await grace.goto(denied);
   await stage.shot(grace, 'requisition-review-dark');
   await grace.getByRole('button', { name: 'Deny' }).click();
-  await grace.getByText('The requisition is denied.').waitFor();
+  await grace.getByText('Requisition denied.').waitFor();
   await grace.goto('/requisitions');
   await stage.shot(grace, 'requisitions-dark');
   const rows = await grace.getByRole('row').allTextContents();
@@ -118,7 +118,7 @@ siteTest('nobody approves what was changed under their eyes', async (stage) => {
   assert.equal(await grace.locator('#review-note').inputValue(), 'The blue ones.', 'what was typed stays');
   assert.match(await grace.locator('main').textContent(), /\$9,999\.00/);
   await grace.getByRole('button', { name: 'Approve' }).click();
-  await grace.getByText('The requisition is approved.').waitFor();
+  await grace.getByText('Requisition approved.').waitFor();
 }, people);
 
 siteTest('accountants look on, and nobody sees what another member asks for', async (stage) => {
@@ -152,7 +152,7 @@ siteTest('a purchase is asked for and approved by keyboard alone, without JavaSc
   await grace.goto('/requisitions');
   await grace.getByRole('link', { name: 'Chairs' }).click();
   await grace.getByRole('button', { name: 'Approve' }).click();
-  await grace.getByText('The requisition is approved.').waitFor();
+  await grace.getByText('Requisition approved.').waitFor();
 }, people);
 
 siteTest('a page left open across a logout does nothing', async (stage) => {
@@ -163,7 +163,7 @@ siteTest('a page left open across a logout does nothing', async (stage) => {
   await other.locator('details.menu summary').click();
   await other.getByRole('button', { name: 'Sign out' }).click();
   await other.waitForURL('**/login');
-  await mary.getByRole('checkbox', { name: 'Yes, take it back' }).check();
+  await mary.getByRole('checkbox', { name: 'Yes, withdraw it' }).check();
   await mary.getByRole('button', { name: 'Withdraw request' }).click();
   await mary.waitForURL('**/login**');
   await signIn(mary, stage.prepared.member);

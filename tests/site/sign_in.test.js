@@ -153,11 +153,11 @@ siteTest('a forgotten password is set anew by a link that works once', async (st
   await page.goto('/login');
   await page.getByRole('link', { name: 'Forgot your password?' }).click();
   await stage.shot(page, 'password-forgot');
-  await page.getByLabel('E-mail').fill('nobody@example.com');
+  await page.getByLabel('Email').fill('nobody@example.com');
   await page.getByRole('button', { name: 'Send the link' }).click();
   const toNobody = await page.locator('main').textContent();
   await page.goto('/password/forgot');
-  await page.getByLabel('E-mail').fill(administrator.email);
+  await page.getByLabel('Email').fill(administrator.email);
   await page.getByRole('button', { name: 'Send the link' }).click();
   assert.equal(await page.locator('main').textContent(), toNobody, 'nobody learns who has an account');
   await stage.shot(page, 'password-sent');

@@ -8,7 +8,7 @@ import { siteTest } from './harness/stage.js';
 async function ownToken(page, name) {
   const { clientId } = await registerApp(page, { name, redirectUrls: [] });
   await page.goto(`/apps/${clientId}`);
-  await page.getByRole('button', { name: 'Make a token' }).click();
+  await page.getByRole('button', { name: 'Create token' }).click();
   return page.locator('code.secret').textContent();
 }
 
@@ -19,7 +19,7 @@ siteTest('an administrator revokes a token', async (stage) => {
   await page.goto('/tokens');
   await stage.shot(page, 'tokens');
   await page.getByRole('button', { name: 'Revoke the token of Books' }).click();
-  await page.getByText('The token is revoked.').waitFor();
+  await page.getByText('Token revoked.').waitFor();
   assert.equal(await page.getByRole('row', { name: /Books/ }).count(), 0);
   await stage.shot(page, 'token-revoked');
   assert.equal((await getApi(stage.url, '/v1/company', token)).status, 401);

@@ -127,7 +127,7 @@ siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage
 
   await file.setInputFiles(PDF);
   await page.getByRole('button', { name: 'Upload receipt' }).click();
-  await page.getByText('The receipt is kept.').waitFor();
+  await page.getByText('Receipt uploaded.').waitFor();
   const [download] = await Promise.all([
     page.waitForEvent('download'),
     page.getByRole('link', { name: 'lunch.pdf' }).click(),
@@ -141,8 +141,8 @@ siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage
   await page.getByRole('img', { name: 'The receipt' }).scrollIntoViewIfNeeded();
   await stage.shot(page, 'receipt-shown');
   await page.getByText('Delete receipt').click();
-  await page.getByRole('button', { name: 'Delete the receipt' }).click();
-  await page.getByText('The receipt is deleted.').waitFor();
+  await page.getByRole('button', { name: 'Delete receipt' }).click();
+  await page.getByText('Receipt deleted.').waitFor();
   await page.getByText('No receipt?').click();
   await page.getByRole('button', { name: 'Mark as lost' }).click();
   await page.getByText('Marked as lost on').waitFor();
@@ -166,7 +166,7 @@ siteTest('members see their own, without the account, and hand in receipts', asy
   await page.getByText('Transaction saved.').waitFor();
   await page.getByLabel('File').setInputFiles(PDF);
   await page.getByRole('button', { name: 'Upload receipt' }).click();
-  await page.getByText('The receipt is kept.').waitFor();
+  await page.getByText('Receipt uploaded.').waitFor();
 
   // A page left open across a sign-out leads to sign-in and changes nothing.
   const open = await page.context().newPage();

@@ -71,14 +71,14 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     for (const known of [secret, replaced]) new Webhook(known).verify(last.body, last.headers);
 
     await page.getByRole('button', { name: 'Disable' }).click();
-    await page.getByText('The endpoint is off.').waitFor();
+    await page.getByText('Endpoint disabled.').waitFor();
     await stage.shot(page, 'webhook-off');
     await page.goto('/webhooks');
     await stage.shot(page, 'webhooks');
     await page.getByRole('link', { name: receiver.url }).click();
     await page.getByLabel('Yes, delete').check();
     await page.getByRole('button', { name: 'Delete' }).click();
-    await page.getByText('The endpoint is deleted.').waitFor();
+    await page.getByText('Endpoint deleted.').waitFor();
   } finally {
     receiver.stop();
   }

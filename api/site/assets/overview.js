@@ -31,7 +31,7 @@
     plot = new uPlot({
       width: holder.clientWidth,
       height: 240,
-      cursor: { y: false, drag: { x: false, y: false } },
+      cursor: { x: false, y: false, drag: { x: false, y: false } },
       legend: { show: true },
       scales: { x: { time: true, range: (_, min, max) => [min - DAY / 2, max + DAY / 2] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'UTC'),
@@ -85,8 +85,10 @@
     addEventListener('pageshow', (event) => { if (event.persisted) follow(); }, { once: true });
   }
 
+  const table = document.querySelector('[data-plot-table]');
+  table.dataset.ready = '';
   if (globalThis.uPlot) {
-    document.querySelector('[data-plot-table]').open = false;
+    table.open = false;
     draw();
     dark.addEventListener('change', draw);
     new ResizeObserver(() => plot?.setSize({ width: holder.clientWidth, height: 240 })).observe(holder);

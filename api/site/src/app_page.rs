@@ -154,7 +154,7 @@ pub(super) async fn replace_secret(
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
     if !may_replace_secret(&acting, &app) {
-        let text = "The operator of this switch has approved the app: only administrators replace \
+        let text = "The operator has approved the app: only administrators rotate \
                     its secret.";
         return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
     }
@@ -166,7 +166,7 @@ pub(super) async fn replace_secret(
     let shown = ShownOnce {
         heading: "The new secret",
         text: "The old secret no longer works.",
-        shown: vec![("Client id", id.to_string()), ("Secret", secret.text)],
+        shown: vec![("Client ID", id.to_string()), ("Secret", secret.text)],
         onward: format!("/apps/{id}"),
     };
     Ok(shown.page(&state, "New secret", &acting.session))
@@ -243,7 +243,7 @@ fn not_active(acting: &Acting) -> Option<Response> {
 }
 
 fn not_approved() -> Response {
-    let text = "The operator of this switch has not approved that scope for the app.";
+    let text = "The operator has not approved that scope for the app.";
     error_page(StatusCode::FORBIDDEN, "Not approved yet", text)
 }
 

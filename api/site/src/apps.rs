@@ -112,7 +112,7 @@ pub(super) async fn register_app(
     let shown = ShownOnce {
         heading: &heading,
         text: "Used to exchange codes and revoke tokens.",
-        shown: vec![("Client id", id.0.to_string()), ("Secret", secret)],
+        shown: vec![("Client ID", id.0.to_string()), ("Secret", secret)],
         onward: format!("/apps/{}", id.0),
     };
     Ok(shown.page(&state, "Registered", &acting.session))

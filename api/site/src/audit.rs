@@ -128,7 +128,7 @@ fn event_row(snapshot: &Snapshot, event: AuditEvent, zone: Tz) -> Result<EventRo
 /// Who it was, by what people know them.
 fn actor_words(snapshot: &Snapshot, actor: &Actor) -> Result<String, StoreError> {
     Ok(match *actor {
-        Actor::Operator => "the operator, on the command line".to_owned(),
+        Actor::Operator => "Operator (CLI)".to_owned(),
         Actor::Switch => "the switch itself".to_owned(),
         Actor::User { id, .. } => {
             let user = snapshot.user_by_id(id)?;
@@ -137,10 +137,7 @@ fn actor_words(snapshot: &Snapshot, actor: &Actor) -> Result<String, StoreError>
         Actor::Token { id, .. } => token_words(snapshot, id)?,
         Actor::App { id } => {
             let app = snapshot.app_by_id(id)?;
-            app.map_or_else(
-                || "an app that is gone".to_owned(),
-                |app| format!("{}, an app", app.name),
-            )
+            app.map_or_else(|| "deleted app".to_owned(), |app| format!("{}, an app", app.name))
         }
     })
 }

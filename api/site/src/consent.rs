@@ -191,7 +191,7 @@ fn send_on(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
 }
 
 fn fault_page(fault: PageFault) -> Response {
-    let text = format!("{fault} Go back to the app and tell its makers.");
+    let text = format!("{fault} Go back to the app and contact its developer.");
     error_page(StatusCode::BAD_REQUEST, "This app can’t be authorized", &text)
 }
 

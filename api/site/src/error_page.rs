@@ -6,7 +6,10 @@ use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
 
+use super::session::{find_session, note_visitor};
+use super::visit::receive_with;
 use super::{frame, headers};
 
 /// Paths that are for programs, whatever they accept.
@@ -24,7 +27,7 @@ struct ErrorContent<'a> {
 #[must_use]
 pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
     let content = ErrorContent { status: status.as_u16(), title, text };
-    let mut response = frame::plain_page(title, content);
+    let mut response = frame::failure_page(title, content);
     *response.status_mut() = status;
     headers::secure(response.headers_mut());
     response
@@ -39,29 +42,34 @@ pub(super) fn failure_page(status: StatusCode) -> Response {
         }
         403 => ("You don’t have access", "Your role in this company does not allow it."),
         404 => ("Page not found", "The address is wrong, or the page was removed."),
-        405 => ("Something went wrong", "The page cannot be used in this way."),
+        405 => ("Something went wrong", "The page does not support this request."),
         408 => ("That took too long", "The request did not arrive in time. Try again."),
-        409 => ("Something went wrong", "Something has changed meanwhile. Load the page again."),
-        413 => ("Too large", "What was sent is longer than the page takes."),
+        409 => ("Something went wrong", "Something changed in the meantime. Load the page again."),
+        413 => ("Too large", "The request is longer than the page accepts."),
         415 => ("Something went wrong", "Unsupported request"),
         429 => ("Too many tries", "Wait a little before you try again."),
         503 => {
             ("Temporarily unavailable", "The switch is busy or restarting. Try again in a moment.")
         }
-        500.. => {
-            ("Something went wrong", "The fault is ours. The log of the switch has the cause.")
-        }
+        500.. => ("Something went wrong", "The switch failed. Its log has the cause."),
         _ => ("Something went wrong", "Go back and try again."),
     };
     error_page(status, title, text)
 }
 
 /// The answer to a path that is not there: a page for browsers, the error body for programs.
-pub async fn unknown_path(request: Request) -> Response {
-    if is_for_people(request.uri().path(), request.headers()) {
-        return failure_page(StatusCode::NOT_FOUND);
+pub async fn unknown_path(state: AppState, request: Request) -> Response {
+    if !is_for_people(request.uri().path(), request.headers()) {
+        return ApiError::not_found().into_response();
     }
-    ApiError::not_found().into_response()
+    let page = async |request: Request| {
+        // Without tables there are no ways on, and the path is as unknown.
+        if let Ok(Some(session)) = find_session(request.headers(), &state) {
+            note_visitor(&session, &state);
+        }
+        failure_page(StatusCode::NOT_FOUND)
+    };
+    receive_with(&state, request, page).await
 }
 
 fn is_for_people(path: &str, headers: &HeaderMap) -> bool {

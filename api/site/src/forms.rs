@@ -70,7 +70,7 @@ pub(super) fn refusal_where_changed(session: &Session, state: &AppState) -> Opti
 
 /// The refusal of a form that another site has sent.
 pub(super) fn foreign_form() -> Response {
-    let text = "The form was sent from another site. If you meant to do this, do it from here.";
+    let text = "The form was sent from another site. To do this, use the form of this site.";
     error_page(StatusCode::FORBIDDEN, "Blocked: cross-site request", text)
 }
 

@@ -112,7 +112,7 @@ pub fn page(
     session: Option<&Session>,
     content: impl Template,
 ) -> Response {
-    let visitor = session.map(|session| visitor_of(state, session));
+    let visitor = session.map(|session| visitor_of(session.csrf(state), session));
     frame(Frame { title, visitor, is_small: session.is_none(), ..Frame::default() }, content)
 }
 
@@ -125,7 +125,7 @@ pub(super) fn page_with_scripts(
     scripts: &[&Asset],
     content: impl Template,
 ) -> Response {
-    let visitor = Some(visitor_of(state, session));
+    let visitor = Some(visitor_of(session.csrf(state), session));
     let mut response = frame(Frame { title, visitor, scripts, ..Frame::default() }, content);
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
     response
@@ -139,8 +139,17 @@ pub fn small_page(
     session: Option<&Session>,
     content: impl Template,
 ) -> Response {
-    let visitor = session.map(|session| visitor_of(state, session));
+    let visitor = session.map(|session| visitor_of(session.csrf(state), session));
     frame(Frame { title, visitor, is_small: true, ..Frame::default() }, content)
+}
+
+/// The page of a failure: with the ways on where a handler has found out who visits.
+#[must_use]
+pub(super) fn failure_page(title: &str, content: impl Template) -> Response {
+    let visit = Visit::at_hand();
+    let visitor = visit.as_deref().and_then(Visit::visitor);
+    let visitor = visitor.map(|known| visitor_of(known.csrf.clone(), &known.session));
+    frame(Frame { title, is_small: visitor.is_none(), visitor, ..Frame::default() }, content)
 }
 
 /// A page that knows nothing of its visitor.
@@ -202,7 +211,7 @@ fn frame(frame: Frame<'_>, content: impl Template) -> Response {
     }
 }
 
-fn visitor_of<'a>(state: &AppState, session: &'a Session) -> Visitor<'a> {
+fn visitor_of(csrf: String, session: &Session) -> Visitor<'_> {
     let user = &session.user;
     let here = Visit::at_hand();
     let here = here.as_deref().map_or("", Visit::path);
@@ -223,10 +232,9 @@ fn visitor_of<'a>(state: &AppState, session: &'a Session) -> Visitor<'a> {
         .memberships
         .iter()
         .filter(|(company, _)| current.is_none_or(|current| current.id != company.id));
-    let other = |(company, _): &'a (Company, Member)| OtherCompany {
-        id: company.id.0.to_string(),
-        name: &company.name,
-    };
+    fn other((company, _): &(Company, Member)) -> OtherCompany<'_> {
+        OtherCompany { id: company.id.0.to_string(), name: &company.name }
+    }
     Visitor {
         name: person(&user.first_name, &user.last_name, &user.email),
         email: &user.email,
@@ -234,6 +242,6 @@ fn visitor_of<'a>(state: &AppState, session: &'a Session) -> Visitor<'a> {
         others: others.map(other).collect(),
         links: shown(Group::Company),
         settings: shown(Group::Settings),
-        csrf: session.csrf(state),
+        csrf,
     }
 }

@@ -101,7 +101,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
-        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .method_not_allowed_fallback(async |_: MaybeSignedIn| ApiError::method_not_allowed())
         .layer(from_fn_with_state(state.clone(), visit::receive))
 }
 

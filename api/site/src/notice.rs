@@ -17,83 +17,67 @@ const WAITING_S: i64 = 60;
 pub struct Notice {
     word: &'static str,
     text: &'static str,
-    tone: Tone,
-}
-
-/// How it is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tone {
-    /// What was wanted has come about.
-    Good,
-    /// It was tried, in vain.
-    Bad,
 }
 
 macro_rules! notices {
-    ($($tone:ident: $($name:ident $word:literal $text:literal)*;)*) => {
+    ($($name:ident $word:literal $text:literal)*) => {
         impl Notice {
-            $($(
+            $(
                 #[doc = $text]
-                pub const $name: Self = Self { word: $word, text: $text, tone: Tone::$tone };
-            )*)*
-            const ALL: &'static [Self] = &[$($(Self::$name,)*)*];
+                pub const $name: Self = Self { word: $word, text: $text };
+            )*
+            const ALL: &'static [Self] = &[$(Self::$name,)*];
         }
     };
 }
 
 notices! {
-Good:
-    SIGNED_OUT "signed-out" "You are signed out."
-    PASSWORD_SET "password-set" "Your password is set. Sign in with it."
-    PASSWORD_CHANGED "password-changed" "Your password is changed. You are signed out everywhere else."
+    SIGNED_OUT "signed-out" "Signed out."
+    PASSWORD_SET "password-set" "Password set. Sign in with it."
+    PASSWORD_CHANGED "password-changed" "Password changed. You are signed out everywhere else."
     PROFILE_SAVED "profile-saved" "Name saved."
-    TOTP_ON "totp-on" "Your authenticator app is set up. You are asked for a code at each sign-in, and signed out everywhere else."
+    TOTP_ON "totp-on" "Authenticator app set up. You are asked for a code at each sign-in, and signed out everywhere else."
     TOTP_OFF "totp-off" "Sign-in no longer asks for a code of your authenticator app. You are signed out everywhere else."
-    QUESTION_SET "question-set" "Your security question is set. You are signed out everywhere else."
-    QUESTION_REMOVED "question-removed" "Your security question is removed. You are signed out everywhere else."
-    SESSION_ENDED "session-ended" "That session is ended."
-    SESSIONS_ENDED "sessions-ended" "All other sessions are ended."
+    QUESTION_SET "question-set" "Security question set. You are signed out everywhere else."
+    QUESTION_REMOVED "question-removed" "Security question removed. You are signed out everywhere else."
+    SESSION_ENDED "session-ended" "Session ended."
+    SESSIONS_ENDED "sessions-ended" "All other sessions ended."
     APP_SAVED "app-saved" "App saved."
     APP_WAITS "app-waits" "App saved. What the operator has approved stays in effect until the operator approves the changes."
-    APP_DELETED "app-deleted" "The app is deleted. Its tokens open nothing any more."
-    TOKEN_REVOKED "token-revoked" "The token is revoked. It opens nothing any more."
+    APP_DELETED "app-deleted" "App deleted. Its tokens no longer work."
+    TOKEN_REVOKED "token-revoked" "Token revoked. It no longer works."
     DIMENSION_MADE "dimension-made" "Created."
     DIMENSION_SAVED "dimension-saved" "Saved."
     DIMENSION_DELETED "dimension-deleted" "Deleted."
     TRANSACTION_SAVED "transaction-saved" "Transaction saved."
-    RECEIPT_KEPT "receipt-kept" "The receipt is kept."
-    RECEIPT_DELETED "receipt-deleted" "The receipt is deleted."
-    RECEIPT_LOST "receipt-lost" "The receipt is noted as lost."
+    RECEIPT_KEPT "receipt-kept" "Receipt uploaded."
+    RECEIPT_DELETED "receipt-deleted" "Receipt deleted."
+    RECEIPT_LOST "receipt-lost" "Receipt marked as lost."
     REQUISITION_MADE "requisition-made" "Request submitted. Track it here."
     REQUISITION_SAVED "requisition-saved" "Requisition saved."
     REQUISITION_CANCELED "requisition-canceled" "Request withdrawn."
-    REQUISITION_APPROVED "requisition-approved" "The requisition is approved."
-    REQUISITION_DENIED "requisition-denied" "The requisition is denied."
-    MEMBER_INVITED "member-invited" "The member is invited. Whoever has no password yet gets a letter with a link to choose one."
+    REQUISITION_APPROVED "requisition-approved" "Requisition approved."
+    REQUISITION_DENIED "requisition-denied" "Requisition denied."
+    MEMBER_INVITED "member-invited" "Member invited. A member without a password gets an email with a link to choose one."
     MEMBER_SAVED "member-saved" "Member saved."
-    MEMBER_DEACTIVATED "member-deactivated" "The member is deactivated."
-    MEMBER_DELETED "member-deleted" "The member is deleted."
+    MEMBER_DEACTIVATED "member-deactivated" "Member deactivated."
+    MEMBER_DELETED "member-deleted" "Member deleted."
     MEMBER_REACTIVATED "member-reactivated" "Member reactivated."
-    LINK_SENT "link-sent" "A letter with a link to choose a password is on its way, unless several were sent just now."
+    LINK_SENT "link-sent" "An email with a link to choose a password is on its way, unless several were sent just now."
     WEBHOOK_SAVED "webhook-saved" "Endpoint saved."
-    WEBHOOK_ON "webhook-on" "The endpoint is on. It will receive new events."
-    WEBHOOK_OFF "webhook-off" "The endpoint is off. Nothing is sent to it."
-    WEBHOOK_DELETED "webhook-deleted" "The endpoint is deleted."
-    WEBHOOK_ARRIVED "webhook-arrived" "Delivered."
-    WEBHOOK_RECOVERED "webhook-recovered" "Events since then are being sent again."
+    WEBHOOK_ON "webhook-on" "Endpoint enabled. It will receive new events."
+    WEBHOOK_OFF "webhook-off" "Endpoint disabled. Nothing is sent to it."
+    WEBHOOK_DELETED "webhook-deleted" "Endpoint deleted."
+    WEBHOOK_RECOVERED "webhook-recovered" "Replaying events since then."
     COMPANY_CHANGED "company-changed" "You are now acting for this company."
-    CARD_MADE "card-made" "The card is made."
+    CARD_MADE "card-made" "Card created."
     CARD_SAVED "card-saved" "Card saved."
-    ALLOWANCE_SAVED "allowance-saved" "Budget and limits are saved."
-    CARD_SUSPENDED "card-suspended" "The card is suspended. It declines everything."
-    CARD_OPENED "card-opened" "The card is active."
-    CARD_CLOSED "card-closed" "The card is closed for good."
-    LINK_MADE "link-made" "The link is made. It is the first one below."
-    LINK_DELETED "link-deleted" "The link is deleted. It opens nothing any more.";
-Bad:
-    WEBHOOK_REFUSED "webhook-refused" "The receiver answered, but did not take it. Its status is in the list of deliveries."
-    WEBHOOK_UNANSWERED "webhook-unanswered" "The receiver did not answer. The reason is in the list of deliveries."
-    WEBHOOK_UNTOLD "webhook-untold" "Not sent: these events are no longer available to this endpoint.";
+    ALLOWANCE_SAVED "allowance-saved" "Budget and limits saved."
+    CARD_SUSPENDED "card-suspended" "Card suspended. It declines every purchase."
+    CARD_OPENED "card-opened" "Card activated."
+    CARD_CLOSED "card-closed" "Card closed."
+    LINK_MADE "link-made" "Link created."
+    LINK_DELETED "link-deleted" "Link deleted. It no longer works."
 }
 
 impl Notice {
@@ -103,12 +87,7 @@ impl Notice {
         self.text
     }
 
-    /// Whether it says that something was in vain.
-    #[must_use]
-    pub const fn is_bad(self) -> bool {
-        matches!(self.tone, Tone::Bad)
-    }
-
+    /// The notice with this word.
     pub(super) fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|notice| notice.word == word)
     }

@@ -33,8 +33,8 @@ pub(super) const FACTOR_PATH: &str = "/login/second-factor";
 /// How long the browser keeps the conversation's secret. Units: seconds.
 pub(super) const FACTOR_S: i64 = 5 * 60;
 
-const WRONG_CODE: &str = "That is not the code, or it was used before. Wait for the next one.";
-const WRONG_ANSWER: &str = "That is not the answer you have set.";
+const WRONG_CODE: &str = "Incorrect code, or already used. Wait for the next one.";
+const WRONG_ANSWER: &str = "Incorrect answer.";
 
 #[derive(Template)]
 #[template(path = "second_factor.html")]
@@ -137,7 +137,7 @@ fn wrong(state: &AppState, asked: &Challenge) -> Response {
 /// The answer to whoever was too late or wrong too often, or proves what is asked no more.
 fn over(state: &AppState) -> Response {
     let text = "It took longer than five minutes, too many answers were wrong, or your password or \
-                second step was changed meanwhile. Sign in again from the start.";
+                second step was changed in the meantime. Sign in again from the start.";
     let mut response = error_page(StatusCode::UNAUTHORIZED, "This sign-in is over", text);
     forget_conversation(state, &mut response);
     response

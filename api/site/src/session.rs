@@ -40,6 +40,7 @@ use super::forms::SiteForm;
 use super::fresh_id;
 use super::next::{START_PATH, login_path};
 use super::notice::{Notice, go_on};
+use super::visit::Visit;
 
 /// How long a session lives. Units: seconds.
 pub const SESSION_S: i64 = 12 * 3600;
@@ -130,9 +131,17 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
         let session = find_session(&parts.headers, state)?;
         if let Some(session) = &session {
             act_as(session.actor());
+            note_visitor(session, state);
         }
         parts.extensions.insert(SessionLookup(session.clone().map(Arc::new)));
         Ok(Self(session))
+    }
+}
+
+/// Has the page of a failure keep the ways on of whoever visits.
+pub(super) fn note_visitor(session: &Session, state: &AppState) {
+    if let Some(visit) = Visit::at_hand() {
+        visit.note_visitor(session, state);
     }
 }
 
@@ -158,7 +167,10 @@ impl FromRequestParts<AppState> for SignedIn {
 
 /// The session that the cookie in these headers opens.
 /// Errors: the tables cannot be read.
-fn find_session(headers: &HeaderMap, state: &AppState) -> Result<Option<Session>, ApiError> {
+pub(super) fn find_session(
+    headers: &HeaderMap,
+    state: &AppState,
+) -> Result<Option<Session>, ApiError> {
     // Most requests of programs have none.
     if !headers.contains_key(COOKIE) {
         return Ok(None);

@@ -92,7 +92,7 @@ fn origin_words(origin: Option<TokenOrigin>, member: Option<&Member>) -> String 
         Some(TokenOrigin::Code) => format!("{who}, via OAuth"),
         Some(TokenOrigin::Password) => format!("{who}, via password grant"),
         Some(TokenOrigin::OwnCompany) => format!("{who}, as owner of the app"),
-        Some(TokenOrigin::Operator) | None => "the operator, on the command line".to_owned(),
+        Some(TokenOrigin::Operator) | None => "Operator (CLI)".to_owned(),
     }
 }
 

@@ -4,8 +4,8 @@
 //! forms are bound to) is scoped to the task that answers. Failures of handlers, which are those of
 //! the API, become pages here.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
@@ -21,6 +21,7 @@ use super::cookies::SiteCookie;
 use super::error_page::failure_page;
 use super::headers;
 use super::notice::Notice;
+use super::session::Session;
 
 /// How long forms of a visitor without a session are good. Units: seconds.
 const FORM_KEY_S: i64 = 12 * 3600;
@@ -39,6 +40,14 @@ pub(super) struct Visit {
     is_form_key_used: AtomicBool,
     notice: Option<Notice>,
     is_notice_shown: AtomicBool,
+    visitor: OnceLock<SignedInVisitor>,
+}
+
+/// Who visits, once that is found out, with the value that their forms carry.
+#[derive(Debug)]
+pub(super) struct SignedInVisitor {
+    pub(super) session: Session,
+    pub(super) csrf: String,
 }
 
 impl Visit {
@@ -56,6 +65,7 @@ impl Visit {
             is_form_key_used: AtomicBool::new(false),
             notice: word.as_deref().and_then(Notice::named),
             is_notice_shown: AtomicBool::new(false),
+            visitor: OnceLock::new(),
         })
     }
 
@@ -67,6 +77,17 @@ impl Visit {
     /// Where the visitor is.
     pub(super) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Notes who visits, for the page of a failure.
+    pub(super) fn note_visitor(&self, session: &Session, state: &AppState) {
+        let csrf = session.csrf(state);
+        self.visitor.get_or_init(|| SignedInVisitor { session: session.clone(), csrf });
+    }
+
+    /// Who visits, where a handler has asked for that.
+    pub(super) fn visitor(&self) -> Option<&SignedInVisitor> {
+        self.visitor.get()
     }
 
     /// What forms are bound to without a session; the visitor gets it with the answer.
@@ -103,12 +124,21 @@ pub(super) async fn receive(
     request: Request,
     next: Next,
 ) -> Response {
+    receive_with(&state, request, async |request| as_page(answer_of(next.run(request)).await)).await
+}
+
+/// Answers a request by `handle`, whose pages know of the request.
+pub(super) async fn receive_with(
+    state: &AppState,
+    request: Request,
+    handle: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let is_secure = state.urls().is_behind_tls();
     let visit = match Visit::of(&request, is_secure) {
         Ok(visit) => Arc::new(visit),
         Err(error) => return failure_page(error.into_response().status()),
     };
-    let answer = async { as_page(answer_of(next.run(request)).await) };
+    let answer = handle(request);
     let mut response = VISIT.scope(Arc::clone(&visit), answer).await;
     visit.leave(response.headers_mut(), is_secure);
     headers::secure(response.headers_mut());

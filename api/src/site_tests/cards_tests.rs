@@ -149,9 +149,7 @@ async fn a_card_is_made_changed_and_closed() {
     let made = root.fill("/cards/new", &typed).await.expect(303);
     let path = made.location().to_owned();
     let page = root.get(&path).await.expect(200);
-    for words in
-        ["Lunch", "The card is made.", "$1,250.50", "a week", "Lodging", "1 Jul 2026, 10:30"]
-    {
+    for words in ["Lunch", "Card created.", "$1,250.50", "a week", "Lodging", "1 Jul 2026, 10:30"] {
         assert!(page.body.contains(words), "{words}: {}", page.body);
     }
     let card = json!({"id": path.strip_prefix("/cards/").unwrap()});
@@ -179,6 +177,62 @@ async fn a_card_is_made_changed_and_closed() {
     let page = root.get(&path).await.expect(200);
     assert!(page.body.contains("Closed") && !page.body.contains("/close\""), "{}", page.body);
     root.post(&format!("{path}/state"), &[("to", "active")]).await.expect(409);
+}
+
+#[tokio::test]
+async fn a_closed_card_offers_nothing_to_spend_and_names_the_rule_of_its_declines() {
+    let (bench, card) = stage().await;
+    let path = path_of(&card);
+    let mut root = visit(&bench, ROOT).await;
+    let open = root.get(&path).await.expect(200);
+    for words in ["Show card details", "Remaining", "$500.00"] {
+        assert!(open.body.contains(words), "{words}");
+    }
+    root.post(&format!("{path}/close"), &[("is_confirmed", "true")]).await.expect(303);
+    assert!(!bench.authorize(&card, amount(2_050)).await);
+    for email in [ROOT, HOLDER] {
+        let mut visitor = visit(&bench, email).await;
+        let page = visitor.get(&path).await.expect(200);
+        for words in ["Show card details", "Remaining", "<progress", "−$20.50"] {
+            assert!(!page.body.contains(words), "{email} {words}: {}", page.body);
+        }
+        for words in ["<td>The card is closed", "<s class=\"unspent\">$20.50</s>", "Budget"] {
+            assert!(page.body.contains(words), "{email} {words}: {}", page.body);
+        }
+        let page = visitor.get(&format!("{path}/number")).await.expect(409);
+        assert!(page.body.contains("The card is closed."));
+    }
+    let list = root.get("/cards?state=all").await.expect(200);
+    assert!(list.body.contains("<span class=\"none\">–</span>"), "{}", list.body);
+}
+
+#[tokio::test]
+async fn cards_are_found_by_the_last_four_digits() {
+    let (bench, card) = stage().await;
+    let (card, other) = (
+        card_now(&bench, &card).await,
+        bench
+            .order(json!({
+                "description": "Room 2718", "is_virtual": true, "allowance": {"amount": 1},
+            }))
+            .await,
+    );
+    let digits = card["last_four"].as_str().unwrap();
+    let mut root = visit(&bench, ROOT).await;
+    let rows = [
+        (digits.to_owned(), true, false),
+        ("2718".to_owned(), false, true),
+        ("travel".to_owned(), true, false),
+        (digits[1..].to_owned(), false, false),
+    ];
+    for (text, finds_card, finds_other) in rows {
+        let page = root.get(&format!("/cards?text={text}")).await.expect(200);
+        for (card, is_found) in [(&card, finds_card), (&other, finds_other)] {
+            assert_eq!(page.body.contains(&path_of(card)), is_found, "{text}: {}", page.body);
+        }
+    }
+    let past = root.get(&format!("/cards?text={digits}&offset=1")).await.expect(200);
+    assert!(!past.body.contains(&path_of(&card)), "{}", past.body);
 }
 
 #[tokio::test]
@@ -319,7 +373,7 @@ async fn numbers_are_shown_after_the_password_and_are_in_the_audit_log() {
     books.post(&path, &[("password", PASSWORD)]).await.expect(403);
     let mut root = visit(&bench, ROOT).await;
     let log = root.get("/audit?action=card.number_shown").await.expect(200);
-    assert_eq!(log.body.matches("<td data-label=\"Who\">").count(), 1, "{}", log.body);
+    assert_eq!(log.body.matches("<td data-label=\"Actor\">").count(), 1, "{}", log.body);
     assert!(log.body.contains(HOLDER) && !log.body.contains(&digits));
 }
 
@@ -341,9 +395,18 @@ async fn links_are_made_and_taken_away() {
     let typed = typed.map(|(name, value)| (name, value.trim_end_matches("3-01")));
     let typed =
         typed.map(|(name, value)| (name, if value == "1990-1" { "1990-12-01" } else { value }));
-    root.post(&format!("{path}/links/new"), &typed).await.expect(303);
+    let nameless = [("email", "bob@example.com")];
+    let page = root.post(&format!("{path}/links/new"), &nameless).await.expect(400);
+    assert!(page.body.contains("A recipient needs both a name and an email."), "{}", page.body);
+    let made = root.post(&format!("{path}/links/new"), &typed).await.expect(303);
+    let page = root.get(made.location()).await.expect(200);
+    let (head, _) = page.body.split_once("Limits</h2>").unwrap();
+    for words in ["Link created.", "Link for <bdi>Bob", "/s/"] {
+        assert!(head.contains(words), "{words} stands above all else: {head}");
+    }
     let page = root.get(&path).await.expect(200);
-    for words in ["Bob, bob@example.com", "asks for a passphrase", "hides the balance", "/s/"] {
+    assert!(!page.body.contains("Link for <bdi>"), "{}", page.body);
+    for words in ["Bob, bob@example.com", "security questions", "balance hidden", "/s/"] {
         assert!(page.body.contains(words), "{words}");
     }
     let mut holder = visit(&bench, HOLDER).await;

@@ -210,6 +210,6 @@ async fn what_was_deleted_meanwhile_is_gone_for_who_still_edits_it() {
     let fields =
         [("seen", child_seen.as_str()), ("name", "Air"), ("code", ""), ("parent", &travel)];
     let page = visitor.post(&child, &fields).await.expect(409);
-    assert!(page.body.contains("open: what it stands below."), "{}", page.body);
+    assert!(page.body.contains("open: parent."), "{}", page.body);
     assert_eq!(categories(&bench).await.len(), 1);
 }

@@ -90,7 +90,7 @@ async fn the_start_page_shows_each_role_what_is_theirs() {
         {
             assert!(page.body.contains(words), "{email} {words}: {}", page.body);
         }
-        assert!(page.body.contains("50.0 % of today’s attempts"), "{email}");
+        assert!(page.body.contains("50.0% of today’s attempts"), "{email}");
         let policy = page.header("content-security-policy");
         assert!(policy.contains("script-src 'self';") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(page.body.matches("data-day=").count(), 30);

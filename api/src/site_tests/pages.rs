@@ -59,6 +59,31 @@ async fn unknown_paths_are_pages_for_browsers_and_bodies_for_programs() {
 }
 
 #[tokio::test]
+async fn failures_keep_the_ways_on_of_who_signed_in() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    let nobody = "01890000-0000-7000-8000-000000000000";
+    let rows = [
+        ("GET", "/nothing".to_owned(), 404),
+        ("GET", format!("/cards/{nobody}"), 404),
+        ("GET", "/cards/not-an-id".to_owned(), 404),
+        ("DELETE", "/cards".to_owned(), 405),
+    ];
+    for (method, path, status) in rows {
+        let html = &[("accept", "text/html")];
+        let page = visitor.send(method, &path, html, "").await.expect(status);
+        for words in ["<nav class=\"ways\"", "href=\"/account\"", EMAIL, "action=\"/logout\""] {
+            assert!(page.body.contains(words), "{path} {words}: {}", page.body);
+        }
+        let page = Visitor::new(&bench).send(method, &path, html, "").await;
+        assert!(!page.body.contains("<nav"), "{path}: {}", page.body);
+    }
+    visitor.get("/account").await;
+    let page = visitor.post_with("/account", &[], "csrf=wrong").await.expect(403);
+    assert!(page.body.contains("<nav class=\"ways\""), "{}", page.body);
+}
+
+#[tokio::test]
 async fn style_and_mark_are_kept_for_ever_under_their_own_names() {
     let bench = bench().await;
     let mut visitor = Visitor::new(&bench);

@@ -45,7 +45,7 @@ async fn a_new_password_asks_for_the_old_one_and_ends_everything_else() {
     let key = visitor.session().unwrap().to_owned();
     let fields = [("old", PASSWORD), ("password", NEW_PASSWORD), ("repeated", NEW_PASSWORD)];
     visitor.fill(path, &fields).await.expect(303);
-    assert!(visitor.get("/account").await.body.contains("Your password is changed."));
+    assert!(visitor.get("/account").await.body.contains("Password changed."));
     assert_eq!(visitor.session(), Some(key.as_str()));
     elsewhere.get("/account").await.expect(303);
     Visitor::new(&bench).get(&link).await.expect(404);

@@ -44,7 +44,7 @@ fn api(path: &str) -> String {
 async fn what_is_asked_for_is_shown_to_who_asks_and_to_who_decides() {
     let bench = company().await;
     let mut mary = visitor(&bench, MEMBER).await;
-    assert!(mary.get("/requisitions").await.expect(200).body.contains("asked for nothing yet"));
+    assert!(mary.get("/requisitions").await.expect(200).body.contains("No requests yet"));
     let path = asked_for(&mut mary).await;
     let page = mary.get(&path).await.expect(200);
     for part in ["Chairs", "$120.50", "31 Mar 2026<", "two", "Pending", "Request submitted"] {
@@ -64,7 +64,7 @@ async fn what_is_asked_for_is_shown_to_who_asks_and_to_who_decides() {
         let page = other.get(&path).await.expect(200);
         assert_eq!(page.body.contains("/review\""), decides, "{email}");
         let none = other.get("/requisitions?status=denied").await.expect(200);
-        assert!(!none.body.contains("Chairs") && none.body.contains("Nothing here"), "{email}");
+        assert!(!none.body.contains("Chairs") && none.body.contains("No requests"), "{email}");
     }
 }
 
@@ -186,7 +186,7 @@ async fn a_card_that_is_there_fulfils_it_and_no_others_card_is_offered() {
         ("<b>", 400, "Choose from the list."),
         ("00000000-0000-0000-0000-000000000009", 400, "Names no card of this company."),
         (closed.as_str(), 409, "terminated"),
-        (others.as_str(), 400, "Must be a card of the member who asks."),
+        (others.as_str(), 400, "Must be a card of the requester."),
     ] {
         let fields = [("verdict", "approve"), ("card", card), ("note", "typed")];
         let page = decide(&mut grace, &path, &fields, &seen).await.expect(status);

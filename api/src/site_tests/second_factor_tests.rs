@@ -45,7 +45,7 @@ async fn set_up_totp(bench: &Bench, visitor: &mut Visitor<'_>) -> Seed {
     assert_eq!(page.location(), "/account/totp");
     assert!(visitor.get("/account").await.body.contains("Set up"));
     visitor.post("/account/totp", &sent(PASSWORD, &code, &sealed)).await.expect(303);
-    assert!(visitor.get("/account").await.body.contains("Your authenticator app is set up."));
+    assert!(visitor.get("/account").await.body.contains("Authenticator app set up."));
     seed
 }
 

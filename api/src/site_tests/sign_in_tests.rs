@@ -55,8 +55,8 @@ async fn only_open_sessions_open_pages() {
     let left = visitor.post("/logout", &[]).await.expect(303);
     assert_eq!(left.location(), "/login");
     assert_eq!(visitor.session(), None);
-    assert!(visitor.get("/login").await.body.contains("You are signed out."));
-    assert!(!visitor.get("/login").await.body.contains("You are signed out."), "said once");
+    assert!(visitor.get("/login").await.body.contains("Signed out."));
+    assert!(!visitor.get("/login").await.body.contains("Signed out."), "said once");
     replay.get("/account").await.expect(303);
 
     let mut late = sign_in(&bench, EMAIL).await;

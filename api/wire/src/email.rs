@@ -24,7 +24,7 @@ pub fn email(value: &RawValue) -> Result<String, Flaw> {
     if is_email(&text) {
         return Ok(text);
     }
-    Err(Flaw::new("not_an_email", "must be an e-mail address, such as `ada@example.com`"))
+    Err(Flaw::new("not_an_email", "must be an email address, such as `ada@example.com`"))
 }
 
 /// Whether a text is an e-mail address.

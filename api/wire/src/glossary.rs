@@ -349,13 +349,19 @@ pub fn deciding_rule(record: &TransactionRecord) -> Option<Rule> {
     first.filter(|rule| rule.response_code() == record.response_code)
 }
 
-/// Words within a sentence as one of their own.
+/// Words within a sentence as a heading.
 #[must_use]
-pub fn sentence(words: &str) -> String {
+pub fn capitalized(words: &str) -> String {
     let mut letters = words.chars();
     let first: String =
         letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    first + letters.as_str()
+}
+
+/// Words within a sentence as one of their own.
+#[must_use]
+pub fn sentence(words: &str) -> String {
+    capitalized(words) + "."
 }
 
 #[cfg(test)]

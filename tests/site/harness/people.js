@@ -9,7 +9,7 @@ export const START = /\/(overview|account)$/;
 
 /** Fills in the sign-in form where the page shows it. */
 export async function enterPassword(page, { email, password }) {
-  await page.getByLabel('E-mail').fill(email);
+  await page.getByLabel('Email').fill(email);
   await page.getByLabel('Password', { exact: true }).fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();
 }

@@ -43,7 +43,7 @@ export function buy(stage, card, amount, rest = {}) {
   return tell(stage, 'authorizations', { card_id: card.id, amount, merchant: MERCHANT, ...rest });
 }
 
-/** The member with this e-mail address. */
+/** The member with this email address. */
 export async function memberOf(stage, email) {
   const { access_token: token } = stage.installation.credentials;
   const headers = { authorization: `Token ${token}` };

@@ -58,7 +58,7 @@ impl ApiError {
                 conflict("allowance_ended", "the allowance's `end_time` is past")
             }
             Rejection::EmailTaken => {
-                conflict("email_taken", "another member has this e-mail address")
+                conflict("email_taken", "another member has this email address")
             }
             Rejection::TooManySharedLinks => {
                 conflict("too_many_shared_links", "the card has no room for another link")

@@ -125,7 +125,7 @@ impl Letter {
     pub fn new_password(to: &str, link: &str) -> Self {
         let blocks = vec![
             words(format!(
-                "Somebody, probably you, has asked to set a new password for {to} at cardswitch."
+                "Someone, probably you, has asked to set a new password for {to} at cardswitch."
             )),
             words("Open this link within one hour to do so. It works once:"),
             Block::Link { label: "Set a new password", address: link.to_owned() },
@@ -157,7 +157,7 @@ impl Letter {
         let blocks = vec![
             words(format!("The password of {to} at cardswitch was just set.")),
             words(
-                "If it was not you, set a new one at once and tell the administrator of your \
+                "If it was not you, set a new one immediately and tell the administrator of your \
                  company.",
             ),
         ];
@@ -197,7 +197,7 @@ impl Letter {
             let lines = message.lines().map(str::to_owned).collect();
             blocks.push(Block::Quote { from: format!("Message from {company}"), lines });
         }
-        blocks.push(words("Open this link to see its number and what may be spent with it:"));
+        blocks.push(words("Open this link to see its number and limits:"));
         blocks.push(Block::Link { label: "See the card", address: (*link).to_owned() });
         if *asks_passphrase {
             blocks.push(words(
@@ -207,7 +207,7 @@ impl Letter {
         }
         blocks.push(words(
             "Anyone with the link sees the card: do not pass it on. It works until the company \
-             takes it back.",
+             revokes it.",
         ));
         let reason = "You received this email because someone at the company entered your address. \
                       If you do not know the company, do nothing.";
@@ -235,8 +235,8 @@ impl Letter {
     pub fn more_declined(to: &str, link: &str) -> Self {
         let blocks = vec![
             words(
-                "More purchases with your cards were declined. So as not to fill your mailbox, \
-                 there are no more letters about declined purchases for up to an hour.",
+                "More purchases with your cards were declined. We’ve paused decline \
+                 emails for up to an hour.",
             ),
             words("All of them are on the site:"),
             Block::Link { label: "See your transactions", address: link.to_owned() },
@@ -258,8 +258,8 @@ impl Letter {
             purchase.facts(),
             words(cause.as_str()),
             words(
-                "If these were you, there is nothing to do. If not, tell the administrator of \
-                 your company at once: the card can be suspended or closed on the site.",
+                "If you made these purchases, there is nothing to do. If not, tell the administrator of \
+                 your company immediately: the card can be suspended or closed on the site.",
             ),
             Block::Link { label: "See the transaction", address: (*link).to_owned() },
             words("Nobody from cardswitch ever asks for your card number, PIN or password."),

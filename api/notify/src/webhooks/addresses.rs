@@ -41,7 +41,7 @@ impl Reach {
     pub const fn hint(self) -> &'static str {
         match self {
             Self::Public => {
-                "Begins with https:// and can be reached from the internet. Redirects are not followed."
+                "An https:// URL that can be reached from the internet. Redirects are not followed."
             }
             Self::Local => {
                 "Begins with https://, or with http:// on this machine or a private network. \

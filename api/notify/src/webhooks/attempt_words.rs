@@ -1,5 +1,7 @@
 //! What came of attempts, in words: for programs and for people.
 
+use hyper::StatusCode;
+
 use super::deliveries::{Attempt, AttemptKind, AttemptResult, Failure};
 
 /// The words for why something was sent.
@@ -48,11 +50,7 @@ pub const fn render_failure(failure: Failure) -> &'static str {
 pub fn sentence(attempt: &Attempt) -> String {
     let failure = match &attempt.result {
         AttemptResult::Answered(status @ 200..=299) => return format!("Delivered ({status})"),
-        AttemptResult::Answered(410) => return "The receiver says it is gone (410)".to_owned(),
-        AttemptResult::Answered(status @ 300..=399) => {
-            return format!("Answered with a redirect, which is not followed ({status})");
-        }
-        AttemptResult::Answered(status) => return format!("Refused ({status})"),
+        AttemptResult::Answered(status) => return format!("Failed ({})", status_words(*status)),
         AttemptResult::Unanswered(failure) => failure,
     };
     let text = match failure {
@@ -63,7 +61,36 @@ pub fn sentence(attempt: &Attempt) -> String {
         Failure::Broken => "The connection broke before there was an answer",
         Failure::TooSlow => "No answer within 15 seconds",
         Failure::NotSent => "It could not be sent",
-        Failure::NothingToTell => "Nothing was sent: its events cannot be told any more",
+        Failure::NothingToTell => "Not sent: its events are no longer available to this endpoint",
     };
     text.to_owned()
+}
+
+/// A status with its name, and what the switch makes of it.
+fn status_words(status: u16) -> String {
+    let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let named = name.map_or_else(|| status.to_string(), |name| format!("{status} {name}"));
+    match status {
+        300..=399 => format!("{named}; redirects are not followed"),
+        410 => format!("{named}; the receiver wants no more events"),
+        _ => named,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_named() {
+        let rows = [
+            (503, "503 Service Unavailable"),
+            (302, "302 Found; redirects are not followed"),
+            (410, "410 Gone; the receiver wants no more events"),
+            (599, "599"),
+        ];
+        for (status, expected) in rows {
+            assert_eq!(status_words(status), expected);
+        }
+    }
 }

@@ -110,9 +110,9 @@ impl CardFields {
     pub(super) fn seen_allowance(&self) -> Seen {
         Seen::default()
             .field("budget", &self.amount)
-            .field("how often it starts anew", &self.interval)
-            .field("limit for one purchase", &self.transaction_limit)
-            .field("limit for one day", &self.daily_limit)
+            .field("reset interval", &self.interval)
+            .field("per-transaction limit", &self.transaction_limit)
+            .field("daily limit", &self.daily_limit)
             .field("single use", self.single_use)
             .field("start", &self.start_time)
             .field("end", &self.end_time)

@@ -2,7 +2,7 @@
 //! GET /cards/{id}.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -17,7 +17,10 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::glossary::Reader;
+use serde::Deserialize;
+use uuid::Uuid;
 
 use super::face::{Face, is_open};
 use super::get_card;
@@ -38,10 +41,11 @@ const PURCHASES: usize = 15;
 struct CardContent {
     csrf: String,
     alert: String,
+    /// The place of the link that was just created.
+    made: Option<usize>,
     face: Face,
     holder: String,
     zone: String,
-    is_open: bool,
     state: CardState,
     may_manage: bool,
     may_see_number: bool,
@@ -55,7 +59,7 @@ struct CardContent {
 }
 
 struct LinkRow {
-    id: String,
+    id: Uuid,
     recipient: String,
     address: String,
     is_asked: bool,
@@ -64,28 +68,47 @@ struct LinkRow {
     viewed: Option<Moment>,
 }
 
+/// What `GET /cards/{id}` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct CardQuery {
+    /// The shared link that the visitor has just created.
+    link: Option<String>,
+}
+
+/// What the page says besides what is known of the card.
+#[derive(Debug, Default)]
+pub(super) struct CardNotes {
+    /// Said first, where it is not blank.
+    pub(super) alert: String,
+    /// A shared link to show open.
+    pub(super) made: Option<Uuid>,
+}
+
 /// GET /cards/{id}.
 pub(super) async fn show_card(
     State(state): State<AppState>,
     acting: Acting,
     PathId(id): PathId,
+    Query(query): Query<CardQuery>,
 ) -> Result<Response, ApiError> {
-    card_page(&state, &acting, CardId(id), String::new()).await
+    let made = query.link.as_deref().and_then(parse_id);
+    card_page(&state, &acting, CardId(id), CardNotes { made, ..CardNotes::default() }).await
 }
 
-/// The page of a card, which says `alert` first where that is not blank.
+/// The page of a card.
 /// Errors: there is no such card, or it is not the visitor's to see.
 pub(super) async fn card_page(
     state: &AppState,
     acting: &Acting,
     id: CardId,
-    alert: String,
+    notes: CardNotes,
 ) -> Result<Response, ApiError> {
     let card = get_card(state, acting, id).await?;
     let csrf = acting.session.csrf(state);
     let read = |view: &View<'_>| {
         let content = content(&card, acting, view)?;
-        Ok(CardContent { csrf, alert, ..content })
+        let made = content.links.iter().position(|link| Some(link.id) == notes.made);
+        Ok(CardContent { csrf, alert: notes.alert, made, ..content })
     };
     let content = read_view(state, acting, read).await?;
     let title = card.profile.description.clone();
@@ -104,10 +127,10 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
     Ok(CardContent {
         csrf: String::new(),
         alert: String::new(),
+        made: None,
         face: Face::new(card, company, view.now),
         holder: holder.unwrap_or_default(),
         zone: zone_words(company.zone),
-        is_open: is_open(card),
         state: card.record.usage.state,
         may_manage,
         may_see_number: may_see_number(acting, card),
@@ -137,11 +160,11 @@ fn purchases(
     view.snapshot.list_transactions(view.company.slot, &filter, &page)
 }
 
-/// Whether the number of a card is the visitor's to see: of a virtual one, by whom it was given to and
-/// by administrators.
+/// Whether the number of a card is the visitor's to see: of a virtual one that is not closed, by whom it
+/// was given to and by administrators.
 pub(super) fn may_see_number(acting: &Acting, card: &CardRow) -> bool {
     let is_holder = card.profile.assigned_to == Some(acting.member.slot);
-    card.profile.is_virtual && (is_holder || acting.may(Right::ManageCards))
+    card.profile.is_virtual && is_open(card) && (is_holder || acting.may(Right::ManageCards))
 }
 
 /// What else a card is held to, by the words for it.
@@ -149,12 +172,12 @@ fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     let (terms, company) = (&card.record.terms, view.company);
     let mut limits = Vec::new();
     if let Some(limit) = limited(terms.transaction_limit, company.currency) {
-        limits.push(("For one purchase", limit));
+        limits.push(("Per-transaction limit", limit));
     }
     if let Some(limit) = limited(terms.daily_limit, company.currency) {
         let usage = card.record.usage.rolled(terms.interval, date_at(company.zone, view.now));
         let left = money(usage.day_room(terms), company.currency);
-        limits.push(("For one day", format!("{limit}, of which {left} are left today")));
+        limits.push(("Daily limit", format!("{limit} ({left} left today)")));
     }
     if terms.single_use {
         limits.push(("Serves", "one purchase".to_owned()));
@@ -200,7 +223,7 @@ fn link_row(link: &SharedLink, view: &View<'_>) -> Result<LinkRow, StoreError> {
     let recipient = link.recipient.as_ref();
     let recipient = recipient.map(|recipient| format!("{}, {}", recipient.name, recipient.email));
     Ok(LinkRow {
-        id: link.id.0.to_string(),
+        id: link.id.0,
         recipient: recipient.unwrap_or_else(|| "Anyone with the link".to_owned()),
         address: view.link_address(link)?,
         is_asked: link.sealed_passphrase.is_some(),

@@ -40,8 +40,10 @@ pub(crate) struct Face {
     pub(crate) spent: String,
     /// How often the budget starts anew; blank for never.
     pub(crate) interval: &'static str,
-    /// How much of the budget is spent. Units: percent, at most 100.
-    pub(crate) spent_percent: u8,
+    /// How much of the budget is left. Units: percent, at most 100.
+    pub(crate) left_percent: u8,
+    /// Whether anything can still be spent or changed.
+    pub(crate) is_open: bool,
 }
 
 impl Face {
@@ -66,7 +68,8 @@ impl Face {
             budget: shown(terms.amount),
             spent: shown(usage.spent),
             interval: interval_words(terms.interval),
-            spent_percent: percent(usage.spent, terms.amount),
+            left_percent: percent(left, terms.amount),
+            is_open: is_open(card),
         }
     }
 }

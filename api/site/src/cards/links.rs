@@ -78,6 +78,11 @@ impl LinkFields {
         rows.filter(|(name, _, value)| !name.is_empty() || !value.is_empty()).collect()
     }
 
+    /// Whether rows after the first are filled in.
+    fn asks_more_than_one(&self) -> bool {
+        self.asked().len() > 1
+    }
+
     /// The rows of the form. Faults are told by the places of what was asked.
     fn rows(&self, faults: &Faults) -> Vec<AskRow> {
         let asked = self.asked();
@@ -159,7 +164,7 @@ pub(super) async fn make_link(
     let json = json.map_err(|error| ApiError::internal(&error))?;
     let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
     match share_card(&state, (&acting).into(), fields).await {
-        Ok(_) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::LINK_MADE)),
+        Ok(link) => Ok(go_on(&state, &format!("/cards/{id}?link={}", link.0), Notice::LINK_MADE)),
         Err(error) => {
             let status = error.status();
             let faults = Faults::of_refusal(error)?;

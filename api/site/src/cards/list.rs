@@ -6,6 +6,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use cardswitch_identity::state::AppState;
@@ -124,7 +125,46 @@ fn find_cards(
         };
         filter.assigned_to = Some(member.slot);
     }
+    if is_last_four(text) {
+        return with_digits(view, &filter, text, page);
+    }
     view.snapshot.list_cards(company, &filter, page)
+}
+
+fn is_last_four(text: &str) -> bool {
+    text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Cards whose number ends in these digits, or which have them in their description.
+/// Cost: O(cards that fit the other filters).
+fn with_digits(
+    view: &View<'_>,
+    filter: &CardFilter,
+    digits: &str,
+    page: &Page,
+) -> Result<Listed<CardRow>, StoreError> {
+    let filter = CardFilter { description_contains: None, ..filter.clone() };
+    let mut part = Page { limit: PAGE_LEN_MAX, offset: 0, ..*page };
+    let mut found = Listed::EMPTY;
+    loop {
+        let listed = view.snapshot.list_cards(view.company.slot, &filter, &part)?;
+        part.offset += listed.rows.len();
+        let is_last = listed.rows.len() < part.limit;
+        for card in listed.rows {
+            let profile = &card.profile;
+            if profile.last_four != digits.as_bytes() && !profile.description.contains(digits) {
+                continue;
+            }
+            let place = usize::try_from(found.count).unwrap_or(usize::MAX);
+            if (page.offset..page.offset.saturating_add(page.limit)).contains(&place) {
+                found.rows.push(card);
+            }
+            found.count += 1;
+        }
+        if is_last {
+            return Ok(found);
+        }
+    }
 }
 
 fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {

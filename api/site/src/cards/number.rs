@@ -18,7 +18,7 @@ use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
 use super::card_page::may_see_number;
-use super::face::Face;
+use super::face::{Face, is_open};
 use super::get_card;
 use super::secret::CardSecret;
 use crate::assets::COPY;
@@ -77,7 +77,9 @@ fn refusal(acting: &Acting, card: &CardRow) -> Option<Response> {
     if may_see_number(acting, card) {
         return None;
     }
-    let (status, text) = if card.profile.is_virtual {
+    let (status, text) = if !is_open(card) {
+        (StatusCode::CONFLICT, "The card is closed.")
+    } else if card.profile.is_virtual {
         (StatusCode::FORBIDDEN, "Its holder and administrators see the number of a card.")
     } else {
         (StatusCode::CONFLICT, "The number of a physical card is on the card alone.")

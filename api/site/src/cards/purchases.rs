@@ -8,7 +8,7 @@ use cardswitch_engine::store::query::TransactionRow;
 
 use crate::transactions::decision::Teller;
 use crate::words::{
-    Badge, Moment, amount_words, moment, money, outcome_words, place, title, transaction_badge,
+    Badge, Moment, amount_words, decline_words, moment, money, place, title, transaction_badge,
 };
 
 /// A transaction in a list.
@@ -62,9 +62,7 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
     let (record, progress) = (&row.record, &row.progress);
     let is_partial = progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
     match explanation.decided_by {
-        _ if progress.state == TransactionState::Declined => {
-            outcome_words(record.response_code).to_owned()
-        }
+        _ if progress.state == TransactionState::Declined => decline_words(record),
         DecidedBy::Rules if is_partial => {
             format!(
                 "Partially approved (of {} requested)",
@@ -78,10 +76,35 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
             "Approved, then fully reversed".to_owned()
         }
         DecidedBy::Rules => "Approved".to_owned(),
-        DecidedBy::Network => match record.kind {
-            TransactionKind::Refund => "Refund".to_owned(),
-            _ => "Decided by the network (stand-in)".to_owned(),
-        },
+        DecidedBy::Network => network_words(record.kind, progress.state).to_owned(),
         DecidedBy::Transfer => "Bank transfer".to_owned(),
+    }
+}
+
+/// What came of a transaction that the network decided.
+const fn network_words(kind: TransactionKind, state: TransactionState) -> &'static str {
+    match (kind, state) {
+        (TransactionKind::Refund, TransactionState::Canceled) => "Refund, canceled",
+        (TransactionKind::Refund, _) => "Refund",
+        (_, TransactionState::Canceled) => "Decided by the network (stand-in), canceled",
+        _ => "Decided by the network (stand-in)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A canceled refund was once called money back from the merchant.
+    #[test]
+    fn what_was_canceled_is_called_so() {
+        for kind in [TransactionKind::Refund, TransactionKind::Purchase] {
+            for (state, is_canceled) in
+                [(TransactionState::Canceled, true), (TransactionState::Completed, false)]
+            {
+                let words = network_words(kind, state);
+                assert_eq!(words.contains("canceled"), is_canceled, "{words}");
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::card_page::card_page;
+use super::card_page::{CardNotes, card_page};
 use super::face::Face;
 use super::get_card;
 use crate::faults::{Faults, with_status};
@@ -54,9 +54,10 @@ pub(super) async fn change(
             let faults = Faults::of_refusal(error)?;
             let alert = match faults.of("assigned_to") {
                 "" => faults.alert().to_owned(),
-                _ => "Give the card to somebody before it is activated.".to_owned(),
+                _ => "Assign the card before you activate it.".to_owned(),
             };
-            let page = card_page(&state, &acting, card.profile.id, alert).await?;
+            let notes = CardNotes { alert, ..CardNotes::default() };
+            let page = card_page(&state, &acting, card.profile.id, notes).await?;
             Ok(with_status(page, status))
         }
     }

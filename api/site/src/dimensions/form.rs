@@ -15,7 +15,7 @@ pub(super) struct DimensionFields {
     pub(super) name: String,
     /// Its number in accounting; blank where it has none.
     pub(super) code: String,
-    /// The id of what it stands below, or its name or code; blank where it stands on its own.
+    /// The id of parent, or its name or code; blank where it stands on its own.
     pub(super) parent: String,
     /// What the form showed when it was made.
     pub(super) seen: String,

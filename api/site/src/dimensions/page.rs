@@ -87,7 +87,7 @@ impl DimensionOfKind {
         Seen::default()
             .field("name", fields.name)
             .field("code", fields.code)
-            .field("what it stands below", fields.parent)
+            .field("parent", fields.parent)
     }
 }
 

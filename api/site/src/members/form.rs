@@ -112,9 +112,9 @@ impl MemberForm {
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     match error.code() {
         "email_taken" => {
-            Ok(Faults::default().and("email", "Another member has this e-mail address."))
+            Ok(Faults::default().and("email", "Another member has this email address."))
         }
-        "code_taken" => Ok(Faults::default().and("code", "Another member has this employee id.")),
+        "code_taken" => Ok(Faults::default().and("code", "Another member has this employee ID.")),
         _ => Faults::of_refusal(error),
     }
 }

@@ -162,7 +162,7 @@ fn share(declined: u64, approved: u64) -> String {
     let all = declined.saturating_add(approved);
     let permille = declined.saturating_mul(1_000).checked_div(all);
     permille.map_or_else(String::new, |permille| {
-        format!("{}.{} % of today’s attempts", permille / 10, permille % 10)
+        format!("{}.{}% of today’s attempts", permille / 10, permille % 10)
     })
 }
 
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn shares_read_easily() {
         assert_eq!(share(0, 0), "");
-        assert_eq!(share(1, 2), "33.3 % of today’s attempts");
-        assert_eq!(share(0, 9), "0.0 % of today’s attempts");
+        assert_eq!(share(1, 2), "33.3% of today’s attempts");
+        assert_eq!(share(0, 9), "0.0% of today’s attempts");
     }
 }

@@ -75,7 +75,7 @@ pub(super) async fn review(
 ) -> Result<Response, ApiError> {
     let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
     if !may_review(&acting, &known) {
-        let text = "Another reviewer or an administrator decides about what you ask for.";
+        let text = "Another reviewer or an administrator reviews your own requests.";
         return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
     }
     // INVARIANT: nobody approves what they have not seen.
@@ -117,7 +117,7 @@ fn undecided(
     form: ReviewForm,
 ) -> RequisitionForms {
     let onward = if known.status == RequisitionStatus::Pending {
-        "What is new is marked: decide again on what you see now"
+        "Changes are marked: decide again on the current values"
     } else {
         "See the decision below"
     };
@@ -161,7 +161,7 @@ async fn check_card(
     // One that is not there is told by the reader.
     match found {
         Some(card) if card.profile.assigned_to != Some(known.member) => {
-            let flaw = Flaw::new("not_theirs", "must be a card of the member who asks");
+            let flaw = Flaw::new("not_theirs", "must be a card of the requester");
             Err(ApiError::invalid_field("card", flaw))
         }
         _ => Ok(()),

@@ -44,7 +44,7 @@ use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
 
-const WRONG: &str = "That is not right. Check your answers and try again.";
+const WRONG: &str = "Incorrect answers. Check them and try again.";
 const PASSED: &str = "Timed out. Please answer again.";
 
 /// The pages of shared cards.

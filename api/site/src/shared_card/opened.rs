@@ -63,7 +63,7 @@ impl Opened {
 
 /// The page of a key that opens nothing, for whatever reason.
 pub(super) fn gone() -> Response {
-    let text = "The link is wrong, or the card is not shared any more. Ask whoever gave it to you.";
+    let text = "The link is wrong, or the card is no longer shared. Ask the person who shared it.";
     error_page(StatusCode::NOT_FOUND, "Card not available", text)
 }
 

@@ -97,7 +97,7 @@ pub(super) fn card_page(
 const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str {
     match (state, reason) {
         (CardState::Active, _) => "",
-        (CardState::Unactivated, _) => "It has to be activated before it can be used.",
+        (CardState::Unactivated, _) => "It is not activated yet.",
         (CardState::Suspended, SuspensionReason::SingleUse) => {
             "It was for one purchase and has been used."
         }
@@ -117,7 +117,7 @@ fn budget(opened: &Opened, today: BusinessDate) -> Budget {
     if usage.day_room(terms) != Minor::UNLIMITED {
         let room = usage.day_room(terms).max(Minor::ZERO);
         let words = format!("{} of {}", money(room, currency), money(terms.daily_limit, currency));
-        limits.push(("Today", words));
+        limits.push(("Left today", words));
     }
     if terms.transaction_limit != Minor::UNLIMITED {
         limits

@@ -162,7 +162,7 @@ fn figures(AccountRow { account, balances }: &AccountRow) -> Vec<Figure> {
     ];
     if account.credit_limit.is_positive() {
         let credit = balances.available_credit(account.credit_limit);
-        figures.push(figure("With credit", credit, "what can be spent in all"));
+        figures.push(figure("With credit", credit, "Available to spend"));
     }
     if balances.credits_in_transit.is_positive() {
         figures.push(figure(

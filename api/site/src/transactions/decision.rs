@@ -13,7 +13,7 @@ use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_wire::glossary::{Reader, sentence};
 
 use crate::rights::Acting;
-use crate::words::{Moment, PageReader, moment, money, outcome_words};
+use crate::words::{Moment, PageReader, decline_words, moment, money, outcome_words};
 
 /// Whether figures of the account may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl<'a> Teller<'a> {
         let explanation = explain(record, &row.progress, self.company.zone);
         let scope = record.facts.as_ref().map(|facts| facts.terms.scope).unwrap_or_default();
         let code = record.response_code;
-        let verdict = verdict(code);
+        let verdict = verdict(code, || decline_words(record));
         let told = self.told(&explanation, &scope);
         DecisionWords { verdict, is_approved: code.is_approved(), ..told }
     }
@@ -97,7 +97,7 @@ impl<'a> Teller<'a> {
     pub(super) fn increment(&self, decision: &IncrementDecision) -> IncrementWords {
         let explanation = explain_increment(decision, self.company.zone);
         let code = decision.failed_rules.response_code();
-        let verdict = verdict(code);
+        let verdict = verdict(code, || outcome_words(code).to_owned());
         let told = self.told(&explanation, &decision.facts.terms.scope);
         IncrementWords {
             at: moment(decision.decided_at, self.company.zone),
@@ -151,10 +151,10 @@ impl<'a> Teller<'a> {
     }
 }
 
-fn verdict(code: ResponseCode) -> String {
+fn verdict(code: ResponseCode, decline: impl Fn() -> String) -> String {
     match code {
         ResponseCode::Approved => "Approved.".to_owned(),
-        _ => format!("Declined: {} (code {}).", outcome_words(code), code.number()),
+        _ => format!("Declined: {} (code {}).", decline(), code.number()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is looked for among transactions: as typed, as `/v1` takes it, and as the form shows it.
 //!
-//! Days are those of the company, both ends included; everything else is the filter of `/v1` by the
+//! Days shown in the company, both ends included; everything else is the filter of `/v1` by the
 //! same names.
 
 use cardswitch_engine::domain::business_date::{BusinessDate, start_of_date};

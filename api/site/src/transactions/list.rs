@@ -18,7 +18,7 @@ use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::Acting;
 use crate::words::{
-    Badge, Moment, amount_words, kind_words, last_four, moment, outcome_words, person, title,
+    Badge, Moment, amount_words, decline_words, kind_words, last_four, moment, person, title,
     transaction_badge, zone_words,
 };
 
@@ -41,7 +41,7 @@ struct TransactionLine {
     id: String,
     at: Moment,
     title: String,
-    more: &'static str,
+    more: String,
     card: Option<[String; 2]>,
     member: Option<String>,
     amount: String,
@@ -124,9 +124,9 @@ impl TransactionLine {
             at: moment(record.authorized_at, view.company.zone),
             title: title(record),
             more: if is_approved {
-                kind_words(record.kind)
+                kind_words(record.kind).to_owned()
             } else {
-                outcome_words(record.response_code)
+                decline_words(record)
             },
             card: card.map(|card| [card.profile.description, last_four(card.profile.last_four)]),
             member: member

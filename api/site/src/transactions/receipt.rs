@@ -67,7 +67,7 @@ pub(super) async fn hand_in_receipt(
             refused(&state, &acting, &row, (error.status(), text)).await
         }
         Err(error) if error.status() == StatusCode::BAD_REQUEST => {
-            let text = "The name of the file has characters that cannot be shown. Rename it first.";
+            let text = "The file name contains invisible characters. Rename the file first.";
             refused(&state, &acting, &row, (error.status(), text)).await
         }
         Err(error) => Err(error),

@@ -1,19 +1,18 @@
 //! What is sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
-//! The page that follows says what came of it, and has it in its list.
+//! The page that follows says first what came of it: `endpoint.rs`, `attempt` of its query.
 
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::state::AppState;
-use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult, Failure};
+use cardswitch_notify::webhooks::deliveries::Attempt;
 use cardswitch_wire::fields::parse_id;
 use serde::de::IgnoredAny;
 
 use super::get_endpoint;
 use crate::forms::SiteForm;
-use crate::notice::{Notice, go_on};
 use crate::rights::WebhookManager;
 
 /// POST /webhooks/{id}/example.
@@ -25,7 +24,7 @@ pub(super) async fn send_example(
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     let attempt = state.webhooks.send_example(endpoint.id).await?;
-    Ok(sent(&state, endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
+    Ok(sent(endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
 }
 
 /// POST /webhooks/{id}/attempts/{attempt}/resend.
@@ -39,15 +38,9 @@ pub(super) async fn resend(
     let (id, attempt) = ids.ok_or_else(ApiError::not_found)?;
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     let attempt = state.webhooks.resend(endpoint.id, attempt).await?;
-    Ok(sent(&state, endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
+    Ok(sent(endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
 }
 
-fn sent(state: &AppState, id: WebhookEndpointId, attempt: &Attempt) -> Response {
-    let notice = match attempt.result {
-        _ if attempt.is_delivered() => Notice::WEBHOOK_ARRIVED,
-        AttemptResult::Unanswered(Failure::NothingToTell) => Notice::WEBHOOK_UNTOLD,
-        AttemptResult::Answered(_) => Notice::WEBHOOK_REFUSED,
-        AttemptResult::Unanswered(_) => Notice::WEBHOOK_UNANSWERED,
-    };
-    go_on(state, &format!("/webhooks/{}", id.0), notice)
+fn sent(id: WebhookEndpointId, attempt: &Attempt) -> Response {
+    Redirect::to(&format!("/webhooks/{}?attempt={}", id.0, attempt.id)).into_response()
 }

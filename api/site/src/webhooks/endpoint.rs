@@ -2,7 +2,7 @@
 //! GET and POST /webhooks/{id}, and POST of `state`, `secret`, `recover` and `delete` below it.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -15,11 +15,13 @@ use cardswitch_notify::webhooks::attempt_words::sentence;
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind};
 use cardswitch_notify::webhooks::lane::Health;
 use cardswitch_secrets::webhook_signature::message_text;
-use cardswitch_wire::fields::Fields;
+use cardswitch_wire::fields::{Fields, parse_id};
 use cardswitch_wire::time::parse_time;
+use chrono_tz::Tz;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::form::EndpointForm;
 use super::list::told_of;
@@ -31,7 +33,7 @@ use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, WebhookManager};
 use crate::seen::changed_meanwhile;
-use crate::words::{Badge, Moment, field_time, moment, parse_field_time};
+use crate::words::{Badge, Moment, field_time, moment, moment_to_second, parse_field_time};
 
 /// How many attempts a page shows.
 const ATTEMPTS_SHOWN: usize = 50;
@@ -51,6 +53,7 @@ struct EndpointContent<'a> {
     added: Moment,
     previous_until: Option<Moment>,
     health: ShownHealth,
+    sent: Option<AttemptRow>,
     attempts: Vec<AttemptRow>,
     form: &'a EndpointForm,
     seen: String,
@@ -85,6 +88,7 @@ struct AttemptRow {
 /// What a page says besides what is known.
 #[derive(Default)]
 struct EndpointNotes<'a> {
+    sent: Option<Uuid>,
     typed: Option<&'a EndpointForm>,
     faults: Faults,
     since: Option<&'a str>,
@@ -92,14 +96,24 @@ struct EndpointNotes<'a> {
     delete_error: &'a str,
 }
 
+/// What `GET /webhooks/{id}` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct EndpointQuery {
+    /// The attempt that the visitor has just made.
+    attempt: Option<String>,
+}
+
 /// GET /webhooks/{id}.
 pub(super) async fn show(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
+    Query(query): Query<EndpointQuery>,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    endpoint_page(&state, &acting, &endpoint, EndpointNotes::default()).await
+    let sent = query.attempt.as_deref().and_then(parse_id);
+    endpoint_page(&state, &acting, &endpoint, EndpointNotes { sent, ..EndpointNotes::default() })
+        .await
 }
 
 async fn endpoint_page(
@@ -110,6 +124,7 @@ async fn endpoint_page(
 ) -> Result<Response, ApiError> {
     let zone = acting.company.zone;
     let shown = |at: Timestamp| moment(at, zone);
+    let row = |attempt: &Attempt| attempt_row(attempt, zone);
     let told_of = state.switch.read_at_once(|snapshot| told_of(snapshot, endpoint))?;
     // Where deliveries are not at work, nothing is known of them.
     let health = state.webhooks.health(vec![endpoint.id]).await.unwrap_or_default();
@@ -131,7 +146,8 @@ async fn endpoint_page(
         added: shown(endpoint.created_at),
         previous_until: until.filter(|until| now < *until).map(shown),
         health: shown_health(health, shown),
-        attempts: attempts.iter().take(ATTEMPTS_SHOWN).map(|row| attempt_row(row, shown)).collect(),
+        sent: attempts.iter().find(|attempt| Some(attempt.id) == said.sent).map(row),
+        attempts: attempts.iter().take(ATTEMPTS_SHOWN).map(row).collect(),
         form: said.typed.unwrap_or(&known),
         seen: EndpointForm::seen_of(endpoint).to_string(),
         faults: &said.faults,
@@ -156,24 +172,24 @@ fn shown_health(health: Option<Health>, shown: impl Fn(Timestamp) -> Moment) -> 
     }
 }
 
-fn attempt_row(attempt: &Attempt, shown: impl Fn(Timestamp) -> Moment) -> AttemptRow {
+fn attempt_row(attempt: &Attempt, zone: Tz) -> AttemptRow {
     let what = match (attempt.kind, attempt.events.len()) {
-        (AttemptKind::Example, _) | (_, 0) => "Example".to_owned(),
+        (AttemptKind::Example, _) | (_, 0) => "Test event".to_owned(),
         (AttemptKind::Event, 1) => "1 event".to_owned(),
         (AttemptKind::Event, count) => format!("{count} events"),
         (AttemptKind::Resent, 1) => "1 event, manual resend".to_owned(),
         (AttemptKind::Resent, count) => format!("{count} events, manual resend"),
     };
-    let what = if attempt.tries > 1 { format!("{what}, try {}", attempt.tries) } else { what };
+    let what = if attempt.tries > 1 { format!("{what}, attempt {}", attempt.tries) } else { what };
     AttemptRow {
         id: attempt.id.to_string(),
         message: message_text(attempt.message),
-        at: shown(attempt.at),
+        at: moment_to_second(attempt.at, zone),
         what,
         outcome: sentence(attempt),
         is_delivered: attempt.is_delivered(),
         duration_ms: attempt.duration_ms,
-        again: attempt.again_at.map(shown),
+        again: attempt.again_at.map(|at| moment_to_second(at, zone)),
         is_last: attempt.is_last,
     }
 }
@@ -266,7 +282,7 @@ pub(super) async fn recover(
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     let since = parse_field_time(&form.since, acting.company.zone);
     let Some(since) = since.as_deref().and_then(parse_time) else {
-        let since_error = "Give a day and a time.";
+        let since_error = "Enter a date and time.";
         let said =
             EndpointNotes { since: Some(&form.since), since_error, ..EndpointNotes::default() };
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;

@@ -76,7 +76,7 @@ pub(super) fn told_of(
     let Some(app) = endpoint.app else { return Ok("This company".to_owned()) };
     let app = snapshot.app(app)?;
     Ok(app.map_or_else(
-        || "An app that was deleted".to_owned(),
-        |app| format!("Companies that let {} in", app.name),
+        || "Deleted app".to_owned(),
+        |app| format!("Companies that allow {}", app.name),
     ))
 }

@@ -56,7 +56,7 @@ async fn new_page(
         is_chosen: form.app.is_empty(),
     };
     let of_apps = read.await?.rows.into_iter().map(|app| Choice {
-        label: format!("Transactions of all companies that let {} in", app.name),
+        label: format!("Transactions of all companies that allow {}", app.name),
         is_chosen: form.app == app.id.0.to_string(),
         value: app.id.0.to_string(),
     });
@@ -87,7 +87,7 @@ pub(super) async fn create(
     match made {
         Ok((id, secret)) => {
             let shown = ShownOnce {
-                heading: "The endpoint is added",
+                heading: "Endpoint added",
                 text: "Events are sent to it from now on, signed with this secret.",
                 shown: vec![("Signing secret", secret.text())],
                 onward: format!("/webhooks/{}", id.0),

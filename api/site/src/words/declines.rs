@@ -1,6 +1,20 @@
 //! What came of an authorization, in a few words. Source: spec "Response codes".
 
-use cardswitch_engine::domain::response_code::ResponseCode;
+use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::domain::transaction::TransactionRecord;
+use cardswitch_wire::glossary::{capitalized, deciding_rule, entry};
+
+/// Why a transaction was declined: by the rule that did it, else by what is known.
+pub(crate) fn decline_words(record: &TransactionRecord) -> String {
+    match (deciding_rule(record), record.sub_reason) {
+        (Some(rule), _) => capitalized(entry(rule).people.failed),
+        (None, SubReason::DeclinedByNetwork) => "Declined by the card network".to_owned(),
+        (None, SubReason::BillingAmountMissing) => {
+            "Amount in the card’s currency missing".to_owned()
+        }
+        (None, _) => outcome_words(record.response_code).to_owned(),
+    }
+}
 
 /// What came of an authorization: why it was declined, or that it was not.
 pub(crate) const fn outcome_words(code: ResponseCode) -> &'static str {

@@ -2,7 +2,9 @@
 
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::CurrencyCode;
-use cardswitch_engine::domain::transaction::{TransactionKind, TransactionRecord};
+use cardswitch_engine::domain::transaction::{
+    TransactionKind, TransactionRecord, TransactionState,
+};
 use cardswitch_engine::store::query::TransactionRow;
 
 use super::money::money;
@@ -35,9 +37,13 @@ pub(crate) fn place(merchant: &Merchant) -> String {
     named.join(", ")
 }
 
-/// Its amount as the account sees it: purchases below zero.
+/// Its amount as the account sees it: purchases below zero. A declined one moved nothing: its amount
+/// has no sign, and templates mark it.
 /// Source: spec "Transaction", amount.
 pub(crate) fn amount_words(row: &TransactionRow, currency: CurrencyCode) -> String {
     let TransactionRow { record, progress, .. } = row;
-    money(-progress.amount(record.kind, record.requested), currency)
+    match progress.state {
+        TransactionState::Declined => money(record.requested, currency),
+        _ => money(-progress.amount(record.kind, record.requested), currency),
+    }
 }

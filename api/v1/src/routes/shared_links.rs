@@ -192,7 +192,7 @@ impl LinkTerms {
     fn parse(fields: &mut Fields<'_>) -> Self {
         let recipient = fields.patch_object::<LinkRecipient, _>(
             "recipient",
-            "Who gets the link by e-mail.",
+            "The recipient of the link.",
             read_addressee,
         );
         let passphrase = parse_passphrase(fields);
@@ -275,10 +275,10 @@ fn read_addressee(fields: &mut Fields<'_>) -> Addressee {
             email: fields.must("email", "Their address.", email()),
         },
         message: fields
-            .patch("message", "What the e-mail says.", paragraph(MESSAGE_CHARS_MAX))
+            .patch("message", "The text of the email.", paragraph(MESSAGE_CHARS_MAX))
             .flatten(),
         is_told: fields
-            .patch("notify", "Whether an e-mail is sent; true where absent.", flag())
+            .patch("notify", "An email with the link is sent; true where absent.", flag())
             .flatten()
             .unwrap_or(true),
     }
