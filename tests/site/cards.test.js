@@ -90,10 +90,14 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByLabel('Answer').first().fill('Mark I');
   await stage.shot(page, 'card-share');
   await page.getByRole('button', { name: 'Create link' }).click();
-  await page.getByText('The link is made.').waitFor();
-  await page.getByText('Show the link').click();
-  assert.match(await page.locator('#links code.secret').textContent(), /\/s\/[0-9a-f]{64}$/);
+  await page.getByText('Link created.').waitFor();
+  await page.getByRole('heading', { name: 'Link for Grace Hopper' }).waitFor();
+  const link = page.getByRole('region', { name: /^Link for/ }).locator('code.secret');
+  assert.match(await link.textContent(), /\/s\/[0-9a-f]{64}$/);
+  assert.ok((await link.boundingBox()).y < 500, 'it is seen without scrolling');
   await stage.shot(page, 'card-shared');
+  await page.getByText('Show the link').click();
+  assert.equal(await page.locator('#links code.secret').textContent(), await link.textContent());
   await page.getByRole('button', { name: 'Delete the link for Grace Hopper' }).click();
   await page.getByText('Link deleted.').waitFor();
 
@@ -105,6 +109,7 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByRole('checkbox', { name: /Yes, close/ }).check();
   await page.getByRole('button', { name: 'Close card' }).click();
   await page.getByText('Card closed.').waitFor();
+  assert.equal(await page.getByRole('link', { name: 'Show card details' }).count(), 0);
   await stage.shot(page, 'card-closed');
 });
 

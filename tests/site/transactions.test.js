@@ -141,7 +141,7 @@ siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage
   await page.getByRole('img', { name: 'The receipt' }).scrollIntoViewIfNeeded();
   await stage.shot(page, 'receipt-shown');
   await page.getByText('Delete receipt').click();
-  await page.getByRole('button', { name: 'Delete receipt' }).click();
+  await page.getByRole('button', { name: 'Yes, delete the receipt' }).click();
   await page.getByText('Receipt deleted.').waitFor();
   await page.getByText('No receipt?').click();
   await page.getByRole('button', { name: 'Mark as lost' }).click();

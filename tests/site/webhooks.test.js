@@ -49,7 +49,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     await stage.shot(page, 'webhook-new');
 
     await page.getByRole('button', { name: 'Send test event' }).click();
-    await page.getByText('Delivered.').waitFor();
+    await page.locator('p.notice[role=status]').getByText('Delivered (204)').waitFor();
     const [hook] = receiver.hooks;
     const [event] = new Webhook(secret).verify(hook.body, hook.headers);
     assert.equal(event.event, 'transaction.created');
@@ -57,7 +57,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
 
     receiver.status = 500;
     await page.getByRole('button', { name: /^Resend/ }).first().click();
-    await page.locator('p.alert[role=status]').getByText('did not take it').waitFor();
+    await page.locator('p.alert[role=status]').getByText('Failed (500 Internal Server Error)').waitFor();
     await stage.shot(page, 'webhook-attempts');
     assert.ok(!(await page.content()).includes(secret), 'a secret is shown once');
 
@@ -66,7 +66,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     const replaced = await page.locator('code.secret').textContent();
     await page.getByRole('link', { name: 'Done' }).click();
     await page.getByRole('button', { name: 'Send test event' }).click();
-    await page.getByText('Delivered.').waitFor();
+    await page.locator('p.notice[role=status]').getByText('Delivered (204)').waitFor();
     const last = receiver.hooks.at(-1);
     for (const known of [secret, replaced]) new Webhook(known).verify(last.body, last.headers);
 
