@@ -3,12 +3,13 @@
 //! clap merges flags and environment; what neither says is taken from the file
 //! (`--config FILE`, else `cardswitch.toml` in the data directory), then from `Settings::default`.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use cardswitch_cluster::ClusterAddress;
 use cardswitch_notify::mail::settings::{MailSettings, SettingError};
 
 /// The name of the configuration file inside a data directory.
@@ -62,6 +63,38 @@ pub struct Settings {
     pub stop_delay_s: u64,
     /// How mail is sent.
     pub mail: MailSettings,
+    /// The cluster that the switch is a node of.
+    pub cluster: ClusterSettings,
+}
+
+/// What makes a switch a node of a cluster. Without a journal elsewhere it is no node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClusterSettings {
+    /// Where the window of the cluster's journal is: `etcd://HOST:PORT,HOST:PORT/NAME`.
+    pub journal: Option<ClusterAddress>,
+    /// The node's name, of its own in the cluster.
+    pub node: Option<String>,
+    /// The address at which other nodes reach this one's doors; that of the doors without one.
+    pub peer: Option<IpAddr>,
+}
+
+impl ClusterSettings {
+    /// Checks what types alone do not.
+    fn check(&self, clock: ClockSetting) -> Result<(), ConfigError> {
+        if self.journal.is_none() {
+            return Ok(());
+        }
+        let is_symbol = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let name = self.node.clone().unwrap_or_default();
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_symbol) {
+            return Err(ConfigError::Value("cluster.node (letters, digits, - _ .)", name));
+        }
+        if clock == ClockSetting::Manual {
+            return Err(ConfigError::Value("clock in a cluster", "manual".to_owned()));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Settings {
@@ -89,6 +122,7 @@ impl Default for Settings {
             token_requests_per_s: 500,
             stop_delay_s: 0,
             mail: MailSettings::default(),
+            cluster: ClusterSettings::default(),
         }
     }
 }
@@ -284,6 +318,7 @@ impl Settings {
             return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
         }
         self.mail.check()?;
+        self.cluster.check(self.clock)?;
         Ok(self)
     }
 

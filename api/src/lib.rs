@@ -43,6 +43,7 @@ mod lasting_body_tests;
 pub mod manifest;
 #[cfg(test)]
 mod network_tests;
+pub mod node;
 #[cfg(test)]
 mod oauth_tests;
 pub mod openapi;
@@ -56,6 +57,7 @@ pub mod server;
 #[cfg(test)]
 mod site_tests;
 pub mod staging;
+pub mod standby_doors;
 #[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]

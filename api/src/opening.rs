@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
-use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention, Standby};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Pacing, Snapshot, StoreError};
@@ -74,6 +74,44 @@ pub fn open_engine_watched(
     retention: RetentionSetting,
     progress: &RecoveryProgress,
 ) -> Result<(Engine, Secrets), OpeningError> {
+    let (options, keys) = prepare(place, clock, retention)?;
+    let engine = Engine::open_watched(options, progress).map_err(OpeningError::Engine)?;
+    check_keys(&engine, (&keys.secrets, &keys.pan_keys))?;
+    Ok((engine, keys.secrets))
+}
+
+/// Opens the engine of a node to follow the cluster's chain.
+/// Errors: as `open_engine`.
+pub fn open_standby(
+    place: KeyedDirectory<'_>,
+    retention: RetentionSetting,
+) -> Result<(Standby, DirectoryKeys), OpeningError> {
+    let (options, keys) = prepare(place, ClockSetting::System, retention)?;
+    let standby = Standby::open(options, &RecoveryProgress::default());
+    Ok((standby.map_err(OpeningError::Engine)?, keys))
+}
+
+/// The keys of a directory, before it is known that they are those of its cards.
+#[derive(Debug)]
+pub struct DirectoryKeys {
+    secrets: Secrets,
+    pan_keys: PanKeys,
+}
+
+impl DirectoryKeys {
+    /// Checks them against the cards of the engine that leads.
+    /// Errors: a key is missing, or the keys are another directory's.
+    pub fn check(self, engine: &Engine) -> Result<Secrets, OpeningError> {
+        check_keys(engine, (&self.secrets, &self.pan_keys))?;
+        Ok(self.secrets)
+    }
+}
+
+fn prepare(
+    place: KeyedDirectory<'_>,
+    clock: ClockSetting,
+    retention: RetentionSetting,
+) -> Result<(EngineOptions, DirectoryKeys), OpeningError> {
     let KeyedDirectory { data, master_key } = place;
     let directory = DataDirectory::open(data).map_err(OpeningError::Directory)?;
     let secrets = open_secrets(&directory, master_key)?;
@@ -95,9 +133,7 @@ pub fn open_engine_watched(
         pacing: Pacing::default(),
         caches: CacheLimits::default(),
     };
-    let engine = Engine::open_watched(options, progress).map_err(OpeningError::Engine)?;
-    check_keys(&engine, (&secrets, &pan_keys))?;
-    Ok((engine, secrets))
+    Ok((options, DirectoryKeys { secrets, pan_keys }))
 }
 
 /// Errors: a key is missing or another directory's, or this is a backup.

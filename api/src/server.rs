@@ -139,7 +139,15 @@ impl Server {
         place: impl Into<KeyedDirectory<'a>>,
         settings: &Settings,
     ) -> Result<Self, StartError> {
-        let place = place.into();
+        Self::start_with(place.into(), settings, None).await
+    }
+
+    /// As `start`, with an engine of the directory that is open already, and its keys.
+    pub async fn start_with(
+        place: KeyedDirectory<'_>,
+        settings: &Settings,
+        opened: Option<(Engine, Secrets)>,
+    ) -> Result<Self, StartError> {
         let data = place.data;
         let settings = settings.clone().checked().map_err(StartError::Config)?;
         let per_address = PerAddress {
@@ -160,7 +168,10 @@ impl Server {
         let side = Arc::new(side);
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
 
-        let (engine, secrets) = recover(place, &settings, &telemetry).await?;
+        let (engine, secrets) = match opened {
+            Some(opened) => opened,
+            None => recover(place, &settings, &telemetry).await?,
+        };
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
         let door = (Arc::clone(&engine), Arc::clone(&secrets));
@@ -241,6 +252,12 @@ impl Server {
             }
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }
+    }
+
+    /// The engine.
+    #[must_use]
+    pub const fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// Why the engine has failed, if it has.

@@ -1,23 +1,19 @@
-//! Wires every thread of the engine, on one page.
-//!
-//! ```text
-//! edges --(1) submit--> shard --(2) records, replies--> committer --(3) replies--> edges
-//!                                                          |(4) durable position
-//!                                                          v
-//!                           journal, memory --(5) batches--> projector --(6) watermark--> readers
-//!                                       ^-------(7) trim---------|
-//! ```
-//! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
+//! An engine: what edges hold of it, how it is opened, and how it ends.
+
+mod standby;
+mod wiring;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{TrySendError, bounded};
+use crossbeam_channel::TrySendError;
 use parking_lot::{Mutex, RwLock};
 
+pub use self::standby::{Standby, TakeOver};
+use self::wiring::{Commits, Recovered, Threads};
+pub use self::wiring::{DecidingParts, EngineParts, FollowingParts};
 use crate::backup::{Copied, CopyBeside, CopyError, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
@@ -25,24 +21,19 @@ use crate::data_directory::DataDirectory;
 use crate::disk::Disk;
 use crate::domain::ids::RecordSeq;
 use crate::domain::public_id::IdMint;
-use crate::inbox::{InboxSender, inbox};
+use crate::inbox::InboxSender;
 use crate::journal::log::Expectation;
 use crate::journal::{
-    BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitDesk, CommitterSteps, CommitterWiring,
-    DirectoryId, DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity,
-    JournalNote, JournalReader, LogJournal, LogReader, LogRetention, MeteredJournal, TrimControl,
+    BatchFeed, BatchNumber, ChainHash, ChainPosition, DirectoryId, DurablePosition, Epoch,
+    JournalError, JournalHealth, JournalIdentity, JournalNote, LogJournal, LogReader, LogRetention,
+    TrimControl,
 };
 use crate::limits;
-use crate::loader::{Loader, RecallSource};
 use crate::meters::{HistogramNow, Meters};
-use crate::recovery::recover;
 use crate::recovery_progress::RecoveryProgress;
 use crate::shard::CacheLimits;
-use crate::shard::run::{RecallWiring, ReplyBatch, Shard, ShardWiring};
-use crate::steps::{Steps, spawn};
 use crate::store::overlay::SharedBackend;
 use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
-use crate::store::{Projector, ProjectorOptions, ProjectorSteps, spawn_projector};
 use crate::submission::{Envelope, Submission, SubmitError};
 
 /// The partition of the one shard.
@@ -198,50 +189,6 @@ pub struct Engine {
     directory: DataDirectory,
 }
 
-/// The parts of an engine, before anything drives them.
-pub struct EngineParts {
-    /// Decides. It has its loader with it.
-    pub shard: Shard,
-    /// Makes durable and answers.
-    pub committer: CommitterSteps<ReplyBatch>,
-    /// Makes the segments of the journal.
-    pub segments: Box<dyn Steps + Send>,
-    /// Keeps the tables in step.
-    pub projector: ProjectorSteps,
-}
-
-impl EngineParts {
-    /// Gives each part a thread.
-    fn spawn(self) -> std::io::Result<Threads> {
-        let Self { mut shard, committer, segments, projector } = self;
-        let loader = shard.give_out_loader();
-        Ok(Threads {
-            projector: spawn_projector(projector)?,
-            segments: spawn(format!("segments-{PARTITION}"), segments)?,
-            committer: spawn(format!("journal-{PARTITION}"), committer)?,
-            loader: loader
-                .map(|loader| spawn(format!("loader-{PARTITION}"), loader))
-                .transpose()?,
-            shard: spawn(format!("shard-{PARTITION}"), shard)?,
-        })
-    }
-}
-
-impl std::fmt::Debug for EngineParts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("EngineParts").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug)]
-struct Threads {
-    shard: JoinHandle<()>,
-    loader: Option<JoinHandle<()>>,
-    committer: JoinHandle<()>,
-    segments: JoinHandle<()>,
-    projector: Projector,
-}
-
 impl Engine {
     /// Opens the engine of a data directory: recovers the state, then starts the threads.
     /// Errors: a file that is damaged, foreign, newer or in use; nothing is skipped in silence.
@@ -287,84 +234,9 @@ impl Engine {
         open_journal: impl FnOnce(&Expectation) -> Result<LogJournal, JournalError>,
         progress: &RecoveryProgress,
     ) -> Result<AssembledEngine, OpenError> {
-        let EngineOptions { directory, id_key, clock, pacing, caches, .. } = options;
-        let store = Arc::new(store);
-        let checkpoint = store.checkpoint()?;
-        let position = chain_position(&checkpoint);
-        let expected =
-            Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
-        let (journal, state) =
-            recover(&store, caches, position, || open_journal(&expected), progress)?;
-        clock.advance_to(state.last_at());
-
-        let (from_file, journal_notes) = (journal.reader(), journal.notes().to_vec());
-        let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
-        let (ids, clock) = (IdMint::new(id_key, 0), Arc::new(clock));
-        let durable = Arc::new(DurablePosition::new(state.last_seq().0));
-        let health = Arc::new(JournalHealth::default());
-        let watermark = Arc::new(Watermark::new(checkpoint.applied_seq));
-        let feed = Arc::new(BatchFeed::after(journal.tip().number, state.last_seq().0));
-        let (queued, meters) = (Arc::new(AtomicUsize::new(0)), Arc::<Meters>::default());
-
-        // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
-        let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
-        // (2) shard -> committer, and the buffers back.
-        let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
-        let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
-
-        let trim = Arc::new(TrimControl::ringing(from_shard.bell()));
-        // (5), (6), (7) the projector follows the journal.
-        let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
-        let following = ProjectorOptions { partition: PARTITION, pacing, on_checkpoint };
-        let (tables, marks) = (Arc::clone(&store), Arc::clone(&watermark));
-        let projector = ProjectorSteps::new(tables, reader, Arc::clone(&feed), marks, following)?;
-        // (3), (4) the committer makes durable, publishes, releases.
-        let wiring = CommitterWiring {
-            inbox: from_shard,
-            position: Arc::clone(&durable),
-            health: Arc::clone(&health),
-            trim: Arc::clone(&trim),
-            feed: Arc::clone(&feed),
-            spent_payloads: Some(spent),
-        };
-        let segments = journal.segment_steps();
-        let journal = MeteredJournal::new(journal, Arc::clone(&meters));
-        let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
-        let desk = CommitDesk::new(to_committer, in_place);
-        // What the shard does not keep in memory is read for it.
-        let tables = Arc::clone(&store) as Arc<dyn RecallSource>;
-        let loader = Loader::new(tables, from_edges.bell());
-        let wiring = ShardWiring {
-            inbox: from_edges,
-            queued: Arc::clone(&queued),
-            committer: desk,
-            spent_payloads,
-            clock: Arc::clone(&clock),
-            ids: ids.clone(),
-            recall: Some(RecallWiring { loader, watermark: Arc::clone(&watermark) }),
-            meters: Arc::clone(&meters),
-        };
-        let shard = Shard::new(state, wiring);
-
-        let parts = EngineParts { shard, committer, segments, projector };
-        let engine = Self {
-            inbox: RwLock::new(Some(to_shard)),
-            queued,
-            threads: Mutex::new(None),
-            health,
-            durable,
-            watermark,
-            feed,
-            meters,
-            journal_notes,
-            journal: Mutex::new(Some(from_file)),
-            trim,
-            store,
-            clock,
-            ids,
-            directory,
-        };
-        Ok(AssembledEngine { engine, parts })
+        let (recovered, following) = Recovered::open(options, store, open_journal, progress)?;
+        let (engine, deciding) = recovered.lead(|log| log, Commits::InPlace);
+        Ok(AssembledEngine { engine, parts: EngineParts { deciding, following } })
     }
 
     /// Hands commands to the shard, all or none. Their answers come to their ports.
@@ -475,9 +347,9 @@ impl Engine {
             return Some(format!("journal: {why}"));
         }
         let threads = self.threads.lock();
-        let threads = threads.as_ref()?;
+        let deciding = threads.as_ref()?.deciding.as_ref()?;
         // A shard ends by itself only by a broken invariant, which it has printed.
-        let is_broken = threads.shard.is_finished();
+        let is_broken = deciding.shard.is_finished();
         is_broken.then(|| "the shard broke off; see the message above".to_owned())
     }
 
@@ -506,9 +378,11 @@ impl Engine {
         let Some(threads) = self.threads.lock().take() else { return };
         // Each thread ends when the one before it has: nothing that was answered is left behind.
         // One that broke has printed why, and the journal tells the truth on restart.
-        drop(threads.shard.join());
-        drop(threads.loader.map(JoinHandle::join));
-        drop(threads.committer.join());
+        if let Some(deciding) = threads.deciding {
+            drop(deciding.shard.join());
+            drop(deciding.loader.map(std::thread::JoinHandle::join));
+            drop(deciding.committer.join());
+        }
         drop(threads.segments.join());
         threads.projector.stop();
         threads.projector.join();
@@ -528,8 +402,9 @@ impl AssembledEngine {
     /// Starts the threads.
     /// Errors: the system starts no more of them.
     fn start(self) -> Result<Engine, OpenError> {
-        let threads = self.parts.spawn().map_err(OpenError::Thread)?;
-        *self.engine.threads.lock() = Some(threads);
+        let EngineParts { deciding, following } = self.parts;
+        self.engine.start_following(following)?;
+        self.engine.start_deciding(deciding)?;
         Ok(self.engine)
     }
 }
@@ -577,9 +452,4 @@ pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
         hash: ChainHash(checkpoint.chain_hash),
         last_seq: checkpoint.applied_seq.0,
     }
-}
-
-/// (7) What recovery does not need any more may go, as far as the retention does not keep it.
-fn trim_after_checkpoint(trim: Arc<TrimControl>) -> Box<dyn FnMut(Checkpoint) + Send> {
-    Box::new(move |checkpoint| trim.trim_before(BatchNumber(checkpoint.batch)))
 }

@@ -64,7 +64,6 @@ pub(crate) fn recover(
     state.take_in_keys(keys);
     room.into_inner().into_iter().for_each(|room| state.move_into(room));
     replay_tail(&mut state, &journal, position, progress)?;
-    state.go_live();
     progress.finish();
     Ok((journal, state))
 }
@@ -223,7 +222,7 @@ fn replay_batch(
     Ok(count)
 }
 
-fn decode_batch(
+pub(crate) fn decode_batch(
     number: BatchNumber,
     payload: &[u8],
     records: &mut Vec<ReplayedRecord>,

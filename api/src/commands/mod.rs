@@ -3,6 +3,7 @@
 pub mod app;
 mod at_rest;
 pub mod backup;
+pub mod cluster;
 pub mod company;
 pub mod decode;
 pub mod demo;
@@ -71,6 +72,9 @@ pub enum Command {
     /// Add a company to a data directory, or change one
     #[command(subcommand)]
     Company(company::CompanyCommand),
+    /// Several switches that stand in for each other, on etcd
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Let people sign in, give them roles
     #[command(subcommand)]
     User(user::UserSubcommand),
@@ -127,6 +131,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::RotateMasterKey(args) => master_key::run(args).await,
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
+        Command::Cluster(command) => cluster::run(command).await,
         Command::User(command) => user::run(command).await,
         Command::App(command) => app::run(command).await,
         Command::Token(command) => token::run(command).await,

@@ -1,8 +1,9 @@
 //! `cardswitch serve`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use cardswitch_cluster::ClusterAddress;
 use cardswitch_notify::mail::settings::SmtpUrl;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
@@ -10,6 +11,7 @@ use super::{Failure, StopSignal, parse_address};
 use crate::config::{
     ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
+use crate::node;
 use crate::opening::KeyedDirectory;
 use crate::server::Server;
 use crate::telemetry::log::start_log;
@@ -86,6 +88,15 @@ pub struct ServeArgs {
     /// Seconds to go on taking requests after /readyz has said `stopping` [default: 0]
     #[arg(long, env = "CARDSWITCH_STOP_DELAY_S", value_name = "SECONDS")]
     stop_delay_s: Option<u64>,
+    /// Cluster to be a node of, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
+    #[arg(long, env = "CARDSWITCH_JOURNAL", value_name = "URL")]
+    journal: Option<ClusterAddress>,
+    /// Name of this node in its cluster
+    #[arg(long, env = "CARDSWITCH_NODE", value_name = "NAME")]
+    node: Option<String>,
+    /// Address at which other nodes reach the doors of this one [default: that of the doors]
+    #[arg(long, env = "CARDSWITCH_PEER", value_name = "ADDR")]
+    peer: Option<IpAddr>,
     /// Print the configuration that results, as TOML, and exit
     #[arg(long)]
     print_config: bool,
@@ -101,6 +112,9 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     start_log(settings.log);
     let mut stop = StopSignal::listen()?;
     let place = KeyedDirectory { data: &args.data, master_key: &args.master_key.source() };
+    if settings.cluster.journal.is_some() {
+        return node::serve(place, settings, stop).await;
+    }
     let server = tokio::select! {
         started = Server::start(place, &settings) => started.map_err(Failure::new)?,
         // Nothing was taken yet, and the files are such that a start may break off anywhere. The
@@ -147,5 +161,9 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
     settings.token_requests_per_s =
         args.token_requests_per_s.unwrap_or(settings.token_requests_per_s);
     settings.stop_delay_s = args.stop_delay_s.unwrap_or(settings.stop_delay_s);
+    let cluster = &mut settings.cluster;
+    cluster.journal = args.journal.clone().or(cluster.journal.take());
+    cluster.node = args.node.clone().or(cluster.node.take());
+    cluster.peer = args.peer.or(cluster.peer);
     settings.checked()
 }

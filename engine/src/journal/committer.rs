@@ -273,7 +273,8 @@ impl<R: Release> Committer<R> {
     fn commit_gathered(&mut self) -> Result<(), JournalError> {
         self.seal_gathered()?;
         if self.batches.is_empty() {
-            return Ok(());
+            let journal = &mut self.journal;
+            return guard(|| journal.confirm());
         }
         let (journal, batches) = (&mut self.journal, &self.batches);
         guard(|| journal.append(batches))?;

@@ -57,7 +57,7 @@ impl DurablePosition {
         self.listeners.write().push(listener);
     }
 
-    pub(super) fn publish(&self, durable_seq: u64) {
+    pub(crate) fn publish(&self, durable_seq: u64) {
         {
             let _gate = self.gate.lock();
             let before = self.durable_seq.swap(durable_seq, Ordering::AcqRel);

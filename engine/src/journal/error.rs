@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use super::{BatchNumber, DirectoryId};
+use super::window::{WindowError, WriterId};
+use super::{BatchNumber, DirectoryId, Epoch};
 
 /// Why stored bytes are not a valid continuation of the chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -177,6 +178,15 @@ pub enum JournalError {
         /// The record that came.
         found: u64,
     },
+    /// Another node leads the chain: nothing of this one is written any more.
+    Fenced {
+        /// Who leads.
+        leader: WriterId,
+        /// Since which epoch.
+        epoch: Epoch,
+    },
+    /// The window of the chain.
+    Window(WindowError),
     /// An earlier write failed: nothing is written any more.
     Failed,
     /// The operating system reports an error.
@@ -204,7 +214,7 @@ pub struct Damage {
 
 impl JournalError {
     /// Says what is wrong with the bytes that had to be batch `number`.
-    pub(super) fn corrupt(number: u64, fault: &ChainFault) -> Self {
+    pub(crate) fn corrupt(number: u64, fault: &ChainFault) -> Self {
         Self::Corrupt { number, offset: fault.offset as u64, what: fault.to_string() }
     }
 
@@ -214,7 +224,7 @@ impl JournalError {
     }
 
     /// Adds what was being done to an error of the operating system.
-    pub(super) fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
 }
@@ -255,6 +265,10 @@ impl fmt::Display for JournalError {
             Self::Failed => write!(f, "an earlier write to the journal failed"),
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Panicked { what } => write!(f, "the journal's storage gave up: {what}"),
+            Self::Fenced { leader, epoch } => {
+                write!(f, "another node leads since epoch {}, as writer {leader}", epoch.0)
+            }
+            Self::Window(error) => error.fmt(f),
             _ => self.fmt_position(f),
         }
     }

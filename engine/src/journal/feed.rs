@@ -69,7 +69,7 @@ impl BatchFeed {
     }
 
     /// Puts durable batches in, oldest first, and takes buffers out for new ones.
-    pub(super) fn offer(&self, batches: &mut Vec<SealedBatch>, spare_buffers: &mut Vec<Vec<u8>>) {
+    pub(crate) fn offer(&self, batches: &mut Vec<SealedBatch>, spare_buffers: &mut Vec<Vec<u8>>) {
         let Some(last) = batches.last() else { return };
         let mut state = self.state.lock();
         state.newest = Some(last.header.number);

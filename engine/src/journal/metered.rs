@@ -36,6 +36,10 @@ impl<J: Journal> Journal for MeteredJournal<J> {
         appended
     }
 
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        self.journal.confirm()
+    }
+
     fn needs_upkeep(&self, trim_before: BatchNumber) -> bool {
         self.journal.needs_upkeep(trim_before)
     }

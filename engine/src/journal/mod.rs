@@ -19,8 +19,10 @@ mod follower;
 pub mod limits;
 pub mod log;
 mod metered;
+mod replicated;
 #[doc(hidden)]
 pub mod testing;
+pub mod window;
 
 pub use chain::{
     BatchHeader, BatchKind, BatchNumber, ChainCursor, ChainHash, ChainPosition, Epoch, SealedBatch,
@@ -35,6 +37,7 @@ pub use feed::{BatchFeed, Fed};
 pub use follower::{JournalFollower, ProvenBatch};
 pub use log::{LogJournal, LogReader, LogRetention};
 pub(crate) use metered::MeteredJournal;
+pub(crate) use replicated::ReplicatedJournal;
 
 /// Identifies the data directory that a journal belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +65,14 @@ pub trait Journal: Send {
     /// batches became durable is unknown until the journal is opened again.
     /// Cost: one sync.
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError>;
+
+    /// Makes certain that what was appended last still is the newest batch of the chain, which an answer
+    /// without a record says as much as one with it.
+    /// Errors: as `append`.
+    /// Cost: nothing where only one process can write.
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        Ok(())
+    }
 
     /// Tells whether `keep_up` would do anything.
     fn needs_upkeep(&self, trim_before: BatchNumber) -> bool;

@@ -237,7 +237,7 @@ impl ShardState {
             let Some(caching) = &mut self.caching else {
                 unreachable!("a shard without limits holds every transaction");
             };
-            return caching.patch(seq, progress);
+            return caching.patch(seq, progress, self.last_seq);
         };
         let (from, to) = (expiry_timer_of(&open.progress), expiry_timer_of(progress));
         open.progress.clone_from(progress);

@@ -85,10 +85,23 @@ pub(super) struct Caching {
     purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
     answers: Vec<RememberedAnswer>,
     /// How transactions stand that the journal's tail changed and that are not in memory.
-    patches: BTreeMap<TransactionSeq, TransactionProgress>,
+    patches: BTreeMap<TransactionSeq, Patch>,
+    /// How many patches are looked through before the next time that some are dropped.
+    patches_until_drop: usize,
     /// The last record of that tail; none before the shard goes live.
     live_from: Option<RecordSeq>,
 }
+
+/// How a transaction stands that is not in memory.
+#[derive(Clone, Debug)]
+struct Patch {
+    progress: TransactionProgress,
+    /// The record that left it so.
+    changed_by: RecordSeq,
+}
+
+/// Patches that a follower keeps before it looks which of them the tables have.
+const PATCHES_MIN: usize = 4_096;
 
 impl Caching {
     /// Answers of the tables that may be the one to the message at hand.
@@ -102,9 +115,24 @@ impl Caching {
     }
 
     /// Keeps how a transaction stands that is not in memory, while the journal's tail is replayed.
-    pub(super) fn patch(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {
+    pub(super) fn patch(
+        &mut self,
+        seq: TransactionSeq,
+        progress: &TransactionProgress,
+        changed_by: RecordSeq,
+    ) {
         assert!(self.live_from.is_none(), "a live shard changes only what is in memory");
-        self.patches.insert(seq, progress.clone());
+        self.patches.insert(seq, Patch { progress: progress.clone(), changed_by });
+    }
+
+    /// Drops the patches that the tables have, as far as record `until`.
+    fn drop_patches(&mut self, until: RecordSeq) {
+        if self.live_from.is_some_and(|live_from| live_from <= until) {
+            self.patches = BTreeMap::new();
+        } else if self.patches.len() > self.patches_until_drop {
+            self.patches.retain(|_, patch| patch.changed_by > until);
+            self.patches_until_drop = PATCHES_MIN.max(2 * self.patches.len());
+        }
     }
 }
 
@@ -121,6 +149,7 @@ impl ShardState {
             purchases: Vec::new(),
             answers: Vec::new(),
             patches: BTreeMap::new(),
+            patches_until_drop: PATCHES_MIN,
             live_from: None,
         };
         let mut state = Self { caching: Some(caching), ..Self::default() };
@@ -300,7 +329,7 @@ impl ShardState {
         let Some(caching) = &mut self.caching else { return };
         for LoadedTransaction { record, mut progress } in loaded.transactions {
             if let Some(newer) = caching.patches.get(&record.seq) {
-                progress.clone_from(newer);
+                progress.clone_from(&newer.progress);
             }
             let open = OpenTransaction::of(&record, progress, RecordSeq(0));
             self.transactions.load(record.seq, open);
@@ -325,9 +354,7 @@ impl ShardState {
         let next =
             Newest { transaction: self.last_transaction.next(), record: self.last_seq.next() };
         self.messages.evict(&caching.limits, until, (self.last_at, next));
-        if caching.live_from.is_some_and(|live_from| live_from <= until) {
-            caching.patches = BTreeMap::new();
-        }
+        caching.drop_patches(until);
     }
 
     /// Until when every timer is in memory.
@@ -348,7 +375,7 @@ impl ShardState {
         self.timers.limit_to(until);
         for (seq, due) in holds {
             let open = self.transactions.get_open(*seq).map(|open| &open.progress);
-            let newer = open.or_else(|| patches?.get(seq));
+            let newer = open.or_else(|| Some(&patches?.get(seq)?.progress));
             let due = newer.map_or(*due, expiry_timer_of);
             self.timers.reschedule(TimerKind::HoldExpiry(*seq), Timestamp::MAX, due);
         }
@@ -357,7 +384,7 @@ impl ShardState {
         let unseen = self.transactions.iter().filter(|(_, open)| open.changed_seq > as_of);
         let unseen = unseen.map(|(seq, open)| (seq, &open.progress));
         // What was loaded since it was patched may have been changed again.
-        let patched = patches.into_iter().flatten().map(|(seq, progress)| (*seq, progress));
+        let patched = patches.into_iter().flatten().map(|(seq, patch)| (*seq, &patch.progress));
         let patched = patched.filter(|(seq, _)| self.transactions.get(*seq).is_none());
         for (seq, progress) in unseen.chain(patched) {
             let due = expiry_timer_of(progress);

@@ -16,7 +16,9 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::disk::Disk;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
-use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
+use cardswitch_engine::engine::{
+    AssembledEngine, DecidingParts, Engine, EngineOptions, EngineParts, FollowingParts, OpenError,
+};
 use cardswitch_engine::journal::testing::FaultPlan;
 use cardswitch_engine::limits;
 use cardswitch_engine::shard::run::Witness;
@@ -293,9 +295,9 @@ impl<'a> World<'a> {
         match part {
             Part::Shard => self.step_shard(),
             Part::Committer => self.step_committer(),
-            Part::Loader => self.parts().shard.step_loader(),
-            Part::Projector => self.parts().projector.step(),
-            Part::Segments => self.parts().segments.step(),
+            Part::Loader => self.parts().deciding.shard.step_loader(),
+            Part::Projector => self.parts().following.projector.step(),
+            Part::Segments => self.parts().following.segments.step(),
         }
     }
 
@@ -309,12 +311,12 @@ impl<'a> World<'a> {
             self.step_committer();
         }
         self.unwritten += 1;
-        self.parts().shard.step()
+        self.parts().deciding.shard.step()
     }
 
     fn step_committer(&mut self) -> StepOutcome {
         self.unwritten = 0;
-        self.parts().committer.step()
+        self.parts().deciding.committer.step()
     }
 
     fn send(&mut self, commands: Vec<Command>) {
@@ -376,10 +378,15 @@ impl<'a> World<'a> {
         self.model.pass_time(at);
         let context = self.context();
         let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
-        audit_state(&mut self.model, parts.shard.state(), Timestamp(at), &context);
-        assert_eq!(parts.projector.health().failure(), None, "{context}");
+        audit_state(&mut self.model, parts.deciding.shard.state(), Timestamp(at), &context);
+        assert_eq!(parts.following.projector.health().failure(), None, "{context}");
         assert_eq!(engine.watermark().applied(), engine.durable_seq(), "{context}");
-        audit_tables(&self.model, parts.shard.state(), &engine.store().read().unwrap(), &context);
+        audit_tables(
+            &self.model,
+            parts.deciding.shard.state(),
+            &engine.store().read().unwrap(),
+            &context,
+        );
         self.trace.update(format!("settled {at} {:?}", engine.durable_seq()));
     }
 
@@ -414,7 +421,9 @@ impl<'a> World<'a> {
     fn shut_down(&mut self) {
         let AssembledEngine { engine, parts } = self.running.take().unwrap();
         engine.shut_down();
-        let EngineParts { mut shard, mut committer, segments, mut projector } = parts;
+        let EngineParts { deciding, following } = parts;
+        let DecidingParts { mut shard, mut committer } = deciding;
+        let FollowingParts { segments, mut projector } = following;
         assert_eq!(shard.step(), StepOutcome::Ended, "nobody is waiting");
         drop(shard);
         while committer.step() != StepOutcome::Ended {}
@@ -496,7 +505,7 @@ impl<'a> World<'a> {
             Err(OpenError::Journal(_)) => self.story.marks.pass(Mark::FlipRefused),
             Err(other) => panic!("{}: {name} at {place}: {other}", self.context()),
             Ok(assembled) => {
-                let kept = assembled.parts.shard.state().last_seq();
+                let kept = assembled.parts.deciding.shard.state().last_seq();
                 let is_said = !is_note_kept && !assembled.engine.journal_notes().is_empty();
                 let context = self.context();
                 assert!(kept >= self.told || is_said, "{context}: {name} at {place}: {kept:?}");
@@ -514,7 +523,7 @@ impl<'a> World<'a> {
 
     /// Settles what became of everything that nobody was told of.
     fn resolve(&mut self, shown: VecDeque<Executed>) {
-        let kept = self.parts().shard.state().last_seq();
+        let kept = self.parts().deciding.shard.state().last_seq();
         let context = self.context();
         assert!(kept >= self.told, "{context}: {kept:?} of {:?} is left", self.told);
         let (has_notes, applied) =
@@ -585,6 +594,6 @@ fn open(
         caches: rates.caches,
     };
     let mut assembled = Engine::open_parts(options, disks.storage())?;
-    assembled.parts.shard.set_witness(executions.clone());
+    assembled.parts.deciding.shard.set_witness(executions.clone());
     Ok(assembled)
 }

@@ -42,7 +42,7 @@ use self::segment::{
     segment_name,
 };
 use super::ack_mark::AckMark;
-use super::chain::{BATCH_HEADER_BYTES, BatchHeader, SealedBatch, seal_barrier};
+use super::chain::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, SealedBatch, seal_barrier};
 use super::limits::{
     BATCH_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
 };
@@ -92,7 +92,7 @@ impl LogRetention {
     }
 }
 
-/// The writing side of a journal. Opening it has written the barrier of its epoch.
+/// The writing side of a journal. Opening it to lead has written the barrier of its epoch.
 #[derive(Debug)]
 pub struct LogJournal {
     disk: Arc<dyn Disk>,
@@ -155,6 +155,20 @@ impl LogJournal {
         expected: &Expectation,
         retention: LogRetention,
     ) -> Result<Self, JournalError> {
+        let mut opened = Self::open_to_follow(disk, expected, retention)?;
+        opened.begin_epoch()?;
+        opened.check_reservation()?;
+        Ok(opened)
+    }
+
+    /// Opens the journal on the given disk to append what another one has, barriers and all: this open
+    /// writes no barrier.
+    /// Errors: as `open`.
+    pub fn open_to_follow(
+        disk: Arc<dyn Disk>,
+        expected: &Expectation,
+        retention: LogRetention,
+    ) -> Result<Self, JournalError> {
         let Expectation { identity, checkpoint } = expected;
         let claims =
             Claims { identity: Some(identity), checkpoint: *checkpoint, proof: Proof::Tail };
@@ -180,8 +194,7 @@ impl LogJournal {
             has_failed: false,
         };
         opened.clear_away(&unused)?;
-        opened.begin_epoch()?;
-        opened.check_reservation()?;
+        opened.keep_tail()?;
         Ok(opened)
     }
 
@@ -232,12 +245,16 @@ impl LogJournal {
         self.disk.sync_names().map_err(JournalError::io(WRITING))
     }
 
-    /// Writes the barrier before anything else. What a killed process had written behind the last
-    /// sync becomes durable with it.
-    fn begin_epoch(&mut self) -> Result<(), JournalError> {
-        if let Some(newest) = self.index.newest() {
-            newest.file.sync().map_err(JournalError::io(WRITING))?;
+    /// Makes durable what a killed process had written behind its last sync.
+    fn keep_tail(&self) -> Result<(), JournalError> {
+        match self.index.newest() {
+            Some(newest) => newest.file.sync().map_err(JournalError::io(WRITING)),
+            None => Ok(()),
         }
+    }
+
+    /// Writes the barrier before anything else.
+    fn begin_epoch(&mut self) -> Result<(), JournalError> {
         let barrier = seal_barrier(self.partition(), &self.tip);
         self.write_group(&[barrier])?;
         self.mark.sync().map_err(JournalError::io(NOTING))
@@ -341,7 +358,7 @@ impl LogJournal {
 
     /// What is to be done next so that appending finds all it needs, and no more is kept than wanted.
     fn next_duty(&self, trim_before: BatchNumber) -> Option<Duty> {
-        let newest = self.newest();
+        let newest = self.index.newest()?;
         let end = newest.end();
         if self.maker.has_failed() {
             return Some(Duty::NoteFailure);
@@ -536,7 +553,14 @@ fn missing_segment(ordinal: u64) -> JournalError {
 /// The pair of the checks that `ChainCursor` makes after reading.
 fn assert_continues(batch: &SealedBatch, tip: &ChainPosition) {
     assert_eq!(batch.header.number.0, tip.number.0 + 1, "a batch has the next number");
-    assert_eq!(batch.header.epoch, tip.epoch, "a batch is of the open epoch");
+    match batch.header.kind {
+        BatchKind::Batch => {
+            assert_eq!(batch.header.epoch, tip.epoch, "a batch is of the open epoch");
+        }
+        BatchKind::Barrier => {
+            assert!(batch.header.epoch > tip.epoch, "a barrier raises the epoch");
+        }
+    }
     assert_eq!(batch.header.previous, tip.hash, "a batch carries the hash of the one before");
     assert_eq!(batch.header.first_seq, tip.last_seq + 1, "records follow without a hole");
 }

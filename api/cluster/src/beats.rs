@@ -1,0 +1,162 @@
+//! The leader's signs of life, and how it learns that it leads no more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::journal::window::{WindowError, WriterId};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::members::{NodeRecord, write_node};
+use crate::window::{EtcdWindow, Keys};
+use crate::{ClusterAddress, OpenWindowError};
+
+/// How often the leader shows that it lives.
+const BEAT_EVERY: Duration = Duration::from_millis(100);
+/// Beats between two records of the node.
+const RECORD_EVERY: u64 = 10;
+
+/// What a leader says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LeaderState {
+    /// It leads.
+    Leads,
+    /// It answers what it has taken and takes nothing new: nobody needs to hurry.
+    Stops,
+    /// It has ended: whoever comes first leads.
+    Gone,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Beat {
+    pub(crate) writer: String,
+    pub(crate) count: u64,
+    pub(crate) state: LeaderState,
+}
+
+/// Why a leader leads no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaderEnd {
+    /// Another node leads.
+    Fenced(WriterId),
+    /// The cluster is not there any more.
+    Gone(String),
+}
+
+/// Beats on a thread of its own, until it is told to stop.
+#[derive(Debug)]
+pub struct Beats {
+    state: Arc<AtomicU8>,
+    end: watch::Receiver<Option<LeaderEnd>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Beats {
+    /// Begins to beat as the leader `writer`. `newest_record` tells how far the node has come.
+    /// Errors: the cluster cannot be reached, or the system starts no more threads.
+    pub fn start(
+        address: &ClusterAddress,
+        writer: WriterId,
+        record: NodeRecord,
+        newest_record: impl Fn() -> u64 + Send + 'static,
+    ) -> Result<Self, OpenWindowError> {
+        // It beats to its end, also where the window of the journal is closed.
+        let window = EtcdWindow::reach(address, writer, &Arc::new(AtomicBool::new(false)))?;
+        let state = Arc::new(AtomicU8::new(LeaderState::Leads as u8));
+        let (ended, end) = watch::channel(None);
+        let beating = Beating {
+            window,
+            keys: Keys::of(address),
+            record,
+            writer,
+            state: Arc::clone(&state),
+            ended,
+        };
+        let thread = std::thread::Builder::new().name("beats".to_owned());
+        let thread = thread.spawn(move || beating.run(&newest_record));
+        let thread = thread.map_err(|error| OpenWindowError::Etcd(error.into()))?;
+        Ok(Self { state, end, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Resolves when the node leads no more.
+    pub async fn ended(&self) -> LeaderEnd {
+        let mut end = self.end.clone();
+        let ended = end.wait_for(Option::is_some).await;
+        let ended = ended.ok().and_then(|end| end.clone());
+        ended.unwrap_or_else(|| LeaderEnd::Gone("its signs of life have ended".to_owned()))
+    }
+
+    /// Says that the leader stops: followers wait for its end.
+    pub fn announce_stop(&self) {
+        self.state.store(LeaderState::Stops as u8, Ordering::Release);
+    }
+
+    /// Says that it has ended, and ends. Blocks for a moment.
+    pub fn finish(&self) {
+        self.state.store(LeaderState::Gone as u8, Ordering::Release);
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that panicked has printed why.
+            drop(thread.join());
+        }
+    }
+}
+
+struct Beating {
+    window: EtcdWindow,
+    keys: Keys,
+    record: NodeRecord,
+    writer: WriterId,
+    state: Arc<AtomicU8>,
+    ended: watch::Sender<Option<LeaderEnd>>,
+}
+
+impl Beating {
+    fn run(mut self, newest_record: &dyn Fn() -> u64) {
+        for count in 0_u64.. {
+            let state = self.state();
+            if count.is_multiple_of(RECORD_EVERY) {
+                self.record.reach(newest_record(), Clock::System.now().0);
+                // The next one tells more.
+                drop(write_node(self.window.client(), &self.keys, &self.record));
+            }
+            if let Some(end) = self.beat(count, state) {
+                self.ended.send_replace(Some(end));
+                return;
+            }
+            if state == LeaderState::Gone {
+                return;
+            }
+            std::thread::sleep(BEAT_EVERY);
+        }
+    }
+
+    fn state(&self) -> LeaderState {
+        let state = self.state.load(Ordering::Acquire);
+        let states = [LeaderState::Leads, LeaderState::Stops, LeaderState::Gone];
+        states.into_iter().find(|known| *known as u8 == state).unwrap_or(LeaderState::Gone)
+    }
+
+    /// Shows one sign of life; returns whether the node leads no more.
+    fn beat(&mut self, count: u64, state: LeaderState) -> Option<LeaderEnd> {
+        match self.window.pulse() {
+            Ok((tip, _)) if tip.writer != self.writer => {
+                return Some(LeaderEnd::Fenced(tip.writer));
+            }
+            Err(WindowError::Foreign(why)) => return Some(LeaderEnd::Gone(why)),
+            // Where etcd is silent the followers do not count either.
+            Ok(_) | Err(_) => {}
+        }
+        let beat = Beat { writer: self.writer.to_string(), count, state };
+        let value = serde_json::to_vec(&beat).unwrap_or_default();
+        if let Err(error) = self.window.client().put(&self.keys.beat(), &value) {
+            tracing::warn!(%error, "the cluster's etcd takes no sign of life");
+        }
+        None
+    }
+}

@@ -1,0 +1,195 @@
+//! A node that follows until it leads.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cardswitch_engine::clock::{Clock, Stopwatch};
+use cardswitch_engine::engine::{Engine, OpenError, Standby, TakeOver};
+use cardswitch_engine::journal::JournalError;
+use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
+
+use crate::beats::{Beat, LeaderState};
+use crate::members::{Leader, NodeRecord, list_nodes, write_node};
+use crate::patience::Patience;
+use crate::window::Keys;
+use crate::{ClusterAddress, EtcdError, EtcdWindow, OpenWindowError};
+
+/// How often a follower looks at the window.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How often it tells how far it has come.
+const RECORD_EVERY: Duration = Duration::from_secs(1);
+/// How long a leader's door may take to accept a connection, where it is asked whether it lives.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Why a node follows no more.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The cluster.
+    #[error(transparent)]
+    Cluster(#[from] OpenWindowError),
+    /// The chain of the cluster does not go on where this node's journal ends, or its files fail.
+    #[error(transparent)]
+    Chain(OpenError),
+}
+
+/// A node of a cluster.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The cluster.
+    pub cluster: ClusterAddress,
+    /// This run of the node.
+    pub writer: WriterId,
+    /// Where it is.
+    pub record: NodeRecord,
+    /// Set to make it stop.
+    pub is_stopping: Arc<AtomicBool>,
+}
+
+/// What whoever runs the doors of a follower is told.
+pub trait Following {
+    /// Another node leads, or nobody that can be reached.
+    fn led_by(&self, leader: Option<Leader>);
+}
+
+/// Follows until this node leads, and returns its engine; none where it is to stop. Blocks.
+/// Errors: the node lacks what follows, or its chain is another one, or its files fail.
+pub fn follow(
+    mut standby: Standby,
+    mut node: Node,
+    doors: &dyn Following,
+) -> Result<Option<Engine>, FollowError> {
+    let directory = standby.engine().directory().id();
+    let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
+    let keys = Keys::of(&node.cluster);
+    let mut patience = Patience::new(spread_of(&node.record.name));
+    let mut watched = WatchedLeader::default();
+    let mut recorded: Option<Stopwatch> = None;
+    loop {
+        if node.is_stopping.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let seen = match look(&mut standby, &mut window) {
+            Ok(seen) => seen,
+            Err(OpenError::Journal(JournalError::Window(WindowError::Unavailable(why)))) => {
+                tracing::warn!(%why, "the cluster's etcd cannot be read");
+                patience.begin_anew();
+                continue;
+            }
+            Err(OpenError::Journal(JournalError::Window(WindowError::Closed))) => return Ok(None),
+            Err(error) => return Err(FollowError::Chain(error)),
+        };
+        if recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
+            node.record.reach(standby.tip().last_seq, Clock::System.now().0);
+            // The next one tells more.
+            drop(write_node(window.client(), &keys, &node.record));
+            recorded = Some(Stopwatch::start());
+        }
+        if watched.writer != Some(seen.tip.writer) {
+            let nodes = list_nodes(window.client(), &keys).unwrap_or_default();
+            let leader = nodes.iter().find(|node| node.is_of(seen.tip.writer)).map(Leader::from);
+            doors.led_by(leader.clone());
+            watched = WatchedLeader::of(&seen.tip, leader);
+        }
+        patience.hear(seen.sign);
+        let is_refused = seen.state != Some(LeaderState::Stops) && watched.is_refused();
+        if seen.state != Some(LeaderState::Gone) && !is_refused && !patience.is_over() {
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        }
+        tracing::info!(epoch = seen.tip.position.epoch.0 + 1, "the leader is silent: taking over");
+        match standby.take_over(Box::new(window), &seen.tip) {
+            Ok(TakeOver::Leads(engine)) => return Ok(Some(engine)),
+            Ok(TakeOver::Follows(still)) => standby = *still,
+            Err(OpenError::Journal(JournalError::Window(WindowError::Closed))) => return Ok(None),
+            Err(error) => return Err(FollowError::Chain(error)),
+        }
+        let Some(opened) = open_window(&node, directory)? else { return Ok(None) };
+        window = opened;
+        patience.begin_anew();
+    }
+}
+
+/// Opens the window, as soon as etcd answers; none where the node is to stop.
+fn open_window(node: &Node, directory: [u8; 16]) -> Result<Option<EtcdWindow>, OpenWindowError> {
+    while !node.is_stopping.load(Ordering::Acquire) {
+        match EtcdWindow::open(&node.cluster, directory, node.writer, &node.is_stopping) {
+            Err(OpenWindowError::Etcd(EtcdError::Unavailable(why))) => {
+                tracing::warn!(%why, "the cluster's etcd cannot be read");
+            }
+            opened => return opened.map(Some),
+        }
+        std::thread::sleep(RECORD_EVERY);
+    }
+    Ok(None)
+}
+
+/// What a look at the window shows.
+struct Seen {
+    tip: WindowTip,
+    /// Changes while the leader lives.
+    sign: Vec<u8>,
+    /// What the leader says of itself, if it is the leader's.
+    state: Option<LeaderState>,
+}
+
+fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<Seen, OpenError> {
+    let (mut tip, beat) = window.pulse().map_err(JournalError::Window)?;
+    if tip.position != standby.tip() {
+        tip = standby.catch_up(window)?;
+    }
+    let beat_bytes = beat.unwrap_or_default();
+    let beat: Option<Beat> = serde_json::from_slice(&beat_bytes).ok();
+    let state = beat.filter(|beat| beat.writer == tip.writer.to_string()).map(|beat| beat.state);
+    let mut sign = tip.position.to_bytes().to_vec();
+    sign.extend(beat_bytes);
+    Ok(Seen { tip, sign, state })
+}
+
+/// A connection to the leader's door: where it breaks and no other is accepted, the process is dead,
+/// which is known long before its silence is.
+#[derive(Debug, Default)]
+struct WatchedLeader {
+    writer: Option<WriterId>,
+    http: Option<SocketAddr>,
+    connection: Option<TcpStream>,
+}
+
+impl WatchedLeader {
+    fn of(tip: &WindowTip, leader: Option<Leader>) -> Self {
+        let http = leader.map(|leader| leader.http);
+        Self { writer: Some(tip.writer), http, connection: None }
+    }
+
+    /// Whether the leader's door was open, and is not any more.
+    fn is_refused(&mut self) -> bool {
+        let Some(http) = self.http else { return false };
+        if self.connection.as_ref().is_some_and(is_open) {
+            return false;
+        }
+        let was_open = self.connection.take().is_some();
+        match TcpStream::connect_timeout(&http, CONNECT_TIMEOUT) {
+            Ok(connection) => {
+                let is_watchable = connection.set_nonblocking(true).is_ok();
+                self.connection = is_watchable.then_some(connection);
+                false
+            }
+            Err(error) => was_open && error.kind() == ErrorKind::ConnectionRefused,
+        }
+    }
+}
+
+fn is_open(connection: &TcpStream) -> bool {
+    match connection.peek(&mut [0]) {
+        Ok(len) => len > 0,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    }
+}
+
+/// A number below 1 that differs from node to node.
+fn spread_of(name: &str) -> f64 {
+    let sum = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    f64::from(sum % 1_000) / 1_000.0
+}

@@ -1,0 +1,27 @@
+//! More nodes than one: etcd holds the window of the journal and who leads; every node follows it, and
+//! one of them takes over when the leader is silent.
+//!
+//! | key, behind the cluster's prefix | value |
+//! |---|---|
+//! | `tip` | the newest batch of the chain and the run of the node that wrote it, 72 bytes |
+//! | `j/<number>` | a sealed batch, as it stands in a journal; 20 digits |
+//! | `beat` | the leader's sign of life, JSON |
+//! | `node/<name>` | where a node is and how far it has come, JSON |
+//! | `directory` | the id of the data directory whose chain it is |
+//!
+//! INVARIANT: only `tip` decides who may answer. Beats decide when somebody tries; they may be wrong.
+
+mod address;
+mod beats;
+mod etcd;
+mod follow;
+mod members;
+mod patience;
+mod window;
+
+pub use address::{ClusterAddress, ClusterAddressError};
+pub use beats::{Beats, LeaderEnd};
+pub use etcd::EtcdError;
+pub use follow::{FollowError, Following, Node, follow};
+pub use members::{ClusterView, Leader, NodeRecord};
+pub use window::{EtcdWindow, OpenWindowError};

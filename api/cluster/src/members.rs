@@ -1,0 +1,104 @@
+//! What nodes tell of themselves, for each other and for whoever looks after them.
+
+use std::net::SocketAddr;
+
+use cardswitch_engine::journal::window::{ChainWindow, WindowError, WindowTip, WriterId};
+use serde::{Deserialize, Serialize};
+
+use crate::etcd::{EtcdClient, EtcdError};
+use crate::window::Keys;
+use crate::{ClusterAddress, EtcdWindow, OpenWindowError};
+
+/// Where a node is, and how far it has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: String,
+    /// The run of it.
+    pub writer: String,
+    /// Where other nodes reach its HTTP side.
+    pub http: SocketAddr,
+    /// Where other nodes reach its ISO 8583 door.
+    pub iso8583: SocketAddr,
+    /// The newest record in its journal.
+    pub record: u64,
+    /// When it said so. Units: microseconds since 1970.
+    pub at: i64,
+}
+
+/// The node that leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// Its name.
+    pub name: String,
+    /// Where its HTTP side is.
+    pub http: SocketAddr,
+    /// Where its ISO 8583 door is.
+    pub iso8583: SocketAddr,
+}
+
+/// A cluster as whoever looks after it sees it.
+#[derive(Clone, Debug)]
+pub struct ClusterView {
+    /// The newest batch of the chain.
+    pub tip: WindowTip,
+    /// The nodes that ever came, by name.
+    pub nodes: Vec<NodeRecord>,
+    /// The release of etcd.
+    pub etcd: String,
+}
+
+impl NodeRecord {
+    /// Notes how far the node has come.
+    pub(crate) const fn reach(&mut self, record: u64, at: i64) {
+        (self.record, self.at) = (record, at);
+    }
+
+    pub(crate) fn is_of(&self, writer: WriterId) -> bool {
+        self.writer == writer.to_string()
+    }
+}
+
+impl From<&NodeRecord> for Leader {
+    fn from(record: &NodeRecord) -> Self {
+        Self { name: record.name.clone(), http: record.http, iso8583: record.iso8583 }
+    }
+}
+
+impl ClusterView {
+    /// Looks at a cluster without taking part in it.
+    /// Errors: no cluster is there, or no member of etcd answers.
+    pub fn read(address: &ClusterAddress) -> Result<Self, OpenWindowError> {
+        let (mut window, etcd) = EtcdWindow::look_at(address)?;
+        let tip = window.tip().map_err(|error| match error {
+            WindowError::Foreign(_) => OpenWindowError::Absent(address.clone()),
+            error => OpenWindowError::Etcd(EtcdError::Unavailable(error.to_string())),
+        })?;
+        let nodes = list_nodes(window.client(), &Keys::of(address))?;
+        Ok(Self { tip, nodes, etcd })
+    }
+
+    /// The node that leads, or led last.
+    #[must_use]
+    pub fn leader(&self) -> Option<&NodeRecord> {
+        self.nodes.iter().find(|node| node.is_of(self.tip.writer))
+    }
+}
+
+pub(crate) fn list_nodes(
+    client: &mut EtcdClient,
+    keys: &Keys,
+) -> Result<Vec<NodeRecord>, EtcdError> {
+    let values = client.list(&keys.named("node/"))?;
+    // One that a later build wrote differently is left out.
+    Ok(values.iter().filter_map(|value| serde_json::from_slice(value).ok()).collect())
+}
+
+pub(crate) fn write_node(
+    client: &mut EtcdClient,
+    keys: &Keys,
+    record: &NodeRecord,
+) -> Result<(), EtcdError> {
+    let value = serde_json::to_vec(record).unwrap_or_default();
+    client.put(&keys.named(&format!("node/{}", record.name)), &value)
+}

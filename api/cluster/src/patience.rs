@@ -1,0 +1,43 @@
+//! When a follower holds the leader for dead. A wrong guess costs a change of leader, never an answer.
+
+use std::time::Duration;
+
+use cardswitch_engine::clock::Stopwatch;
+
+/// How long a leader may give no sign of life: seven beats of 100 ms.
+const SILENCE: Duration = Duration::from_millis(700);
+
+/// Waits for signs of life. Only silence that was listened to counts: where etcd does not answer,
+/// nobody can be heard.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    last_sign: Vec<u8>,
+    since: Stopwatch,
+    limit: Duration,
+}
+
+impl Patience {
+    /// The patience of a node. Nodes differ in it by `spread`, below 1, so that one tries before
+    /// the other.
+    pub(crate) fn new(spread: f64) -> Self {
+        let limit = SILENCE + SILENCE.mul_f64(spread.clamp(0.0, 1.0) / 5.0);
+        Self { last_sign: Vec::new(), since: Stopwatch::start(), limit }
+    }
+
+    /// Takes note of what the leader shows: anything that changes while it lives.
+    pub(crate) fn hear(&mut self, sign: Vec<u8>) {
+        if sign != self.last_sign {
+            self.last_sign = sign;
+            self.since = Stopwatch::start();
+        }
+    }
+
+    /// Begins anew, since nobody could be heard.
+    pub(crate) fn begin_anew(&mut self) {
+        self.since = Stopwatch::start();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.since.elapsed() > self.limit
+    }
+}

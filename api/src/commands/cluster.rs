@@ -1,0 +1,122 @@
+//! `cardswitch cluster`.
+
+use std::path::PathBuf;
+
+use cardswitch_cluster::{ClusterAddress, ClusterView, EtcdWindow, NodeRecord};
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::journal::log::open_read_only;
+
+use super::Failure;
+
+/// What can be done with a cluster.
+#[derive(Debug, clap::Subcommand)]
+pub enum ClusterCommand {
+    /// Make a cluster of a data directory that no switch has open: its first node
+    Adopt(AdoptArgs),
+    /// Tell who leads, and how far each node has come
+    Status(StatusArgs),
+}
+
+/// What `adopt` takes.
+#[derive(Debug, clap::Args)]
+pub struct AdoptArgs {
+    /// Data directory
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Cluster to make, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
+    #[arg(long, env = "CARDSWITCH_JOURNAL", value_name = "URL")]
+    journal: ClusterAddress,
+}
+
+/// What `status` takes.
+#[derive(Debug, clap::Args)]
+pub struct StatusArgs {
+    /// Cluster, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
+    #[arg(long, env = "CARDSWITCH_JOURNAL", value_name = "URL")]
+    journal: ClusterAddress,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out `cluster`.
+/// Errors: etcd does not answer; for `adopt`, a cluster is there already.
+pub async fn run(command: ClusterCommand) -> Result<(), Failure> {
+    let carried_out = tokio::task::spawn_blocking(|| match command {
+        ClusterCommand::Adopt(args) => adopt(&args),
+        ClusterCommand::Status(args) => status(&args),
+    });
+    carried_out.await.map_err(Failure::new)?
+}
+
+fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
+    let directory = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
+    let journal = open_read_only(&directory.journal_path(), None, None).map_err(Failure::new)?;
+    let tip = journal.tip;
+    EtcdWindow::create(&args.journal, directory.id(), tip).map_err(Failure::new)?;
+    println!(
+        "{} is a cluster that goes on after record {} of {}",
+        args.journal,
+        tip.last_seq,
+        args.data.display()
+    );
+    println!(
+        "Start it with `cardswitch serve --data {} --journal {} --node NAME`; other nodes begin as a \
+         backup of it.",
+        args.data.display(),
+        args.journal
+    );
+    Ok(())
+}
+
+fn status(args: &StatusArgs) -> Result<(), Failure> {
+    let view = ClusterView::read(&args.journal).map_err(Failure::new)?;
+    let tip = view.tip.position;
+    let leader = view.leader().map(|leader| leader.name.clone());
+    if args.json {
+        let nodes = view.nodes.iter().map(|node| {
+            serde_json::json!({
+                "name": node.name,
+                "role": role(node, leader.as_deref()),
+                "http": node.http,
+                "iso8583": node.iso8583,
+                "record": node.record,
+                "records_behind": tip.last_seq.saturating_sub(node.record),
+                "seen_ms_ago": seen_ms_ago(node),
+            })
+        });
+        let nodes: Vec<_> = nodes.collect();
+        let whole = serde_json::json!({
+            "leader": leader, "epoch": tip.epoch.0, "batch": tip.number.0, "record": tip.last_seq,
+            "etcd": view.etcd, "nodes": nodes,
+        });
+        println!("{whole}");
+        return Ok(());
+    }
+    println!(
+        "epoch {}, batch {}, record {}; etcd {}",
+        tip.epoch.0, tip.number.0, tip.last_seq, view.etcd
+    );
+    for node in &view.nodes {
+        println!(
+            "{:<12} {:<8} http {} iso8583 {} record {} ({} behind), seen {:.1} s ago",
+            node.name,
+            role(node, leader.as_deref()),
+            node.http,
+            node.iso8583,
+            node.record,
+            tip.last_seq.saturating_sub(node.record),
+            seen_ms_ago(node) as f64 / 1e3,
+        );
+    }
+    Ok(())
+}
+
+fn role(node: &NodeRecord, leader: Option<&str>) -> &'static str {
+    if leader == Some(node.name.as_str()) { "leads" } else { "follows" }
+}
+
+fn seen_ms_ago(node: &NodeRecord) -> i64 {
+    (Clock::System.now().0 - node.at).max(0) / 1_000
+}

@@ -1,0 +1,173 @@
+//! A node of a cluster: it follows until it leads, then it is a switch like any other, until it is told
+//! to stop or another node leads.
+//!
+//! A node that leads no more begins again as a new process image: nothing of what it had in memory,
+//! which may be ahead of the chain, outlives it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use cardswitch_cluster::{Beats, LeaderEnd, Node, NodeRecord, follow};
+use cardswitch_engine::engine::Engine;
+use cardswitch_engine::journal::window::WriterId;
+use cardswitch_secrets::Secrets;
+use uuid::Uuid;
+
+use crate::commands::{Failure, StopSignal};
+use crate::config::{ConfigError, Settings};
+use crate::opening::{KeyedDirectory, OpeningError, open_standby};
+use crate::server::Server;
+use crate::standby_doors::StandbyDoors;
+
+const PROGRAM: &str = "/proc/self/exe";
+/// How long a leader that stops goes on with what it has taken, where etcd does not answer.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves a data directory as a node: runs until Ctrl-C or SIGTERM, or until it can go on no more.
+pub async fn serve(
+    place: KeyedDirectory<'_>,
+    mut settings: Settings,
+    mut stop: StopSignal,
+) -> Result<(), Failure> {
+    let doors = StandbyDoors::open(settings.http, settings.iso8583).await;
+    let doors = doors.map_err(|error| {
+        Failure::new(format!(
+            "cannot listen at {} and {}: {error}",
+            settings.http, settings.iso8583
+        ))
+    })?;
+    // A port that was free is the leader's, too.
+    (settings.http, settings.iso8583) = (doors.http(), doors.iso8583());
+    let node = node_of(&settings).map_err(Failure::new)?;
+    println!("follows node={} http={} iso8583={}", node.record.name, doors.http(), doors.iso8583());
+    let is_stopping = Arc::clone(&node.is_stopping);
+    let following = follow_until_it_leads(place, &settings, &node, &doors);
+    let led = tokio::select! {
+        led = following => led?,
+        () = stop.received() => {
+            // What it was at may break off anywhere: its files are such that it may.
+            is_stopping.store(true, Ordering::Release);
+            return Ok(());
+        }
+    };
+    let Some(opened) = led else { return Ok(()) };
+    doors.close().await;
+    lead(place, &settings, node, opened, stop).await
+}
+
+fn node_of(settings: &Settings) -> Result<Node, ConfigError> {
+    let cluster = settings.cluster.clone();
+    let (Some(address), Some(name)) = (cluster.journal, cluster.node) else {
+        return Err(ConfigError::Value("cluster.node", String::new()));
+    };
+    let reached = |door: SocketAddr| match cluster.peer {
+        Some(peer) => Ok(SocketAddr::new(peer, door.port())),
+        None if is_anywhere(door.ip()) => {
+            let what = "cluster.peer (the address at which other nodes reach this one)";
+            Err(ConfigError::Value(what, String::new()))
+        }
+        None => Ok(door),
+    };
+    let writer = WriterId(Uuid::new_v4().as_u128());
+    let record = NodeRecord {
+        name,
+        writer: writer.to_string(),
+        http: reached(settings.http)?,
+        iso8583: reached(settings.iso8583)?,
+        record: 0,
+        at: 0,
+    };
+    Ok(Node { cluster: address, writer, record, is_stopping: Arc::default() })
+}
+
+const fn is_anywhere(ip: IpAddr) -> bool {
+    ip.is_unspecified()
+}
+
+/// Opens the directory and follows; none where the node stops before it leads.
+async fn follow_until_it_leads(
+    place: KeyedDirectory<'_>,
+    settings: &Settings,
+    node: &Node,
+    doors: &StandbyDoors,
+) -> Result<Option<(Engine, Secrets)>, Failure> {
+    let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
+    let (retention, node, sign) = (settings.retention, node.clone(), doors.sign());
+    let following = tokio::task::spawn_blocking(move || {
+        let place = KeyedDirectory { data: &data, master_key: &master_key };
+        let (standby, keys) = open_standby(place, retention).map_err(Failure::new)?;
+        let Some(engine) = follow(standby, node, &sign).map_err(Failure::new)? else {
+            return Ok(None);
+        };
+        let secrets = keys.check(&engine).map_err(|error: OpeningError| Failure::new(error))?;
+        Ok(Some((engine, secrets)))
+    });
+    following.await.map_err(Failure::new)?
+}
+
+async fn lead(
+    place: KeyedDirectory<'_>,
+    settings: &Settings,
+    node: Node,
+    opened: (Engine, Secrets),
+    mut stop: StopSignal,
+) -> Result<(), Failure> {
+    let Node { cluster, writer, record, is_stopping } = node;
+    // It shows that it lives before it opens its doors, or another node would lose patience.
+    let engine = Arc::<OnceLock<Weak<Engine>>>::default();
+    let served = Arc::clone(&engine);
+    let newest = move || {
+        let engine = served.get().and_then(Weak::upgrade);
+        engine.map_or(0, |engine| engine.durable_seq().0)
+    };
+    let beats = tokio::task::spawn_blocking(move || Beats::start(&cluster, writer, record, newest));
+    let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
+    let server = Server::start_with(place, settings, Some(opened)).await.map_err(Failure::new)?;
+    drop(engine.set(Arc::downgrade(server.engine())));
+    println!(
+        "ready http={} iso8583={} metrics={}",
+        server.http(),
+        server.iso8583(),
+        server.metrics()
+    );
+    let lost = tokio::select! {
+        () = stop.received() => None,
+        reason = server.failed() => Some(reason),
+        end = beats.ended() => Some(match end {
+            LeaderEnd::Fenced(writer) => format!("another node leads, as writer {writer}"),
+            LeaderEnd::Gone(why) => why,
+        }),
+    };
+    if let Some(reason) = lost {
+        tracing::warn!(%reason, "this node leads no more: it begins again");
+        return Err(begin_again());
+    }
+    tracing::info!("stopping");
+    beats.announce_stop();
+    let patience = close_after_patience(is_stopping);
+    server.stop().await;
+    patience.abort();
+    drop(tokio::task::spawn_blocking(move || beats.finish()).await);
+    Ok(())
+}
+
+/// Gives up on etcd if it keeps the node from stopping.
+fn close_after_patience(is_stopping: Arc<AtomicBool>) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        tokio::time::sleep(STOP_PATIENCE).await;
+        is_stopping.store(true, Ordering::Release);
+    })
+}
+
+/// Becomes a new process image with the same arguments; returns only where the system refuses.
+fn begin_again() -> Failure {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    // The very program that runs, also where its file was replaced meanwhile.
+    let error = Command::new(PROGRAM).arg0(name).args(arguments).exec();
+    Failure::new(format!("cannot begin again: {error}"))
+}

@@ -1,0 +1,158 @@
+//! The doors of a node that follows: what comes in goes to the leader as it is, byte for byte.
+//!
+//! Where nobody leads, HTTP is answered 503 with `Retry-After`, and ISO 8583 connections are closed,
+//! which a card network takes as it takes any broken line: it connects again and repeats.
+
+use std::io;
+use std::net::SocketAddr;
+
+use cardswitch_cluster::{Following, Leader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, timeout};
+
+/// How long the leader may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Connections forwarded at a time, of both doors.
+const CONNECTIONS_MAX: usize = 4_096;
+/// How much of a request is read before it is refused. Units: bytes.
+const REFUSED_READ_BYTES: usize = 4_096;
+const NO_LEADER: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
+    Content-Type: application/problem+json\r\nContent-Length: 91\r\n\r\n\
+    {\"status\":503,\"code\":\"no_leader\",\"title\":\"No node of the cluster leads\",\"detail\":\"Try again\"}";
+
+/// A door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    Http,
+    Iso8583,
+}
+
+/// Both doors of a follower.
+#[derive(Debug)]
+pub struct StandbyDoors {
+    http: SocketAddr,
+    iso8583: SocketAddr,
+    leader: watch::Sender<Option<Leader>>,
+    accepting: JoinSet<()>,
+}
+
+impl StandbyDoors {
+    /// Takes both addresses and forwards what comes there.
+    /// Errors: one of them is in use.
+    pub async fn open(http: SocketAddr, iso8583: SocketAddr) -> io::Result<Self> {
+        let (leader, leaders) = watch::channel(None);
+        let mut accepting = JoinSet::new();
+        let mut addresses = [http, iso8583];
+        for (door, address) in [Door::Http, Door::Iso8583].into_iter().zip(&mut addresses) {
+            let listener = TcpListener::bind(*address).await?;
+            *address = listener.local_addr()?;
+            accepting.spawn(accept(listener, door, leaders.clone()));
+        }
+        let [http, iso8583] = addresses;
+        Ok(Self { http, iso8583, leader, accepting })
+    }
+
+    /// Where HTTP is taken.
+    #[must_use]
+    pub const fn http(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Where ISO 8583 is taken.
+    #[must_use]
+    pub const fn iso8583(&self) -> SocketAddr {
+        self.iso8583
+    }
+
+    /// Whom the doors are told of leaders by.
+    #[must_use]
+    pub fn sign(&self) -> LeaderSign {
+        LeaderSign(self.leader.clone())
+    }
+
+    /// Closes the doors and every connection, so that their addresses are free.
+    pub async fn close(mut self) {
+        self.accepting.shutdown().await;
+    }
+}
+
+/// Tells the doors who leads.
+#[derive(Clone, Debug)]
+pub struct LeaderSign(watch::Sender<Option<Leader>>);
+
+impl Following for LeaderSign {
+    fn led_by(&self, leader: Option<Leader>) {
+        match &leader {
+            Some(leader) => tracing::info!(node = leader.name, "follows"),
+            None => tracing::info!("no node of the cluster leads"),
+        }
+        self.0.send_replace(leader);
+    }
+}
+
+async fn accept(listener: TcpListener, door: Door, leaders: watch::Receiver<Option<Leader>>) {
+    // Ends with its connections: whoever drops the set closes all of them.
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= CONNECTIONS_MAX {
+            connections.join_next().await;
+        }
+        let Ok((client, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        connections.spawn(forward(client, door, leaders.clone()));
+    }
+}
+
+async fn forward(mut client: TcpStream, door: Door, mut leaders: watch::Receiver<Option<Leader>>) {
+    let leader = leaders.borrow_and_update().clone();
+    let address = leader.map(|leader| match door {
+        Door::Http => leader.http,
+        Door::Iso8583 => leader.iso8583,
+    });
+    let Some(mut to_leader) = connect(address).await else {
+        return refuse(client, door).await;
+    };
+    let _ = (client.set_nodelay(true), to_leader.set_nodelay(true));
+    tokio::select! {
+        // How it ended is for the two ends to know.
+        _ = copy_bidirectional(&mut client, &mut to_leader) => {}
+        // What the old leader has not answered by now nobody will answer here.
+        _ = leaders.changed() => {}
+    }
+}
+
+async fn connect(address: Option<SocketAddr>) -> Option<TcpStream> {
+    timeout(CONNECT_TIMEOUT, TcpStream::connect(address?)).await.ok()?.ok()
+}
+
+async fn refuse(mut client: TcpStream, door: Door) {
+    if door == Door::Iso8583 {
+        return;
+    }
+    // A client that has sent a request reads its answer.
+    let mut request = [0; REFUSED_READ_BYTES];
+    let said = timeout(CONNECT_TIMEOUT, client.read(&mut request)).await;
+    if matches!(said, Ok(Ok(1..))) {
+        // Whoever is gone needs no answer.
+        drop(client.write_all(NO_LEADER.as_bytes()).await);
+        drop(client.shutdown().await);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_is_as_long_as_it_says() {
+        let (head, body) = NO_LEADER.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
+        serde_json::from_str::<serde_json::Value>(body).unwrap();
+    }
+}

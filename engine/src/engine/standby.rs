@@ -1,0 +1,225 @@
+//! An engine that follows the chain of another node and can lead it from one moment to the next.
+//!
+//! It reads the window, proves each link, appends to its own log, folds the records into the hot state
+//! and leaves the tables to the projector, as the leader does. To take over it continues the tip of
+//! the window with the barrier of a new epoch: whoever led finds the tip changed and answers nobody.
+//!
+//! INVARIANT: the log is a prefix of the chain in the window, and the hot state is that of the log.
+
+use std::sync::Arc;
+
+use super::wiring::{Commits, DecidingParts, FollowingParts, Recovered};
+use super::{Engine, EngineOptions, EngineStorage, OpenError, PARTITION, open_store};
+use crate::disk::{Disk, RealDisk};
+use crate::journal::chain::{Accepted, seal_barrier};
+use crate::journal::window::{ChainWindow, WindowError, WindowTip, append_certainly};
+use crate::journal::{
+    BatchNumber, ChainCursor, ChainPosition, Journal, JournalError, LogJournal, ReplicatedJournal,
+    SealedBatch, StoredBatch,
+};
+use crate::limits;
+use crate::recovery::decode_batch;
+use crate::recovery_progress::RecoveryProgress;
+use crate::shard::ReplayedRecord;
+use crate::store::Store;
+
+/// An engine that follows.
+pub struct Standby {
+    recovered: Recovered,
+    cursor: ChainCursor,
+    records: Vec<ReplayedRecord>,
+    spare_buffers: Vec<Vec<u8>>,
+}
+
+/// What became of an attempt to lead.
+#[derive(Debug)]
+pub enum TakeOver<L> {
+    /// This node leads.
+    Leads(L),
+    /// Another node was quicker.
+    Follows(Box<Standby>),
+}
+
+impl Standby {
+    /// Opens the engine of a data directory to follow, with threads for the tables and the log.
+    /// Errors: as for an engine; the directory has no journal.
+    pub fn open(options: EngineOptions, progress: &RecoveryProgress) -> Result<Self, OpenError> {
+        let store = open_store(&options.directory)?;
+        let path = options.directory.journal_path();
+        let disk = RealDisk::open(&path).map_err(JournalError::io("cannot open the journal"))?;
+        let (standby, parts) = Self::assemble(options, store, Arc::new(disk), progress)?;
+        standby.recovered.engine.start_following(parts)?;
+        Ok(standby)
+    }
+
+    /// As `open`, on other storage and without threads: whoever calls it drives the parts.
+    /// Errors: as `open`.
+    pub fn open_parts(
+        options: EngineOptions,
+        storage: EngineStorage,
+    ) -> Result<(Self, FollowingParts), OpenError> {
+        let EngineStorage { store, journal } = storage;
+        let store = Store::open_with_backend(store, options.directory.id())?;
+        Self::assemble(options, store, journal, &RecoveryProgress::default())
+    }
+
+    fn assemble(
+        options: EngineOptions,
+        store: Store,
+        disk: Arc<dyn Disk>,
+        progress: &RecoveryProgress,
+    ) -> Result<(Self, FollowingParts), OpenError> {
+        let retention = options.retention.of_log();
+        let (recovered, parts) = Recovered::open(
+            options,
+            store,
+            |expected| LogJournal::open_to_follow(disk, expected, retention),
+            progress,
+        )?;
+        let tip = recovered.log.tip();
+        if tip == ChainPosition::GENESIS {
+            let what = "it is empty, so it follows no chain".to_owned();
+            return Err(JournalError::NotAJournal { what }.into());
+        }
+        let cursor = ChainCursor::after(PARTITION, tip);
+        let standby = Self { recovered, cursor, records: Vec::new(), spare_buffers: Vec::new() };
+        Ok((standby, parts))
+    }
+
+    /// The engine, for reading.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.recovered.engine
+    }
+
+    /// The newest batch that this node has.
+    #[must_use]
+    pub fn tip(&self) -> ChainPosition {
+        self.recovered.log.tip()
+    }
+
+    /// Takes in what the window has and this node has not. Returns the tip reached.
+    /// Errors: `Window` where the window lacks what follows, is closed, or is that of another chain;
+    /// `Corrupt`; the node's own files. The node is to be opened again then, but not after
+    /// `Unavailable`.
+    pub fn catch_up(&mut self, window: &mut dyn ChainWindow) -> Result<WindowTip, OpenError> {
+        loop {
+            let tip = window.tip().map_err(JournalError::Window)?;
+            if self.has_reached(&tip.position)? {
+                return Ok(tip);
+            }
+            let next = BatchNumber(self.tip().number.0 + 1);
+            let read = window.read_from(next, limits::PROJECTION_BYTES_MAX);
+            let read = read.map_err(JournalError::Window)?;
+            if read.is_empty() {
+                // A cluster that was made of another node's journal begins behind its end.
+                let first = BatchNumber(tip.position.number.0 + 1);
+                return Err(
+                    JournalError::Window(WindowError::Trimmed { wanted: next, first }).into()
+                );
+            }
+            self.take_in(read)?;
+        }
+    }
+
+    /// Errors: the chain of the window is not one that this node's continues to.
+    fn has_reached(&self, tip: &ChainPosition) -> Result<bool, JournalError> {
+        let own = self.tip();
+        if own.number < tip.number {
+            return Ok(false);
+        }
+        if own == *tip {
+            return Ok(true);
+        }
+        Err(JournalError::Window(WindowError::Foreign(format!(
+            "this node's journal ends with batch {} of epoch {}, and the window with batch {} of epoch \
+             {}: they are not of one chain",
+            own.number.0, own.epoch.0, tip.number.0, tip.epoch.0
+        ))))
+    }
+
+    /// Takes batches in by the groups in which they were committed, so that a torn end is told from
+    /// damage here as it is where they were made.
+    fn take_in(&mut self, stored: Vec<StoredBatch>) -> Result<(), OpenError> {
+        let mut group: Vec<SealedBatch> = Vec::new();
+        for StoredBatch { number, bytes } in stored {
+            let (header, hash) = match self.cursor.accept(&bytes) {
+                Ok(Accepted::Batch(view) | Accepted::Barrier(view)) => (view.header, view.hash),
+                Ok(Accepted::Void(header)) => {
+                    let what = format!("it is of epoch {}, which is over", header.epoch.0);
+                    return Err(JournalError::Corrupt { number: number.0, offset: 0, what }.into());
+                }
+                Err(fault) => return Err(JournalError::corrupt(number.0, &fault).into()),
+            };
+            if header.group_place == 0 {
+                self.take_in_group(&mut group)?;
+            }
+            group.push(SealedBatch { header, hash, bytes });
+        }
+        self.take_in_group(&mut group)
+    }
+
+    fn take_in_group(&mut self, group: &mut Vec<SealedBatch>) -> Result<(), OpenError> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let Recovered { engine, state, log, .. } = &mut self.recovered;
+        log.append(group)?;
+        for batch in group.iter() {
+            decode_batch(batch.header.number, batch.payload(), &mut self.records)?;
+            state.replay(&mut self.records);
+        }
+        engine.durable.publish(log.tip().last_seq);
+        engine.feed.offer(group, &mut self.spare_buffers);
+        group.clear();
+        state.evict(engine.watermark.applied());
+        let trim_before = engine.trim.requested();
+        if log.needs_upkeep(trim_before) {
+            log.keep_up(trim_before)?;
+        }
+        Ok(())
+    }
+
+    /// Continues `tip`, which `catch_up` returned, with the barrier of a new epoch, and leads with
+    /// threads from there on. Another node may have been quicker.
+    /// Errors: as for `catch_up`.
+    pub fn take_over(
+        self,
+        window: Box<dyn ChainWindow>,
+        tip: &WindowTip,
+    ) -> Result<TakeOver<Engine>, OpenError> {
+        Ok(match self.take_over_parts(window, tip)? {
+            TakeOver::Leads((engine, parts)) => {
+                engine.start_deciding(parts)?;
+                TakeOver::Leads(engine)
+            }
+            TakeOver::Follows(standby) => TakeOver::Follows(standby),
+        })
+    }
+
+    /// As `take_over`, without threads.
+    /// Errors: as `take_over`.
+    pub fn take_over_parts(
+        mut self,
+        mut window: Box<dyn ChainWindow>,
+        tip: &WindowTip,
+    ) -> Result<TakeOver<(Engine, DecidingParts)>, OpenError> {
+        assert_eq!(self.tip(), tip.position, "who takes over has caught up");
+        let barrier = seal_barrier(PARTITION, &tip.position);
+        let led = match append_certainly(&mut *window, tip, std::slice::from_ref(&barrier)) {
+            Ok(led) => led,
+            Err(JournalError::Fenced { .. }) => return Ok(TakeOver::Follows(Box::new(self))),
+            Err(error) => return Err(error.into()),
+        };
+        let number = barrier.header.number;
+        self.take_in(vec![StoredBatch { number, bytes: barrier.bytes }])?;
+        let replicated = |log| ReplicatedJournal::new(window, led, log);
+        Ok(TakeOver::Leads(self.recovered.lead(replicated, Commits::OnTheirThread)))
+    }
+}
+
+impl std::fmt::Debug for Standby {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Standby").field("tip", &self.tip()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,250 @@
+//! Wires every thread of the engine, on one page.
+//!
+//! ```text
+//! edges --(1) submit--> shard --(2) records, replies--> committer --(3) replies--> edges
+//!                                                          |(4) durable position
+//!                                                          v
+//!                           journal, memory --(5) batches--> projector --(6) watermark--> readers
+//!                                       ^-------(7) trim---------|
+//! ```
+//! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::bounded;
+use parking_lot::{Mutex, RwLock};
+
+use super::{Engine, EngineOptions, OpenError, PARTITION, chain_position, journal_identity};
+use crate::domain::public_id::IdMint;
+use crate::inbox::{Inbox, InboxSender, inbox};
+use crate::journal::log::Expectation;
+use crate::journal::{
+    BatchFeed, BatchNumber, CommitDesk, CommitRequest, CommitterSteps, CommitterWiring,
+    DurablePosition, Journal, JournalError, JournalReader, LogJournal, MeteredJournal, TrimControl,
+};
+use crate::limits;
+use crate::loader::{Loader, RecallSource};
+use crate::recovery::recover;
+use crate::recovery_progress::RecoveryProgress;
+use crate::shard::ShardState;
+use crate::shard::run::{RecallWiring, ReplyBatch, Shard, ShardWiring};
+use crate::steps::{Steps, spawn};
+use crate::store::{
+    Checkpoint, Projector, ProjectorOptions, ProjectorSteps, Store, Watermark, spawn_projector,
+};
+
+/// The parts of an engine, before anything drives them.
+#[derive(Debug)]
+pub struct EngineParts {
+    /// Those that decide and write.
+    pub deciding: DecidingParts,
+    /// Those that follow what was written.
+    pub following: FollowingParts,
+}
+
+/// The parts that decide and write.
+pub struct DecidingParts {
+    /// Decides. It has its loader with it.
+    pub shard: Shard,
+    /// Makes durable and answers.
+    pub committer: CommitterSteps<ReplyBatch>,
+}
+
+/// The parts that follow what was written, whoever decided it.
+pub struct FollowingParts {
+    /// Makes the segments of the journal.
+    pub segments: Box<dyn Steps + Send>,
+    /// Keeps the tables in step.
+    pub projector: ProjectorSteps,
+}
+
+impl DecidingParts {
+    /// Gives each part a thread.
+    fn spawn(self) -> std::io::Result<DecidingThreads> {
+        let Self { mut shard, committer } = self;
+        let loader = shard.give_out_loader();
+        Ok(DecidingThreads {
+            committer: spawn(format!("journal-{PARTITION}"), committer)?,
+            loader: loader
+                .map(|loader| spawn(format!("loader-{PARTITION}"), loader))
+                .transpose()?,
+            shard: spawn(format!("shard-{PARTITION}"), shard)?,
+        })
+    }
+}
+
+impl FollowingParts {
+    /// Gives each part a thread.
+    fn spawn(self) -> std::io::Result<Threads> {
+        let Self { segments, projector } = self;
+        Ok(Threads {
+            projector: spawn_projector(projector)?,
+            segments: spawn(format!("segments-{PARTITION}"), segments)?,
+            deciding: None,
+        })
+    }
+}
+
+impl std::fmt::Debug for DecidingParts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("DecidingParts").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for FollowingParts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("FollowingParts").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Threads {
+    /// None in an engine that follows.
+    pub(super) deciding: Option<DecidingThreads>,
+    pub(super) segments: JoinHandle<()>,
+    pub(super) projector: Projector,
+}
+
+#[derive(Debug)]
+pub(super) struct DecidingThreads {
+    pub(super) shard: JoinHandle<()>,
+    pub(super) loader: Option<JoinHandle<()>>,
+    pub(super) committer: JoinHandle<()>,
+}
+
+/// Whether the shard may commit on its own thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Commits {
+    /// Where nothing is under way: a commit takes little longer than a wake-up.
+    InPlace,
+    /// Never: a commit waits for other machines.
+    OnTheirThread,
+}
+
+/// An engine whose state is that of its journal, and that does not decide yet. It can be read.
+pub(super) struct Recovered {
+    pub(super) state: ShardState,
+    /// Before the engine, which waits for the threads that end with it when it is dropped.
+    pub(super) log: LogJournal,
+    pub(super) engine: Engine,
+    to_committer: InboxSender<CommitRequest<ReplyBatch>>,
+    from_shard: Inbox<CommitRequest<ReplyBatch>>,
+}
+
+impl Recovered {
+    pub(super) fn open(
+        options: EngineOptions,
+        store: Store,
+        open_journal: impl FnOnce(&Expectation) -> Result<LogJournal, JournalError>,
+        progress: &RecoveryProgress,
+    ) -> Result<(Self, FollowingParts), OpenError> {
+        let EngineOptions { directory, id_key, clock, pacing, caches, .. } = options;
+        let store = Arc::new(store);
+        let checkpoint = store.checkpoint()?;
+        let position = chain_position(&checkpoint);
+        let expected =
+            Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
+        let (log, state) = recover(&store, caches, position, || open_journal(&expected), progress)?;
+
+        let (from_file, journal_notes) = (log.reader(), log.notes().to_vec());
+        let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
+        let watermark = Arc::new(Watermark::new(checkpoint.applied_seq));
+        let feed = Arc::new(BatchFeed::after(log.tip().number, state.last_seq().0));
+        // (2) shard -> committer.
+        let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
+        let trim = Arc::new(TrimControl::ringing(from_shard.bell()));
+        // (5), (6), (7) the projector follows the journal.
+        let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
+        let following = ProjectorOptions { partition: PARTITION, pacing, on_checkpoint };
+        let (tables, marks) = (Arc::clone(&store), Arc::clone(&watermark));
+        let projector = ProjectorSteps::new(tables, reader, Arc::clone(&feed), marks, following)?;
+        let engine = Engine {
+            inbox: RwLock::new(None),
+            queued: Arc::default(),
+            threads: Mutex::new(None),
+            health: Arc::default(),
+            durable: Arc::new(DurablePosition::new(state.last_seq().0)),
+            watermark,
+            feed,
+            meters: Arc::default(),
+            journal_notes,
+            journal: Mutex::new(Some(from_file)),
+            trim,
+            store,
+            clock: Arc::new(clock),
+            ids: IdMint::new(id_key, 0),
+            directory,
+        };
+        let parts = FollowingParts { segments: log.segment_steps(), projector };
+        Ok((Self { engine, state, log, to_committer, from_shard }, parts))
+    }
+
+    /// Wires what decides. `journal` makes of the log what is committed to.
+    pub(super) fn lead<J: Journal + 'static>(
+        self,
+        journal: impl FnOnce(LogJournal) -> J,
+        commits: Commits,
+    ) -> (Engine, DecidingParts) {
+        let Self { mut engine, state, log, to_committer, from_shard } = self;
+        engine.clock.advance_to(state.last_at());
+        // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
+        let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
+        // The buffers of (2) back.
+        let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        // (3), (4) the committer makes durable, publishes, releases.
+        let wiring = CommitterWiring {
+            inbox: from_shard,
+            position: Arc::clone(&engine.durable),
+            health: Arc::clone(&engine.health),
+            trim: Arc::clone(&engine.trim),
+            feed: Arc::clone(&engine.feed),
+            spent_payloads: Some(spent),
+        };
+        let journal = MeteredJournal::new(journal(log), Arc::clone(&engine.meters));
+        let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
+        let desk = match commits {
+            Commits::InPlace => CommitDesk::new(to_committer, in_place),
+            Commits::OnTheirThread => CommitDesk::passing_on(to_committer),
+        };
+        // What the shard does not keep in memory is read for it.
+        let tables = Arc::clone(&engine.store) as Arc<dyn RecallSource>;
+        let loader = Loader::new(tables, from_edges.bell());
+        let wiring = ShardWiring {
+            inbox: from_edges,
+            queued: Arc::clone(&engine.queued),
+            committer: desk,
+            spent_payloads,
+            clock: Arc::clone(&engine.clock),
+            ids: engine.ids.clone(),
+            recall: Some(RecallWiring { loader, watermark: Arc::clone(&engine.watermark) }),
+            meters: Arc::clone(&engine.meters),
+        };
+        let shard = Shard::new(state, wiring);
+        *engine.inbox.get_mut() = Some(to_shard);
+        (engine, DecidingParts { shard, committer })
+    }
+}
+
+impl Engine {
+    /// Errors: the system starts no more threads.
+    pub(super) fn start_following(&self, parts: FollowingParts) -> Result<(), OpenError> {
+        let threads = parts.spawn().map_err(OpenError::Thread)?;
+        *self.threads.lock() = Some(threads);
+        Ok(())
+    }
+
+    /// Errors: the system starts no more threads.
+    pub(super) fn start_deciding(&self, parts: DecidingParts) -> Result<(), OpenError> {
+        let started = parts.spawn().map_err(OpenError::Thread)?;
+        if let Some(threads) = self.threads.lock().as_mut() {
+            threads.deciding = Some(started);
+        }
+        Ok(())
+    }
+}
+
+/// (7) What recovery does not need any more may go, as far as the retention does not keep it.
+fn trim_after_checkpoint(trim: Arc<TrimControl>) -> Box<dyn FnMut(Checkpoint) + Send> {
+    Box::new(move |checkpoint| trim.trim_before(BatchNumber(checkpoint.batch)))
+}

@@ -1,0 +1,71 @@
+//! The journal of a node that leads: the window first, then the node's own log.
+//!
+//! A reply waits for the window only as far as safety goes; the log follows in the same commit, so a
+//! node's log is a prefix of the chain, and a node that starts again reads the rest from the window.
+
+use super::chain::{BatchNumber, ChainPosition, SealedBatch};
+use super::window::{ChainWindow, WINDOW_APPEND_BYTES, WindowTip, append_certainly, tip_certainly};
+use super::{Journal, JournalError, LogJournal};
+
+/// The journal of the leader of a chain.
+pub(crate) struct ReplicatedJournal {
+    window: Box<dyn ChainWindow>,
+    /// The tip that this node wrote last.
+    tip: WindowTip,
+    log: LogJournal,
+}
+
+impl ReplicatedJournal {
+    /// Leads on from `tip`, which this node's barrier has made, and which its log has.
+    pub(crate) fn new(window: Box<dyn ChainWindow>, tip: WindowTip, log: LogJournal) -> Self {
+        assert_eq!(log.tip(), tip.position, "the log has the barrier");
+        Self { window, tip, log }
+    }
+}
+
+impl Journal for ReplicatedJournal {
+    fn tip(&self) -> ChainPosition {
+        self.log.tip()
+    }
+
+    fn first(&self) -> BatchNumber {
+        self.log.first()
+    }
+
+    fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
+        let mut rest = batches;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(count_for_one_append(rest));
+            self.tip = append_certainly(&mut *self.window, &self.tip, now)?;
+            self.log.append(now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Errors: `Fenced` where the tip is another one than this node wrote last.
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        let tip = tip_certainly(&mut *self.window)?;
+        if tip == self.tip {
+            return Ok(());
+        }
+        Err(JournalError::Fenced { leader: tip.writer, epoch: tip.position.epoch })
+    }
+
+    fn needs_upkeep(&self, trim_before: BatchNumber) -> bool {
+        self.log.needs_upkeep(trim_before)
+    }
+
+    fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError> {
+        self.log.keep_up(trim_before)
+    }
+}
+
+/// How many of the batches go together; one does, whatever its size.
+fn count_for_one_append(batches: &[SealedBatch]) -> usize {
+    let ends = batches.iter().scan(0, |end, batch| {
+        *end += batch.bytes.len();
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= WINDOW_APPEND_BYTES).count().max(1)
+}

@@ -1,0 +1,156 @@
+//! The window: the newest batches of a chain, and who leads it, held by a service that outlives any
+//! node.
+//!
+//! The service compares before it writes: an append says which tip it continues, and only that tip
+//! is replaced. So there is one chain, whoever believes to lead; no clock and no lease matters for it.
+//! Whose tip it is belongs to the comparison: two nodes that take over at once seal the same barrier.
+//!
+//! INVARIANT: a batch is in the window before any node's own journal has it.
+
+use super::chain::{BatchNumber, ChainPosition, SealedBatch};
+use super::{JournalError, StoredBatch};
+
+/// Bytes of batches that one append carries, unless a single batch is larger.
+pub const WINDOW_APPEND_BYTES: usize = 512 * 1024;
+
+/// One run of one node: another run of the same node is another writer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct WriterId(pub u128);
+
+impl std::fmt::Display for WriterId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// The newest batch of the chain, and who wrote it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowTip {
+    /// The batch.
+    pub position: ChainPosition,
+    /// Who leads.
+    pub writer: WriterId,
+}
+
+/// What an append came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Appended {
+    /// The batches are in the window, and the tip is the last of them.
+    Written,
+    /// The tip is another one than was named. Nothing was written by this request; an earlier request
+    /// with the same bytes may have been.
+    Refused,
+}
+
+/// Why the window gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WindowError {
+    /// Nobody answers. A write may have happened, or may still happen.
+    #[error("the window does not answer: {0}")]
+    Unavailable(String),
+    /// The batch asked for is not in the window any more.
+    #[error("batch {} is not in the window any more, the oldest is {}", wanted.0, first.0)]
+    Trimmed {
+        /// The batch.
+        wanted: BatchNumber,
+        /// The oldest batch in the window.
+        first: BatchNumber,
+    },
+    /// It is not used any more: this node stops.
+    #[error("this node stops")]
+    Closed,
+    /// What is there is no window of this chain.
+    #[error("{0}")]
+    Foreign(String),
+}
+
+/// A connection to the window of one chain, as one writer.
+pub trait ChainWindow: Send {
+    /// Who writes by this connection.
+    fn writer(&self) -> WriterId;
+
+    /// Returns the tip as of now: no older answer than the newest write.
+    /// Errors: as `WindowError` says; it takes its time before it reports `Unavailable`.
+    fn tip(&mut self) -> Result<WindowTip, WindowError>;
+
+    /// Writes `batches`, which continue `after`, and this writer's tip behind them, if the tip is
+    /// exactly `after`.
+    /// Errors: as for `tip`; whether `Unavailable` wrote is not known.
+    fn append(
+        &mut self,
+        after: &WindowTip,
+        batches: &[SealedBatch],
+    ) -> Result<Appended, WindowError>;
+
+    /// Reads batches from `number` on, oldest first, about `limit_bytes` in all; empty behind the tip.
+    /// The bytes are unproven.
+    /// Errors: as for `tip`; `Trimmed`.
+    fn read_from(
+        &mut self,
+        number: BatchNumber,
+        limit_bytes: usize,
+    ) -> Result<Vec<StoredBatch>, WindowError>;
+}
+
+impl<W: ChainWindow + ?Sized> ChainWindow for Box<W> {
+    fn writer(&self) -> WriterId {
+        (**self).writer()
+    }
+
+    fn tip(&mut self) -> Result<WindowTip, WindowError> {
+        (**self).tip()
+    }
+
+    fn append(
+        &mut self,
+        after: &WindowTip,
+        batches: &[SealedBatch],
+    ) -> Result<Appended, WindowError> {
+        (**self).append(after, batches)
+    }
+
+    fn read_from(
+        &mut self,
+        number: BatchNumber,
+        limit_bytes: usize,
+    ) -> Result<Vec<StoredBatch>, WindowError> {
+        (**self).read_from(number, limit_bytes)
+    }
+}
+
+/// Appends and finds out what became of it, however long that takes. Returns the new tip.
+/// Errors: `Fenced` where another writer leads; the window is closed or no window of this chain.
+pub(crate) fn append_certainly(
+    window: &mut dyn ChainWindow,
+    after: &WindowTip,
+    batches: &[SealedBatch],
+) -> Result<WindowTip, JournalError> {
+    let last = batches.last().expect("an append carries batches");
+    let new = WindowTip { position: last.position(), writer: window.writer() };
+    loop {
+        match window.append(after, batches) {
+            Ok(Appended::Written) => return Ok(new),
+            Ok(Appended::Refused) | Err(WindowError::Unavailable(_)) => {}
+            Err(error) => return Err(JournalError::Window(error)),
+        }
+        let tip = tip_certainly(window)?;
+        if tip == new {
+            // An earlier request arrived, and its answer did not.
+            return Ok(new);
+        }
+        if tip != *after {
+            return Err(JournalError::Fenced { leader: tip.writer, epoch: tip.position.epoch });
+        }
+    }
+}
+
+/// Reads the tip, however long that takes.
+pub(crate) fn tip_certainly(window: &mut dyn ChainWindow) -> Result<WindowTip, JournalError> {
+    loop {
+        match window.tip() {
+            Ok(tip) => return Ok(tip),
+            Err(WindowError::Unavailable(_)) => {}
+            Err(error) => return Err(JournalError::Window(error)),
+        }
+    }
+}
