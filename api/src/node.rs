@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use cardswitch_cluster::{Beats, LeaderEnd, Node, NodeRecord, follow};
+use cardswitch_cluster::{Beats, LeaderEnd, Node, NodeRecord, NodeStatus, follow};
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
 use cardswitch_secrets::Secrets;
@@ -20,9 +20,13 @@ use uuid::Uuid;
 use crate::commands::{Failure, StopSignal};
 use crate::config::{ConfigError, Settings};
 use crate::opening::{KeyedDirectory, OpeningError, open_standby};
-use crate::server::Server;
+use crate::server::{Opened, Server, Watched};
 use crate::standby_doors::StandbyDoors;
+use crate::telemetry::Telemetry;
+use crate::telemetry::gauges::Kind;
 
+/// From when on it is told that etcd does not answer.
+const SILENCE_TOLD: Duration = Duration::from_secs(2);
 const PROGRAM: &str = "/proc/self/exe";
 /// How long a leader that stops goes on with what it has taken, where etcd does not answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -44,8 +48,10 @@ pub async fn serve(
     (settings.http, settings.iso8583) = (doors.http(), doors.iso8583());
     let node = node_of(&settings).map_err(Failure::new)?;
     println!("follows node={} http={} iso8583={}", node.record.name, doors.http(), doors.iso8583());
+    let watched = Watched::start(&settings).await.map_err(Failure::new)?;
+    show_cluster(&watched.telemetry, &node.status);
     let is_stopping = Arc::clone(&node.is_stopping);
-    let following = follow_until_it_leads(place, &settings, &node, &doors);
+    let following = follow_until_it_leads(place, &settings, &node, (&doors, &watched.telemetry));
     let led = tokio::select! {
         led = following => led?,
         () = stop.received() => {
@@ -54,9 +60,9 @@ pub async fn serve(
             return Ok(());
         }
     };
-    let Some(opened) = led else { return Ok(()) };
+    let Some((engine, secrets)) = led else { return Ok(()) };
     doors.close().await;
-    lead(place, &settings, node, opened, stop).await
+    lead(place, &settings, node, Opened { engine, secrets, watched }, stop).await
 }
 
 fn node_of(settings: &Settings) -> Result<Node, ConfigError> {
@@ -81,7 +87,8 @@ fn node_of(settings: &Settings) -> Result<Node, ConfigError> {
         record: 0,
         at: 0,
     };
-    Ok(Node { cluster: address, writer, record, is_stopping: Arc::default() })
+    let (status, is_stopping) = (Arc::default(), Arc::default());
+    Ok(Node { cluster: address, writer, record, status, is_stopping })
 }
 
 const fn is_anywhere(ip: IpAddr) -> bool {
@@ -93,13 +100,16 @@ async fn follow_until_it_leads(
     place: KeyedDirectory<'_>,
     settings: &Settings,
     node: &Node,
-    doors: &StandbyDoors,
+    (doors, telemetry): (&StandbyDoors, &Arc<Telemetry>),
 ) -> Result<Option<(Engine, Secrets)>, Failure> {
     let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
     let (retention, node, sign) = (settings.retention, node.clone(), doors.sign());
+    let telemetry = Arc::clone(telemetry);
     let following = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
-        let (standby, keys) = open_standby(place, retention).map_err(Failure::new)?;
+        let opened = open_standby(place, retention, &telemetry.recovery);
+        let (standby, keys) = opened.map_err(Failure::new)?;
+        telemetry.set_following();
         let Some(engine) = follow(standby, node, &sign).map_err(Failure::new)? else {
             return Ok(None);
         };
@@ -113,18 +123,19 @@ async fn lead(
     place: KeyedDirectory<'_>,
     settings: &Settings,
     node: Node,
-    opened: (Engine, Secrets),
+    opened: Opened,
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
-    let Node { cluster, writer, record, is_stopping } = node;
+    let is_stopping = Arc::clone(&node.is_stopping);
     // It shows that it lives before it opens its doors, or another node would lose patience.
     let engine = Arc::<OnceLock<Weak<Engine>>>::default();
     let served = Arc::clone(&engine);
+    let status = Arc::clone(&node.status);
     let newest = move || {
         let engine = served.get().and_then(Weak::upgrade);
-        engine.map_or(0, |engine| engine.durable_seq().0)
+        engine.map_or_else(|| status.chain_record(), |engine| engine.durable_seq().0)
     };
-    let beats = tokio::task::spawn_blocking(move || Beats::start(&cluster, writer, record, newest));
+    let beats = tokio::task::spawn_blocking(move || Beats::start(node, newest));
     let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let server = Server::start_with(place, settings, Some(opened)).await.map_err(Failure::new)?;
     drop(engine.set(Arc::downgrade(server.engine())));
@@ -134,15 +145,18 @@ async fn lead(
         server.iso8583(),
         server.metrics()
     );
-    let lost = tokio::select! {
-        () = stop.received() => None,
-        reason = server.failed() => Some(reason),
-        end = beats.ended() => Some(match end {
-            LeaderEnd::Fenced(writer) => format!("another node leads, as writer {writer}"),
-            LeaderEnd::Gone(why) => why,
-        }),
+    let end = tokio::select! {
+        () = stop.received() => LeadEnd::Stopped,
+        reason = server.failed() => LeadEnd::Lost(reason),
+        end = beats.ended() => match end {
+            LeaderEnd::Fenced(writer) => {
+                LeadEnd::Lost(format!("another node leads, as writer {writer}"))
+            }
+            LeaderEnd::Gone(why) => LeadEnd::Lost(why),
+            LeaderEnd::SteppedDown => LeadEnd::SteppedDown,
+        },
     };
-    if let Some(reason) = lost {
+    if let LeadEnd::Lost(reason) = end {
         tracing::warn!(%reason, "this node leads no more: it begins again");
         return Err(begin_again());
     }
@@ -152,7 +166,41 @@ async fn lead(
     server.stop().await;
     patience.abort();
     drop(tokio::task::spawn_blocking(move || beats.finish()).await);
-    Ok(())
+    if end == LeadEnd::SteppedDown { Err(begin_again()) } else { Ok(()) }
+}
+
+/// Why a node leads no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LeadEnd {
+    /// The process was told to stop.
+    Stopped,
+    /// It was asked to let another node lead.
+    SteppedDown,
+    /// Nothing of it is written any more.
+    Lost(String),
+}
+
+/// Shows how the node stands in its cluster.
+fn show_cluster(telemetry: &Telemetry, status: &Arc<NodeStatus>) {
+    type Figure = fn(&NodeStatus) -> u64;
+    let figures: [(&'static str, &'static str, Figure); 5] = [
+        ("cardswitch_cluster_leads", "1 where this node leads its cluster.", |status| {
+            u64::from(status.leads())
+        }),
+        ("cardswitch_cluster_epoch", "How often the lead was taken.", NodeStatus::epoch),
+        ("cardswitch_cluster_record", "The newest record of the chain.", NodeStatus::chain_record),
+        ("cardswitch_cluster_etcd_bytes", "What etcd's database takes.", NodeStatus::etcd_bytes),
+        ("cardswitch_cluster_etcd_silence_ms", "How long etcd has not answered.", |status| {
+            u64::try_from(status.silence().as_millis()).unwrap_or(u64::MAX)
+        }),
+    ];
+    for (name, help, figure) in figures {
+        let status = Arc::clone(status);
+        telemetry.gauges.add(name, Kind::Gauge, help, move || figure(&status));
+    }
+    let status = Arc::clone(status);
+    let note = ("etcd", "does not answer");
+    telemetry.health_notes.add(note, move || status.silence() > SILENCE_TOLD);
 }
 
 /// Gives up on etcd if it keeps the node from stopping.

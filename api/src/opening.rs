@@ -85,9 +85,10 @@ pub fn open_engine_watched(
 pub fn open_standby(
     place: KeyedDirectory<'_>,
     retention: RetentionSetting,
+    progress: &RecoveryProgress,
 ) -> Result<(Standby, DirectoryKeys), OpeningError> {
     let (options, keys) = prepare(place, ClockSetting::System, retention)?;
-    let standby = Standby::open(options, &RecoveryProgress::default());
+    let standby = Standby::open(options, progress);
     Ok((standby.map_err(OpeningError::Engine)?, keys))
 }
 

@@ -66,9 +66,22 @@ pub struct Server {
     _iso8583_threads: DoorThreads,
 }
 
-/// The listener for operators, which outlives the doors.
+/// What of a switch was open before its doors.
 #[derive(Debug)]
-struct Watched {
+pub struct Opened {
+    /// The engine, which leads.
+    pub engine: Engine,
+    /// The keys of its directory.
+    pub secrets: Secrets,
+    /// The listener for operators.
+    pub watched: Watched,
+}
+
+/// The listener for operators, which is there before the doors and outlives them.
+#[derive(Debug)]
+pub struct Watched {
+    /// What is told there.
+    pub telemetry: Arc<Telemetry>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -146,22 +159,21 @@ impl Server {
     pub async fn start_with(
         place: KeyedDirectory<'_>,
         settings: &Settings,
-        opened: Option<(Engine, Secrets)>,
+        opened: Option<Opened>,
     ) -> Result<Self, StartError> {
         let data = place.data;
         let settings = settings.clone().checked().map_err(StartError::Config)?;
-        let per_address = PerAddress {
-            http: settings.http_connections_per_address,
-            iso8583: settings.iso8583_connections_per_peer,
-        };
-        let shares = DescriptorShares::of(descriptors::raise_limit(), per_address);
+        let shares = shares_of(&settings);
         let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let telemetry = Arc::<Telemetry>::default();
-        let watched = Watched::start(&settings, &telemetry, shares.operators_max).await?;
+        let (watched, opened) = match opened {
+            Some(Opened { engine, secrets, watched }) => (watched, Some((engine, secrets))),
+            None => (Watched::start(&settings).await?, None),
+        };
+        let telemetry = Arc::clone(&watched.telemetry);
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
@@ -291,11 +303,10 @@ fn listen_for_commands(desk: Desk) -> Option<Control> {
 }
 
 impl Watched {
-    async fn start(
-        settings: &Settings,
-        telemetry: &Arc<Telemetry>,
-        connections_max: usize,
-    ) -> Result<Self, StartError> {
+    /// Opens the address for operators, and tells there that the switch recovers.
+    /// Errors: the address was chosen and is in use.
+    pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+        let telemetry = Arc::<Telemetry>::default();
         let address = listener::address_for(settings.metrics, settings.http);
         let (socket, address) = match bind("metrics", address).await {
             // Nobody chose it, so it is no reason not to authorize.
@@ -307,10 +318,19 @@ impl Watched {
         };
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        let watchers = Watchers::new(connections_max);
-        tasks.spawn(listener::serve(socket, Arc::clone(telemetry), watchers, stopped));
-        Ok(Self { address, stop, tasks })
+        let watchers = Watchers::new(shares_of(settings).operators_max);
+        tasks.spawn(listener::serve(socket, Arc::clone(&telemetry), watchers, stopped));
+        Ok(Self { telemetry, address, stop, tasks })
     }
+}
+
+/// How the process's descriptors are shared out.
+fn shares_of(settings: &Settings) -> DescriptorShares {
+    let per_address = PerAddress {
+        http: settings.http_connections_per_address,
+        iso8583: settings.iso8583_connections_per_peer,
+    };
+    DescriptorShares::of(descriptors::raise_limit(), per_address)
 }
 
 impl DoorThreads {

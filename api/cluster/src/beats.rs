@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::members::{NodeRecord, write_node};
-use crate::window::{EtcdWindow, Keys};
-use crate::{ClusterAddress, OpenWindowError};
+use crate::window::{EtcdWindow, Keys, Pulse};
+use crate::{Node, NodeStatus, OpenWindowError};
 
 /// How often the leader shows that it lives.
 const BEAT_EVERY: Duration = Duration::from_millis(100);
@@ -45,6 +45,8 @@ pub(crate) struct Beat {
 pub enum LeaderEnd {
     /// Another node leads.
     Fenced(WriterId),
+    /// It was asked to let another one lead.
+    SteppedDown,
     /// The cluster is not there any more.
     Gone(String),
 }
@@ -58,23 +60,24 @@ pub struct Beats {
 }
 
 impl Beats {
-    /// Begins to beat as the leader `writer`. `newest_record` tells how far the node has come.
+    /// Begins to beat as the leader. `newest_record` tells how far the node has come.
     /// Errors: the cluster cannot be reached, or the system starts no more threads.
     pub fn start(
-        address: &ClusterAddress,
-        writer: WriterId,
-        record: NodeRecord,
+        node: Node,
         newest_record: impl Fn() -> u64 + Send + 'static,
     ) -> Result<Self, OpenWindowError> {
         // It beats to its end, also where the window of the journal is closed.
-        let window = EtcdWindow::reach(address, writer, &Arc::new(AtomicBool::new(false)))?;
+        let Node { cluster, writer, record, status, .. } = node;
+        let window = EtcdWindow::reach(&cluster, writer, &Arc::new(AtomicBool::new(false)))?;
+        status.note_leads();
         let state = Arc::new(AtomicU8::new(LeaderState::Leads as u8));
         let (ended, end) = watch::channel(None);
         let beating = Beating {
             window,
-            keys: Keys::of(address),
+            keys: Keys::of(&cluster),
             record,
             writer,
+            status,
             state: Arc::clone(&state),
             ended,
         };
@@ -112,6 +115,7 @@ struct Beating {
     keys: Keys,
     record: NodeRecord,
     writer: WriterId,
+    status: Arc<NodeStatus>,
     state: Arc<AtomicU8>,
     ended: watch::Sender<Option<LeaderEnd>>,
 }
@@ -124,6 +128,8 @@ impl Beating {
                 self.record.reach(newest_record(), Clock::System.now().0);
                 // The next one tells more.
                 drop(write_node(self.window.client(), &self.keys, &self.record));
+                let bytes = self.window.client().database_bytes();
+                self.status.note_etcd_bytes(bytes.unwrap_or_default());
             }
             if let Some(end) = self.beat(count, state) {
                 self.ended.send_replace(Some(end));
@@ -145,12 +151,18 @@ impl Beating {
     /// Shows one sign of life; returns whether the node leads no more.
     fn beat(&mut self, count: u64, state: LeaderState) -> Option<LeaderEnd> {
         match self.window.pulse() {
-            Ok((tip, _)) if tip.writer != self.writer => {
+            Ok(Pulse { tip, .. }) if tip.writer != self.writer => {
                 return Some(LeaderEnd::Fenced(tip.writer));
+            }
+            Ok(Pulse { tip, step_down, .. }) => {
+                self.status.note_tip(&tip);
+                if step_down == self.writer.to_string() {
+                    self.ended.send_replace(Some(LeaderEnd::SteppedDown));
+                }
             }
             Err(WindowError::Foreign(why)) => return Some(LeaderEnd::Gone(why)),
             // Where etcd is silent the followers do not count either.
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
         }
         let beat = Beat { writer: self.writer.to_string(), count, state };
         let value = serde_json::to_vec(&beat).unwrap_or_default();

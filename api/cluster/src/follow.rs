@@ -14,8 +14,8 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 use crate::beats::{Beat, LeaderState};
 use crate::members::{Leader, NodeRecord, list_nodes, write_node};
 use crate::patience::Patience;
-use crate::window::Keys;
-use crate::{ClusterAddress, EtcdError, EtcdWindow, OpenWindowError};
+use crate::window::{Keys, Pulse};
+use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 
 /// How often a follower looks at the window.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -44,6 +44,8 @@ pub struct Node {
     pub writer: WriterId,
     /// Where it is.
     pub record: NodeRecord,
+    /// How it stands.
+    pub status: Arc<NodeStatus>,
     /// Set to make it stop.
     pub is_stopping: Arc<AtomicBool>,
 }
@@ -81,10 +83,12 @@ pub fn follow(
             Err(OpenError::Journal(JournalError::Window(WindowError::Closed))) => return Ok(None),
             Err(error) => return Err(FollowError::Chain(error)),
         };
+        node.status.note_tip(&seen.tip);
         if recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
             node.record.reach(standby.tip().last_seq, Clock::System.now().0);
             // The next one tells more.
             drop(write_node(window.client(), &keys, &node.record));
+            node.status.note_etcd_bytes(window.client().database_bytes().unwrap_or_default());
             recorded = Some(Stopwatch::start());
         }
         if watched.writer != Some(seen.tip.writer) {
@@ -136,11 +140,10 @@ struct Seen {
 }
 
 fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<Seen, OpenError> {
-    let (mut tip, beat) = window.pulse().map_err(JournalError::Window)?;
+    let Pulse { mut tip, beat: beat_bytes, .. } = window.pulse().map_err(JournalError::Window)?;
     if tip.position != standby.tip() {
         tip = standby.catch_up(window)?;
     }
-    let beat_bytes = beat.unwrap_or_default();
     let beat: Option<Beat> = serde_json::from_slice(&beat_bytes).ok();
     let state = beat.filter(|beat| beat.writer == tip.writer.to_string()).map(|beat| beat.state);
     let mut sign = tip.position.to_bytes().to_vec();

@@ -6,6 +6,7 @@
 //! | `tip` | the newest batch of the chain and the run of the node that wrote it, 72 bytes |
 //! | `j/<number>` | a sealed batch, as it stands in a journal; 20 digits |
 //! | `beat` | the leader's sign of life, JSON |
+//! | `step-down` | the run of the node that is asked to let another one lead |
 //! | `node/<name>` | where a node is and how far it has come, JSON |
 //! | `directory` | the id of the data directory whose chain it is |
 //!
@@ -17,6 +18,7 @@ mod etcd;
 mod follow;
 mod members;
 mod patience;
+mod status;
 mod window;
 
 pub use address::{ClusterAddress, ClusterAddressError};
@@ -24,4 +26,5 @@ pub use beats::{Beats, LeaderEnd};
 pub use etcd::EtcdError;
 pub use follow::{FollowError, Following, Node, follow};
 pub use members::{ClusterView, Leader, NodeRecord};
+pub use status::NodeStatus;
 pub use window::{EtcdWindow, OpenWindowError};

@@ -1,13 +1,18 @@
 //! What nodes tell of themselves, for each other and for whoever looks after them.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::journal::window::{ChainWindow, WindowError, WindowTip, WriterId};
 use serde::{Deserialize, Serialize};
 
 use crate::etcd::{EtcdClient, EtcdError};
 use crate::window::Keys;
 use crate::{ClusterAddress, EtcdWindow, OpenWindowError};
+
+/// How often it is looked whether another node leads.
+const STEP_DOWN_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Where a node is, and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +81,27 @@ impl ClusterView {
         })?;
         let nodes = list_nodes(window.client(), &Keys::of(address))?;
         Ok(Self { tip, nodes, etcd })
+    }
+
+    /// Asks the node that leads to let another one lead, and waits until it does.
+    /// Errors: as for `read`; none where nobody led in its place within the time.
+    pub fn step_down(
+        address: &ClusterAddress,
+        within: Duration,
+    ) -> Result<Option<Self>, OpenWindowError> {
+        let before = Self::read(address)?;
+        let (mut window, _) = EtcdWindow::look_at(address)?;
+        let asked = before.tip.writer.to_string();
+        window.client().put(&Keys::of(address).step_down(), asked.as_bytes())?;
+        let since = Stopwatch::start();
+        while since.elapsed() < within {
+            let now = Self::read(address)?;
+            if now.tip.writer != before.tip.writer {
+                return Ok(Some(now));
+            }
+            std::thread::sleep(STEP_DOWN_LOOK_EVERY);
+        }
+        Ok(None)
     }
 
     /// The node that leads, or led last.

@@ -74,6 +74,10 @@ impl Keys {
         self.named("beat")
     }
 
+    pub(crate) fn step_down(&self) -> String {
+        self.named("step-down")
+    }
+
     fn batches(&self) -> String {
         self.named("j/")
     }
@@ -81,6 +85,16 @@ impl Keys {
     fn batch(&self, number: u64) -> String {
         format!("{}{number:020}", self.batches())
     }
+}
+
+/// What changes beside the batches.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    pub(crate) tip: WindowTip,
+    /// The leader's last sign of life, empty before the first.
+    pub(crate) beat: Vec<u8>,
+    /// The writer that is asked to lead no more, empty where none was.
+    pub(crate) step_down: String,
 }
 
 /// A connection to the window, as one run of one node.
@@ -164,13 +178,15 @@ impl EtcdWindow {
         &mut self.client
     }
 
-    /// Reads the tip and the leader's last beat at one moment.
-    pub(crate) fn pulse(&mut self) -> Result<(WindowTip, Option<Vec<u8>>), WindowError> {
-        let (tip, beat) = (self.keys.tip(), self.keys.beat());
-        let read = self.ask("/v3/kv/txn", &json!({ "success": [get(&tip), get(&beat)] }))?;
-        let found = |at: usize| value_of(&read["responses"][at]["response_range"]);
-        let tip = tip_of(found(0).map_err(foreign)?)?;
-        Ok((tip, found(1).map_err(foreign)?))
+    /// Reads what changes beside the batches, at one moment.
+    pub(crate) fn pulse(&mut self) -> Result<Pulse, WindowError> {
+        let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
+        let reads: Vec<_> = keys.iter().map(|key| get(key)).collect();
+        let read = self.ask("/v3/kv/txn", &json!({ "success": reads }))?;
+        let found = |at: usize| value_of(&read["responses"][at]["response_range"]).map_err(foreign);
+        let step_down = found(2)?.unwrap_or_default();
+        let step_down = String::from_utf8(step_down).unwrap_or_default();
+        Ok(Pulse { tip: tip_of(found(0)?)?, beat: found(1)?.unwrap_or_default(), step_down })
     }
 
     fn ask(&mut self, path: &str, body: &Value) -> Result<Value, WindowError> {
@@ -294,6 +310,13 @@ impl EtcdClient {
         let body = json!({ "key": encoded(prefix), "range_end": encoded(end_of(prefix)) });
         let read = self.call("/v3/kv/range", &body)?;
         read["kvs"].as_array().into_iter().flatten().map(|kv| decoded(&kv["value"])).collect()
+    }
+
+    /// What the database of the member that answers takes. Units: bytes.
+    pub(crate) fn database_bytes(&mut self) -> Result<u64, EtcdError> {
+        let status = self.call("/v3/maintenance/status", &json!({}))?;
+        let bytes = status["dbSize"].as_str().and_then(|text| text.parse().ok());
+        bytes.ok_or(EtcdError::Answer("it tells no size"))
     }
 
     fn release(&mut self) -> Result<String, EtcdError> {

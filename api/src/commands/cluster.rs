@@ -1,6 +1,9 @@
 //! `cardswitch cluster`.
 
+mod up;
+
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cardswitch_cluster::{ClusterAddress, ClusterView, EtcdWindow, NodeRecord};
 use cardswitch_engine::clock::Clock;
@@ -16,6 +19,12 @@ pub enum ClusterCommand {
     Adopt(AdoptArgs),
     /// Tell who leads, and how far each node has come
     Status(StatusArgs),
+    /// Let another node lead, in good order
+    StepDown(StepDownArgs),
+    /// Run three nodes and three etcd on this machine, to try a cluster out
+    Up(up::UpArgs),
+    /// Kill the leader of a cluster that `up` runs, as a crash would
+    KillLeader(up::KillLeaderArgs),
 }
 
 /// What `adopt` takes.
@@ -40,14 +49,39 @@ pub struct StatusArgs {
     json: bool,
 }
 
+/// What `step-down` takes.
+#[derive(Debug, clap::Args)]
+pub struct StepDownArgs {
+    /// Cluster, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
+    #[arg(long, env = "CARDSWITCH_JOURNAL", value_name = "URL")]
+    journal: ClusterAddress,
+}
+
+/// How long another node may take to lead.
+const STEP_DOWN_PATIENCE: Duration = Duration::from_secs(15);
+
 /// Carries out `cluster`.
 /// Errors: etcd does not answer; for `adopt`, a cluster is there already.
 pub async fn run(command: ClusterCommand) -> Result<(), Failure> {
+    if let ClusterCommand::Up(args) = command {
+        return up::run(args).await;
+    }
     let carried_out = tokio::task::spawn_blocking(|| match command {
         ClusterCommand::Adopt(args) => adopt(&args),
         ClusterCommand::Status(args) => status(&args),
+        ClusterCommand::StepDown(args) => step_down(&args),
+        ClusterCommand::KillLeader(args) => up::kill_leader(&args),
+        ClusterCommand::Up(_) => Ok(()),
     });
     carried_out.await.map_err(Failure::new)?
+}
+
+fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
+    let after = ClusterView::step_down(&args.journal, STEP_DOWN_PATIENCE).map_err(Failure::new)?;
+    let after = after.ok_or_else(|| Failure::new("no other node leads yet: is there one?"))?;
+    let name = after.leader().map_or("another node", |leader| leader.name.as_str());
+    println!("{name} leads, since epoch {}", after.tip.position.epoch.0);
+    Ok(())
 }
 
 fn adopt(args: &AdoptArgs) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 //! | word | `/healthz` | `/readyz` | means |
 //! |---|---|---|---|
 //! | `recovering` | 200 | 503 | the data directory is being opened |
+//! | `following` | 200 | 503 | a node of a cluster that another node leads: its doors forward |
 //! | `ready` | 200 | 200 | purchases are decided, requests answered |
 //! | `overloaded` | 200 | 503 | so many commands wait that new ones will soon be refused |
 //! | `stopping` | 200 | 503 | what is in flight is finished, nothing new is taken |
@@ -29,6 +30,8 @@ pub enum Phase {
     /// The data directory is being opened.
     #[default]
     Recovering,
+    /// Another node leads.
+    Following,
     /// Both doors answer.
     Working,
     /// It was asked to stop.
@@ -47,7 +50,8 @@ impl PhaseCell {
     pub(super) fn get(&self) -> Phase {
         match self.0.load(Ordering::Acquire) {
             0 => Phase::Recovering,
-            1 => Phase::Working,
+            1 => Phase::Following,
+            2 => Phase::Working,
             _ => Phase::Stopping,
         }
     }
@@ -94,6 +98,7 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HealthState {
     Recovering(RecoveryNow),
+    Following,
     Ready,
     Overloaded,
     Stopping,
@@ -105,6 +110,7 @@ impl Health {
         let are_tables_still = engine.is_some_and(|engine| engine.projection_failure().is_some());
         let state = match (phase, engine) {
             (Phase::Recovering, _) => HealthState::Recovering(recovery.now()),
+            (Phase::Following, _) => HealthState::Following,
             (Phase::Stopping, _) => HealthState::Stopping,
             (Phase::Working, None) => HealthState::Failed,
             (Phase::Working, Some(engine)) if engine.failure().is_some() => HealthState::Failed,
@@ -132,6 +138,7 @@ impl Health {
     pub const fn word(&self) -> &'static str {
         match self.state {
             HealthState::Recovering(_) => "recovering",
+            HealthState::Following => "following",
             HealthState::Ready => "ready",
             HealthState::Overloaded => "overloaded",
             HealthState::Stopping => "stopping",

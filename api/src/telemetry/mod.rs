@@ -66,6 +66,11 @@ struct Working {
 }
 
 impl Telemetry {
+    /// Notes that the switch has recovered and follows another node.
+    pub fn set_following(&self) {
+        self.phase.set(Phase::Following);
+    }
+
     /// Notes that the switch has recovered and works.
     pub fn set_working(&self, engine: &Arc<Engine>, iso8583: Arc<Counters>) {
         let working = Working { engine: Arc::downgrade(engine), iso8583 };
