@@ -47,8 +47,14 @@ pub async fn serve(
     // A port that was free is the leader's, too.
     (settings.http, settings.iso8583) = (doors.http(), doors.iso8583());
     let node = node_of(&settings).map_err(Failure::new)?;
-    println!("follows node={} http={} iso8583={}", node.record.name, doors.http(), doors.iso8583());
     let watched = Watched::start(&settings).await.map_err(Failure::new)?;
+    println!(
+        "follows http={} iso8583={} metrics={} node={}",
+        doors.http(),
+        doors.iso8583(),
+        watched.address(),
+        node.record.name
+    );
     show_cluster(&watched.telemetry, &node.status);
     let is_stopping = Arc::clone(&node.is_stopping);
     let following = follow_until_it_leads(place, &settings, &node, (&doors, &watched.telemetry));

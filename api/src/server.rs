@@ -199,7 +199,7 @@ impl Server {
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         remove_orphans(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
-        telemetry.set_working(&engine, listener.counters());
+        let counters = listener.counters();
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
@@ -217,6 +217,8 @@ impl Server {
         }
         side.open(Served { state, overviews, compat: settings.compat });
         threads.run(listener, stopped, &mut doors);
+        // Ready is what answers.
+        telemetry.set_working(&engine, counters);
         let stop_delay = Duration::from_secs(settings.stop_delay_s);
         Ok(Self {
             engine,
@@ -303,6 +305,12 @@ fn listen_for_commands(desk: Desk) -> Option<Control> {
 }
 
 impl Watched {
+    /// Where operators ask.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Opens the address for operators, and tells there that the switch recovers.
     /// Errors: the address was chosen and is in use.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {

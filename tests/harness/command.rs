@@ -26,6 +26,12 @@ impl CommandOutput {
         last_json_line(&self.stdout)
     }
 
+    /// Asserts success.
+    #[track_caller]
+    pub fn expect_done(&self) {
+        assert_eq!(self.code, Some(0), "the command failed: {self:#?}");
+    }
+
     /// Asserts a failure told in one line, and returns that line.
     ///
     /// Log lines (which begin with a time) may stand beside it; a panic or a back trace may not.

@@ -133,6 +133,22 @@ impl Installation {
         self.start(data, "info", further)
     }
 
+    /// Starts a node of a cluster at `doors` (HTTP, ISO 8583, for operators), which a node takes again
+    /// when it begins again.
+    #[track_caller]
+    pub(crate) fn serve_node(
+        &self,
+        data: &Path,
+        doors: [SocketAddr; 3],
+        further: &[&str],
+    ) -> Switch {
+        let [http, iso8583, metrics] = doors.map(|door| door.to_string());
+        let mut arguments = serve_arguments(text_of(data), &http, &iso8583);
+        arguments.extend(["--metrics", &metrics]);
+        arguments.extend_from_slice(further);
+        self.run(cardswitch_command(&arguments), "info")
+    }
+
     #[track_caller]
     fn start(&self, data: &Path, level: &str, further: &[&str]) -> Switch {
         let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
@@ -242,6 +258,6 @@ fn parse_credentials(printed: &Value) -> Credentials {
     }
 }
 
-fn text_of(path: &Path) -> &str {
+pub(crate) fn text_of(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }

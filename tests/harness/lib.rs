@@ -8,6 +8,7 @@
 mod acquirer;
 mod browser;
 mod cards;
+mod cluster;
 mod command;
 mod hook_receiver;
 mod http_client;
@@ -22,6 +23,7 @@ mod switch;
 pub use acquirer::{Acquirer, Disconnected};
 pub use browser::{Browser, hidden_field};
 pub use cards::{Portfolio, TestCard};
+pub use cluster::{Cluster, etcd_name};
 pub use command::{
     CommandOutput, cardswitch_after, cardswitch_binary, last_json_line, run_cardswitch,
     run_cardswitch_reading, run_cardswitch_with,

@@ -147,7 +147,13 @@ impl Switch {
     /// Asks the process to end, with SIGTERM, and does not wait for it.
     #[track_caller]
     pub fn ask_to_stop(&self) {
-        let kill = format!("kill -TERM {}", self.pid());
+        self.signal("TERM");
+    }
+
+    /// Sends the process a signal, such as `STOP`.
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.pid());
         let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
         assert!(sent.success(), "the switch was no longer running");
     }
@@ -187,7 +193,10 @@ impl Drop for Switch {
 
 /// Reads `ready http=ADDR iso8583=ADDR metrics=ADDR`.
 fn parse_ready(line: &str) -> Option<[SocketAddr; 3]> {
-    let (http, others) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
-    let (iso8583, metrics) = others.split_once(" metrics=")?;
+    // A node of a cluster that does not lead yet says `follows`: its doors answer by the leader's.
+    let doors = line.strip_prefix("ready ").or_else(|| line.strip_prefix("follows "))?;
+    let (http, others) = doors.strip_prefix("http=")?.split_once(" iso8583=")?;
+    let (iso8583, others) = others.split_once(" metrics=")?;
+    let metrics = others.split(' ').next()?;
     Some([http.parse().ok()?, iso8583.parse().ok()?, metrics.parse().ok()?])
 }

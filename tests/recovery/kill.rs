@@ -90,7 +90,7 @@ fn load_and_kill(
 
 /// Compares what the acquirers saw with what the switch now says.
 #[track_caller]
-fn audit(switch: &Switch, sent: &[Sent]) {
+pub(crate) fn audit(switch: &Switch, sent: &[Sent]) {
     let listed = transactions_by_rrn(switch, sent);
     for Sent { purchase, fate, .. } in sent {
         let found = listed.get(&purchase.rrn).map_or(&[][..], Vec::as_slice);
@@ -113,7 +113,7 @@ fn audit(switch: &Switch, sent: &[Sent]) {
 
 /// Sends what got no answer again, as an acquirer does, and expects it there once at most.
 #[track_caller]
-fn settle_unknown(switch: &Switch, sent: &[Sent]) {
+pub(crate) fn settle_unknown(switch: &Switch, sent: &[Sent]) {
     let mut acquirer = switch.acquirer();
     let mut settled = Vec::new();
     for Sent { purchase, card_id, fate } in sent {
@@ -148,7 +148,7 @@ fn transactions_by_rrn(
 
 /// Gives cards room for any number of small purchases.
 #[track_caller]
-fn raise_limits(switch: &Switch, cards: &[TestCard]) {
+pub(crate) fn raise_limits(switch: &Switch, cards: &[TestCard]) {
     let room = json!({
         "amount": 1_000_000, "interval": null, "daily_limit": null, "transaction_limit": null,
     });
@@ -164,6 +164,6 @@ fn authorization_id_of(fate: &Fate) -> Option<&str> {
     }
 }
 
-fn is_approved(fate: &Fate) -> bool {
+pub(crate) fn is_approved(fate: &Fate) -> bool {
     authorization_id_of(fate).is_some()
 }

@@ -2,6 +2,7 @@
 //! which switches are killed.
 
 mod backups;
+mod failover;
 mod faults;
 mod idempotency;
 mod kill;

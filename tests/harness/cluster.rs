@@ -1,0 +1,279 @@
+//! A cluster on this machine: three members of etcd and three nodes, each a process of its own.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::command::{CommandOutput, run_cardswitch};
+use crate::http_client::{HttpClient, HttpRequest};
+use crate::installation::{Installation, text_of};
+use crate::switch::Switch;
+
+const NODES: usize = 3;
+/// How often something that is waited for is looked at. Nothing here fails for being slow.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Three members of etcd and the nodes that were started.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Option<Switch>>,
+    members: Vec<Member>,
+    doors: Vec<[SocketAddr; 3]>,
+    /// Where the cluster is.
+    pub journal: String,
+    /// What the first node's directory was made by; everything of the others is beside it.
+    pub installation: Installation,
+}
+
+/// A member of etcd, at the same addresses each time.
+#[derive(Debug)]
+struct Member {
+    arguments: Vec<String>,
+    log: PathBuf,
+    process: Option<Child>,
+}
+
+/// The name of a member.
+#[must_use]
+pub fn etcd_name(member: usize) -> String {
+    format!("etcd-{member}")
+}
+
+impl Cluster {
+    /// Makes a cluster of `installation`, and starts all of it.
+    #[track_caller]
+    #[must_use]
+    pub fn of(installation: Installation) -> Self {
+        let (members, journal) = start_members(&installation);
+        let doors = (0..NODES).map(|_| free_addresses()).collect();
+        let nodes = (0..NODES).map(|_| None).collect();
+        let mut cluster = Self { installation, members, doors, nodes, journal };
+        cluster.wait_for_etcd();
+        let key = cluster.data(0).join("master.key");
+        std::fs::copy(key, cluster.master_key()).expect("the key can be copied");
+        cluster.command(&["cluster", "adopt", "--data", text_of(&cluster.data(0))]).expect_done();
+        for node in 1..NODES {
+            cluster.copy(0, node);
+        }
+        (0..NODES).for_each(|node| cluster.start(node));
+        cluster.wait_for_leader();
+        cluster
+    }
+
+    /// The directory of a node.
+    #[must_use]
+    pub fn data(&self, node: usize) -> PathBuf {
+        match node {
+            0 => self.installation.data(),
+            _ => self.installation.home().join(format!("node-{node}")),
+        }
+    }
+
+    /// The master key, kept apart from all directories.
+    #[must_use]
+    pub fn master_key(&self) -> PathBuf {
+        self.installation.home().join("master.key")
+    }
+
+    /// Makes the directory of the node `to` anew, by a backup of the node `from`, running or not.
+    #[track_caller]
+    pub fn copy(&self, from: usize, to: usize) {
+        let backup = self.installation.home().join("backup");
+        let (from, to) = (self.data(from), self.data(to));
+        // What is not there needs no removal.
+        drop((std::fs::remove_dir_all(&backup), std::fs::remove_dir_all(&to)));
+        let key = self.master_key();
+        run_cardswitch(&["backup", "--data", text_of(&from), "--to", text_of(&backup)])
+            .expect_done();
+        let (backup, key) = (text_of(&backup), text_of(&key));
+        let restore = ["restore", "--from", backup, "--data", text_of(&to), "--master-key", key];
+        run_cardswitch(&restore).expect_done();
+    }
+
+    /// Runs a command on this cluster.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> CommandOutput {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--journal", &self.journal]);
+        run_cardswitch(&arguments)
+    }
+
+    /// Starts a node.
+    #[track_caller]
+    pub fn start(&mut self, node: usize) {
+        let name = format!("node-{node}");
+        let further = ["--journal", &self.journal, "--node", &name];
+        let started = self.installation.serve_node(&self.data(node), self.doors[node], &further);
+        self.nodes[node] = Some(started);
+    }
+
+    /// A node that runs.
+    #[track_caller]
+    #[must_use]
+    pub fn node(&self, node: usize) -> &Switch {
+        self.nodes[node].as_ref().expect("the node was started")
+    }
+
+    /// Takes a node out, to end it.
+    #[track_caller]
+    #[must_use]
+    pub fn take(&mut self, node: usize) -> Switch {
+        self.nodes[node].take().expect("the node was started")
+    }
+
+    /// Which node leads, as they tell of themselves, if exactly one says so.
+    #[must_use]
+    pub fn leader(&self) -> Option<usize> {
+        let mut leaders =
+            (0..NODES).filter(|node| self.nodes[*node].is_some() && self.leads(*node));
+        leaders.next().filter(|_| leaders.next().is_none())
+    }
+
+    fn leads(&self, node: usize) -> bool {
+        let watcher = HttpClient::anonymous(self.doors[node][2]);
+        let ready = watcher.try_send(&HttpRequest {
+            method: "GET",
+            path: "/readyz",
+            headers: &[],
+            body: b"",
+        });
+        ready.is_some_and(|ready| ready.json()["status"] == "ready")
+    }
+
+    /// Waits until one node leads.
+    #[track_caller]
+    pub fn wait_for_leader(&self) -> usize {
+        wait_for(|| self.leader())
+    }
+
+    /// Waits until a node other than `old` leads, whatever `old` says of itself.
+    #[track_caller]
+    pub fn wait_for_other_leader(&self, old: usize) -> usize {
+        wait_for(|| {
+            (0..NODES).find(|node| *node != old && self.nodes[*node].is_some() && self.leads(*node))
+        })
+    }
+
+    /// Waits until the cluster says that every running node has all that is in the chain.
+    #[track_caller]
+    pub fn wait_until_level(&self) {
+        wait_for(|| {
+            let status = self.status()?;
+            let nodes = status["nodes"].as_array()?;
+            nodes.iter().all(|node| node["records_behind"] == 0).then_some(())
+        });
+    }
+
+    /// What `cluster status` says, if etcd answers.
+    #[must_use]
+    pub fn status(&self) -> Option<Value> {
+        let output = self.command(&["cluster", "status", "--json"]);
+        (output.code == Some(0)).then(|| output.expect_json())
+    }
+
+    /// Kills a member of etcd.
+    pub fn kill_etcd(&mut self, member: usize) {
+        self.members[member].end();
+    }
+
+    /// Starts a member of etcd that was killed.
+    pub fn start_etcd(&mut self, member: usize) {
+        self.members[member].start();
+    }
+
+    /// Waits until etcd has a leader.
+    pub fn wait_for_etcd(&self) {
+        wait_for(|| {
+            let output = self.command(&["cluster", "status"]);
+            (!output.stderr.contains("no member of etcd answers")).then_some(())
+        });
+    }
+
+    /// Stops every node in good order.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        for node in self.nodes.iter_mut().filter_map(Option::take) {
+            node.stop();
+        }
+    }
+}
+
+impl Member {
+    fn start(&mut self) {
+        let log = File::options().create(true).append(true).open(&self.log);
+        let process = Command::new("etcd")
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log file can be made"))
+            .spawn();
+        self.process = Some(process.expect("etcd is installed, as `./test` does"));
+    }
+
+    fn end(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // One that has ended needs no end.
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn start_members(installation: &Installation) -> (Vec<Member>, String) {
+    let addresses: Vec<[SocketAddr; 3]> = (0..NODES).map(|_| free_addresses()).collect();
+    let peer = |member: usize| format!("{}=http://{}", etcd_name(member), addresses[member][1]);
+    let peers = (0..NODES).map(peer).collect::<Vec<_>>().join(",");
+    let start = |member: usize| {
+        let name = etcd_name(member);
+        let [client, peer, _] = addresses[member].map(|address| format!("http://{address}"));
+        let home = installation.home();
+        let data = text_of(&home.join(&name)).to_owned();
+        let arguments = [
+            ["--name", &name],
+            ["--data-dir", &data],
+            ["--listen-client-urls", &client],
+            ["--advertise-client-urls", &client],
+            ["--listen-peer-urls", &peer],
+            ["--initial-advertise-peer-urls", &peer],
+            ["--initial-cluster", &peers],
+            ["--heartbeat-interval", "50"],
+            ["--election-timeout", "500"],
+        ];
+        let arguments = arguments.iter().flatten().map(|text| (*text).to_owned()).collect();
+        let log = home.join(format!("{name}.log"));
+        let mut member = Member { arguments, log, process: None };
+        member.start();
+        member
+    };
+    let members: Vec<_> = (0..NODES).map(start).collect();
+    let clients: Vec<_> = addresses.iter().map(|address| address[0].to_string()).collect();
+    (members, format!("etcd://{}/test", clients.join(",")))
+}
+
+/// Addresses that nobody listens at.
+fn free_addresses() -> [SocketAddr; 3] {
+    // Held at once, so that they differ.
+    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("there is a free port"));
+    held.map(|listener| listener.local_addr().expect("a listener has an address"))
+}
+
+#[track_caller]
+fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}

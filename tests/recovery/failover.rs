@@ -1,0 +1,212 @@
+//! A cluster whose machines die under load: no answer that was seen is lost, none is there twice, and
+//! whoever led before answers nobody.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use cardswitch_harness::{
+    Cluster, Installation, Purchase, Random, TestCard, campaign_scaled, last_json_line,
+    run_cardswitch, seed_for,
+};
+
+use crate::kill::{audit, is_approved, raise_limits, settle_unknown};
+use crate::load::{Sent, run_acquirer};
+
+const CONNECTIONS: u64 = 3;
+const CARDS_A_ROUND: usize = 6;
+
+/// What happens to the cluster in a round.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    /// kill -9 of the leader.
+    Leader,
+    /// kill -9 of a node that follows.
+    Follower,
+    /// The leader stands still, as a machine that swaps, until another one leads; then it goes on.
+    FrozenLeader,
+    /// kill -9 of a member of etcd.
+    Etcd,
+    /// kill -9 of the leader and of a member of etcd, as if they shared a machine.
+    Machine,
+    /// kill -9 of every member of etcd.
+    AllOfEtcd,
+    /// The leader is asked to let another one lead.
+    StepDown,
+}
+
+const BLOWS: [Blow; 7] = [
+    Blow::Leader,
+    Blow::FrozenLeader,
+    Blow::Machine,
+    Blow::Follower,
+    Blow::StepDown,
+    Blow::Etcd,
+    Blow::AllOfEtcd,
+];
+
+#[test]
+fn a_cluster_loses_no_answer_whatever_dies() {
+    let mut random = Random::new(seed_for("a_cluster_loses_no_answer"));
+    let mut cluster = Cluster::of(Installation::init(200, random.next_u64() >> 1));
+    let cards = cluster.installation.cards.with_profile("ordinary");
+    let cards: Vec<TestCard> = cards.into_iter().cloned().collect();
+    let mut earlier: Vec<Sent> = Vec::new();
+    for round in 0..campaign_scaled(21, 500) {
+        let blow = BLOWS[round % BLOWS.len()];
+        let chosen: Vec<TestCard> = (0..CARDS_A_ROUND)
+            .map(|n| cards[(round * CARDS_A_ROUND + n) % cards.len()].clone())
+            .collect();
+        let leader = cluster.wait_for_leader();
+        raise_limits(cluster.node(leader), &chosen);
+        let sent = load_and_strike(&mut cluster, (blow, leader), &chosen, &mut random);
+        let approvals = sent.iter().filter(|sent| is_approved(&sent.fate)).count();
+        let leads = cluster.wait_for_leader();
+        eprintln!(
+            "round {round}: {blow:?}, {leader} led and {leads} leads; {approvals} of {}",
+            sent.len()
+        );
+        // The door of a node that follows answers as the leader's does.
+        let door = cluster.node((leads + round) % 3);
+        audit(door, &sent);
+        settle_unknown(door, &sent);
+        earlier.extend(sent);
+    }
+    let leads = cluster.wait_for_leader();
+    audit(cluster.node(leads), &earlier);
+    let seen = earlier.iter().filter(|sent| is_approved(&sent.fate)).count();
+    assert!(seen > 0, "no purchase was approved: nothing was tested");
+    cluster.wait_until_level();
+    cluster.stop();
+    let reports = (0..3).map(|node| verify(&cluster, node)).collect::<Vec<_>>();
+    let state = |node: usize| (&reports[node]["state_hash"], &reports[node]["records"]);
+    assert_eq!(state(0), state(1), "the nodes hold the same");
+    assert_eq!(state(0), state(2), "the nodes hold the same");
+}
+
+fn verify(cluster: &Cluster, node: usize) -> serde_json::Value {
+    let data = cluster.data(node);
+    let output = run_cardswitch(&["verify", "--json", "--data", data.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "node {node}: {output:#?}");
+    last_json_line(&output.stdout)
+}
+
+/// Loads the doors of all nodes, strikes, mends what was broken, and tells what was sent and seen.
+fn load_and_strike(
+    cluster: &mut Cluster,
+    (blow, leader): (Blow, usize),
+    cards: &[TestCard],
+    random: &mut Random,
+) -> Vec<Sent> {
+    let doors: Vec<SocketAddr> = (0..3).map(|node| cluster.node(node).iso8583).collect();
+    let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.next_u64()).collect();
+    let until = Duration::from_millis(random.between(20, 600));
+    let (member, follower) = (random.index(3), (leader + 1 + random.index(2)) % 3);
+    thread::scope(|scope| {
+        let load = |(seed, door)| scope.spawn(move || run_acquirer(door, cards, seed));
+        let acquirers: Vec<_> = seeds.into_iter().zip(doors).map(load).collect();
+        thread::sleep(until);
+        match blow {
+            Blow::Leader => {
+                cluster.take(leader).kill9();
+                cluster.wait_for_other_leader(leader);
+                cluster.start(leader);
+            }
+            Blow::Follower => {
+                cluster.take(follower).kill9();
+                cluster.start(follower);
+            }
+            Blow::FrozenLeader => {
+                cluster.node(leader).signal("STOP");
+                cluster.wait_for_other_leader(leader);
+                cluster.node(leader).signal("CONT");
+            }
+            Blow::Etcd => {
+                cluster.kill_etcd(member);
+                thread::sleep(until);
+                cluster.start_etcd(member);
+            }
+            Blow::Machine => {
+                cluster.kill_etcd(member);
+                cluster.take(leader).kill9();
+                cluster.wait_for_other_leader(leader);
+                cluster.start(leader);
+                cluster.start_etcd(member);
+            }
+            Blow::AllOfEtcd => {
+                (0..3).for_each(|member| cluster.kill_etcd(member));
+                thread::sleep(until);
+                (0..3).for_each(|member| cluster.start_etcd(member));
+                cluster.wait_for_etcd();
+            }
+            Blow::StepDown => {
+                cluster.command(&["cluster", "step-down"]).expect_done();
+            }
+        }
+        // Who still sends, since its door was not the one that broke, is cut off here.
+        let leads = cluster.wait_for_leader();
+        cluster.command(&["cluster", "step-down"]).expect_done();
+        cluster.wait_for_other_leader(leads);
+        acquirers.into_iter().flat_map(|one| one.join().expect("an acquirer ends")).collect()
+    })
+}
+
+#[test]
+fn a_node_that_was_away_reads_on_and_one_that_lost_its_disk_begins_as_a_copy() {
+    let mut cluster = Cluster::of(Installation::init(60, 77));
+    let card = cluster.installation.cards.ordinary().clone();
+    let leader = cluster.wait_for_leader();
+    let (away, lost) = ((leader + 1) % 3, (leader + 2) % 3);
+    cluster.take(away).kill9();
+    for amount in 1..50 {
+        let purchase = Purchase::of(&card, amount);
+        cluster.node(lost).acquirer().ask(&purchase.request()).expect_approved();
+    }
+    cluster.start(away);
+    cluster.take(lost).kill9();
+    cluster.copy(leader, lost);
+    cluster.start(lost);
+    cluster.wait_until_level();
+    cluster.stop();
+    let records = [0, 1, 2].map(|node| verify(&cluster, node)["records"].clone());
+    assert!(records[0] == records[1] && records[1] == records[2], "{records:?}");
+}
+
+#[test]
+fn what_is_no_node_of_the_cluster_is_refused() {
+    let cluster = Cluster::of(Installation::init(60, 78));
+    let other = Installation::init(60, 79);
+    let refused = |journal: &str, data: &std::path::Path, node: &str| {
+        let data = data.to_str().unwrap();
+        let doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"];
+        let mut arguments = vec!["serve", "--data", data, "--journal", journal, "--node", node];
+        arguments.extend(doors);
+        run_cardswitch(&arguments).expect_one_line_error()
+    };
+    let elsewhere = cluster.journal.replace("/test", "/other");
+    let cases = [
+        (refused(&elsewhere, &other.data(), "x"), "is no cluster yet"),
+        (refused(&cluster.journal, &other.data(), "x"), "is the cluster of data directory"),
+        (refused(&cluster.journal, &other.data(), ""), "cluster.node"),
+    ];
+    for (error, expected) in cases {
+        assert!(error.contains(expected), "{error}");
+    }
+    let data = other.data();
+    let adopted = cluster.command(&["cluster", "adopt", "--data", data.to_str().unwrap()]);
+    assert!(adopted.expect_one_line_error().contains("is a cluster already"));
+    // It has written by itself: what it has is no part of the chain.
+    let strayed = other.home().join("strayed");
+    let backup = other.home().join("backup");
+    let [backup, strayed_text] = [&backup, &strayed].map(|path| path.to_str().unwrap());
+    let from = cluster.data(0);
+    let key = from.join("master.key");
+    let (from, key) = (from.to_str().unwrap(), key.to_str().unwrap());
+    run_cardswitch(&["backup", "--data", from, "--to", backup]).expect_done();
+    let restore = ["restore", "--from", backup, "--data", strayed_text, "--master-key", key];
+    run_cardswitch(&restore).expect_done();
+    let switch = other.serve_directory(&strayed, &[]);
+    switch.stop();
+    let error = refused(&cluster.journal, &strayed, "x");
+    assert!(error.contains("one chain") || error.contains("does not continue"), "{error}");
+}
