@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -135,14 +136,23 @@ impl Cluster {
     }
 
     fn leads(&self, node: usize) -> bool {
+        self.role(node).as_deref() == Some("ready")
+    }
+
+    /// What a node says of itself, if it answers.
+    fn role(&self, node: usize) -> Option<String> {
         let watcher = HttpClient::anonymous(self.doors[node][2]);
-        let ready = watcher.try_send(&HttpRequest {
-            method: "GET",
-            path: "/readyz",
-            headers: &[],
-            body: b"",
-        });
-        ready.is_some_and(|ready| ready.json()["status"] == "ready")
+        let asked = HttpRequest { method: "GET", path: "/readyz", headers: &[], body: b"" };
+        let ready = watcher.try_send(&asked)?.json();
+        ready["status"].as_str().map(str::to_owned)
+    }
+
+    /// Waits until the doors of a node are open; they are closed for a moment when it begins again.
+    #[track_caller]
+    pub fn wait_for_doors(&self, node: usize) -> &Switch {
+        let is_open = |role: String| ["ready", "following"].contains(&role.as_str()).then_some(());
+        wait_for(|| self.role(node).and_then(is_open));
+        self.node(node)
     }
 
     /// Waits until one node leads.
@@ -261,11 +271,21 @@ fn start_members(installation: &Installation) -> (Vec<Member>, String) {
     (members, format!("etcd://{}/test", clients.join(",")))
 }
 
-/// Addresses that nobody listens at.
+/// Addresses that nobody listens at, of ports that the system gives to nobody who names none: they are
+/// still free when a node begins again.
 fn free_addresses() -> [SocketAddr; 3] {
-    // Held at once, so that they differ.
-    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("there is a free port"));
-    held.map(|listener| listener.local_addr().expect("a listener has an address"))
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    [(); 3].map(|()| {
+        loop {
+            let step = NEXT.fetch_add(1, Ordering::Relaxed);
+            let port = 20_000 + (std::process::id().wrapping_mul(61) + step) % 12_000;
+            let port = u16::try_from(port).expect("a port below 32,000");
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            if TcpListener::bind(address).is_ok() {
+                return address;
+            }
+        }
+    })
 }
 
 #[track_caller]

@@ -67,7 +67,7 @@ fn a_cluster_loses_no_answer_whatever_dies() {
             sent.len()
         );
         // The door of a node that follows answers as the leader's does.
-        let door = cluster.node((leads + round) % 3);
+        let door = cluster.wait_for_doors((leads + round) % 3);
         audit(door, &sent);
         settle_unknown(door, &sent);
         earlier.extend(sent);
@@ -98,7 +98,7 @@ fn load_and_strike(
     cards: &[TestCard],
     random: &mut Random,
 ) -> Vec<Sent> {
-    let doors: Vec<SocketAddr> = (0..3).map(|node| cluster.node(node).iso8583).collect();
+    let doors: Vec<SocketAddr> = (0..3).map(|node| cluster.wait_for_doors(node).iso8583).collect();
     let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.next_u64()).collect();
     let until = Duration::from_millis(random.between(20, 600));
     let (member, follower) = (random.index(3), (leader + 1 + random.index(2)) % 3);
