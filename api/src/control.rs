@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
+use crate::node_mark::cluster_of;
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
 
 /// The socket's name.
@@ -174,6 +175,7 @@ async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
     let keys = &desk.pan_keys;
     match request {
         Request::BackUp { to } => make_backup(to, desk).await,
+        Request::RotatePanKey if is_node(desk) => Answer::Failed(NODE_KEYS.to_owned()),
         Request::RotatePanKey => keys.rotate().await.map_or_else(failed, Answer::PanKeyProgress),
         Request::PanKeyProgress => Answer::PanKeyProgress(keys.progress()),
         Request::PanKeyReport => keys.report().await.map_or_else(failed, Answer::PanKeyReport),
@@ -183,6 +185,13 @@ async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
         }
         Request::RotateMasterKey { place } => rotate_master_key(place, Arc::clone(desk)).await,
     }
+}
+
+const NODE_KEYS: &str = "the other nodes of the cluster would not have the new key: take this node out of \
+    the cluster first, and copy it to the others after";
+
+fn is_node(desk: &Desk) -> bool {
+    !matches!(cluster_of(desk.engine.directory().path()), Ok(None))
 }
 
 fn failed(error: impl std::fmt::Display) -> Answer {

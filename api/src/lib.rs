@@ -44,6 +44,7 @@ pub mod manifest;
 #[cfg(test)]
 mod network_tests;
 pub mod node;
+pub mod node_mark;
 #[cfg(test)]
 mod oauth_tests;
 pub mod openapi;

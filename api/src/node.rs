@@ -4,14 +4,18 @@
 //! A node that leads no more begins again as a new process image: nothing of what it had in memory,
 //! which may be ahead of the chain, outlives it.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use cardswitch_cluster::{Beats, LeaderEnd, Node, NodeRecord, NodeStatus, follow};
+use cardswitch_cluster::{
+    Beats, ClusterAddress, Following, Leader, LeaderEnd, Node, NodeRecord, NodeStatus, follow,
+};
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
 use cardswitch_secrets::Secrets;
@@ -19,9 +23,10 @@ use uuid::Uuid;
 
 use crate::commands::{Failure, StopSignal};
 use crate::config::{ConfigError, Settings};
+use crate::node_mark::mark;
 use crate::opening::{KeyedDirectory, OpeningError, open_standby};
 use crate::server::{Opened, Server, Watched};
-use crate::standby_doors::StandbyDoors;
+use crate::standby_doors::{LeaderSign, StandbyDoors};
 use crate::telemetry::Telemetry;
 use crate::telemetry::gauges::Kind;
 
@@ -113,16 +118,34 @@ async fn follow_until_it_leads(
     let telemetry = Arc::clone(telemetry);
     let following = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
-        let opened = open_standby(place, retention, &telemetry.recovery);
+        let opened = open_standby(place, retention, &node.cluster, &telemetry.recovery);
         let (standby, keys) = opened.map_err(Failure::new)?;
         telemetry.set_following();
-        let Some(engine) = follow(standby, node, &sign).map_err(Failure::new)? else {
+        let followed = Followed { sign, data: data.clone(), cluster: node.cluster.clone() };
+        let Some(engine) = follow(standby, node, &followed).map_err(Failure::new)? else {
             return Ok(None);
         };
         let secrets = keys.check(&engine).map_err(|error: OpeningError| Failure::new(error))?;
         Ok(Some((engine, secrets)))
     });
     following.await.map_err(Failure::new)?
+}
+
+/// What is done while the node follows.
+struct Followed {
+    sign: LeaderSign,
+    data: PathBuf,
+    cluster: ClusterAddress,
+}
+
+impl Following for Followed {
+    fn joined(&self) -> io::Result<()> {
+        mark(&self.data, &self.cluster).map_err(io::Error::other)
+    }
+
+    fn led_by(&self, leader: Option<Leader>) {
+        self.sign.led_by(leader);
+    }
 }
 
 async fn lead(

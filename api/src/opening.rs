@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cardswitch_cluster::ClusterAddress;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
@@ -16,6 +17,7 @@ use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 
 use crate::config::{ClockSetting, RetentionSetting};
 use crate::manifest::is_backup;
+use crate::node_mark::{NodeMarkError, require_alone, require_not_of_another};
 
 /// Why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +34,9 @@ pub enum OpeningError {
     /// The keys of card numbers.
     #[error(transparent)]
     PanKeys(PanKeysError),
+    /// It is that of a node, or of another cluster's.
+    #[error(transparent)]
+    Node(#[from] NodeMarkError),
     /// One of the engine's files.
     #[error(transparent)]
     Engine(OpenError),
@@ -75,6 +80,7 @@ pub fn open_engine_watched(
     progress: &RecoveryProgress,
 ) -> Result<(Engine, Secrets), OpeningError> {
     let (options, keys) = prepare(place, clock, retention)?;
+    require_alone(place.data)?;
     let engine = Engine::open_watched(options, progress).map_err(OpeningError::Engine)?;
     check_keys(&engine, (&keys.secrets, &keys.pan_keys))?;
     Ok((engine, keys.secrets))
@@ -85,9 +91,11 @@ pub fn open_engine_watched(
 pub fn open_standby(
     place: KeyedDirectory<'_>,
     retention: RetentionSetting,
+    cluster: &ClusterAddress,
     progress: &RecoveryProgress,
 ) -> Result<(Standby, DirectoryKeys), OpeningError> {
     let (options, keys) = prepare(place, ClockSetting::System, retention)?;
+    require_not_of_another(place.data, cluster)?;
     let standby = Standby::open(options, progress);
     Ok((standby.map_err(OpeningError::Engine)?, keys))
 }

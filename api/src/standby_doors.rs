@@ -6,7 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use cardswitch_cluster::{Following, Leader};
+use cardswitch_cluster::Leader;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -28,7 +28,7 @@ const NO_LEADER: &str = "{\"status\":503,\"code\":\"no_leader\",\
 
 /// A door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Door {
+enum ForwardedDoor {
     Http,
     Iso8583,
 }
@@ -49,7 +49,9 @@ impl StandbyDoors {
         let (leader, leaders) = watch::channel(None);
         let mut accepting = JoinSet::new();
         let mut addresses = [http, iso8583];
-        for (door, address) in [Door::Http, Door::Iso8583].into_iter().zip(&mut addresses) {
+        for (door, address) in
+            [ForwardedDoor::Http, ForwardedDoor::Iso8583].into_iter().zip(&mut addresses)
+        {
             let listener = TcpListener::bind(*address).await?;
             *address = listener.local_addr()?;
             accepting.spawn(accept(listener, door, leaders.clone()));
@@ -86,8 +88,9 @@ impl StandbyDoors {
 #[derive(Clone, Debug)]
 pub struct LeaderSign(watch::Sender<Option<Leader>>);
 
-impl Following for LeaderSign {
-    fn led_by(&self, leader: Option<Leader>) {
+impl LeaderSign {
+    /// Another node leads, or nobody that can be reached.
+    pub fn led_by(&self, leader: Option<Leader>) {
         match &leader {
             Some(leader) => tracing::info!(node = leader.name, "follows"),
             None => tracing::info!("no node of the cluster leads"),
@@ -96,7 +99,11 @@ impl Following for LeaderSign {
     }
 }
 
-async fn accept(listener: TcpListener, door: Door, leaders: watch::Receiver<Option<Leader>>) {
+async fn accept(
+    listener: TcpListener,
+    door: ForwardedDoor,
+    leaders: watch::Receiver<Option<Leader>>,
+) {
     // Ends with its connections: whoever drops the set closes all of them.
     let mut connections = JoinSet::new();
     loop {
@@ -112,7 +119,11 @@ async fn accept(listener: TcpListener, door: Door, leaders: watch::Receiver<Opti
     }
 }
 
-async fn forward(mut client: TcpStream, door: Door, mut leaders: watch::Receiver<Option<Leader>>) {
+async fn forward(
+    mut client: TcpStream,
+    door: ForwardedDoor,
+    mut leaders: watch::Receiver<Option<Leader>>,
+) {
     let reached = timeout(LEADER_PATIENCE, reach_leader(door, &mut leaders)).await;
     let Ok(mut to_leader) = reached else {
         return refuse(client, door).await;
@@ -127,12 +138,15 @@ async fn forward(mut client: TcpStream, door: Door, mut leaders: watch::Receiver
 }
 
 /// Connects to whoever leads, as soon as that works: a change of leader takes a moment.
-async fn reach_leader(door: Door, leaders: &mut watch::Receiver<Option<Leader>>) -> TcpStream {
+async fn reach_leader(
+    door: ForwardedDoor,
+    leaders: &mut watch::Receiver<Option<Leader>>,
+) -> TcpStream {
     loop {
         let leader = leaders.borrow_and_update().clone();
         let address = leader.map(|leader| match door {
-            Door::Http => leader.http,
-            Door::Iso8583 => leader.iso8583,
+            ForwardedDoor::Http => leader.http,
+            ForwardedDoor::Iso8583 => leader.iso8583,
         });
         if let Some(address) = address
             && let Ok(Ok(connected)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await
@@ -144,8 +158,8 @@ async fn reach_leader(door: Door, leaders: &mut watch::Receiver<Option<Leader>>)
     }
 }
 
-async fn refuse(mut client: TcpStream, door: Door) {
-    if door == Door::Iso8583 {
+async fn refuse(mut client: TcpStream, door: ForwardedDoor) {
+    if door == ForwardedDoor::Iso8583 {
         return;
     }
     // A client that has sent a request reads its answer.

@@ -32,7 +32,7 @@ pub const MEMBER_CARDS_MAX: usize = 10_000;
 pub const MEMBER_REQUISITIONS_PENDING_MAX: usize = 50;
 /// How many bytes of records the shard gathers before it hands them to the committer, even in the
 /// middle of a batch: the journal takes no request beyond a bound of its own.
-pub const HAND_OVER_BYTES: usize = 1 << 20;
+pub const HAND_OVER_BYTES: usize = 256 << 10;
 /// How many shard batches may wait for the committer; beyond, the shard waits.
 pub const COMMIT_QUEUE_LEN_MAX: usize = 64;
 /// How large the journal's file is kept where nothing else is said. Units: bytes.

@@ -2,6 +2,7 @@
 //! whoever led before answers nobody.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -84,9 +85,13 @@ fn a_cluster_loses_no_answer_whatever_dies() {
     assert_eq!(state(0), state(2), "the nodes hold the same");
 }
 
+fn text_of(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
 fn verify(cluster: &Cluster, node: usize) -> serde_json::Value {
     let data = cluster.data(node);
-    let output = run_cardswitch(&["verify", "--json", "--data", data.to_str().unwrap()]);
+    let output = run_cardswitch(&["verify", "--json", "--data", text_of(&data)]);
     assert_eq!(output.code, Some(0), "node {node}: {output:#?}");
     last_json_line(&output.stdout)
 }
@@ -173,11 +178,39 @@ fn a_node_that_was_away_reads_on_and_one_that_lost_its_disk_begins_as_a_copy() {
 }
 
 #[test]
+fn the_directory_of_a_node_is_written_by_its_node_alone_until_it_leaves() {
+    let mut cluster = Cluster::of(Installation::init(60, 80));
+    cluster.stop();
+    let data = cluster.data(1);
+    let data = text_of(&data);
+    let company = cluster.installation.credentials.company_id.clone();
+    for command in [
+        &["serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"][..],
+        &["token", "add", "--data", data, "--company", &company],
+    ] {
+        let error = run_cardswitch(command).expect_one_line_error();
+        assert!(error.contains("a node of etcd://") && error.contains("cluster leave"), "{error}");
+    }
+    run_cardswitch(&["verify", "--data", data]).expect_done();
+    run_cardswitch(&["cluster", "leave", "--data", data]).expect_done();
+    let again = run_cardswitch(&["cluster", "leave", "--data", data]).expect_one_line_error();
+    assert!(again.contains("is of no cluster"), "{again}");
+    cluster.installation.serve_directory(&cluster.data(1), &[]).stop();
+    // What it has written since is no part of the chain.
+    let further = ["--journal", &cluster.journal, "--node", "node-1"];
+    let mut serve =
+        vec!["serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"];
+    serve.extend(further);
+    let refused = run_cardswitch(&serve).expect_one_line_error();
+    assert!(refused.contains("one chain") || refused.contains("does not continue"), "{refused}");
+}
+
+#[test]
 fn what_is_no_node_of_the_cluster_is_refused() {
     let cluster = Cluster::of(Installation::init(60, 78));
     let other = Installation::init(60, 79);
-    let refused = |journal: &str, data: &std::path::Path, node: &str| {
-        let data = data.to_str().unwrap();
+    let refused = |journal: &str, data: &Path, node: &str| {
+        let data = text_of(data);
         let doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"];
         let mut arguments = vec!["serve", "--data", data, "--journal", journal, "--node", node];
         arguments.extend(doors);
@@ -193,15 +226,15 @@ fn what_is_no_node_of_the_cluster_is_refused() {
         assert!(error.contains(expected), "{error}");
     }
     let data = other.data();
-    let adopted = cluster.command(&["cluster", "adopt", "--data", data.to_str().unwrap()]);
+    let adopted = cluster.command(&["cluster", "adopt", "--data", text_of(&data)]);
     assert!(adopted.expect_one_line_error().contains("is a cluster already"));
     // It has written by itself: what it has is no part of the chain.
     let strayed = other.home().join("strayed");
     let backup = other.home().join("backup");
-    let [backup, strayed_text] = [&backup, &strayed].map(|path| path.to_str().unwrap());
-    let from = cluster.data(0);
-    let key = from.join("master.key");
-    let (from, key) = (from.to_str().unwrap(), key.to_str().unwrap());
+    let [backup, strayed_text] = [&backup, &strayed].map(|path| text_of(path));
+    let from = cluster.data(cluster.wait_for_leader());
+    let key = cluster.master_key();
+    let (from, key) = (text_of(&from), text_of(&key));
     run_cardswitch(&["backup", "--data", from, "--to", backup]).expect_done();
     let restore = ["restore", "--from", backup, "--data", strayed_text, "--master-key", key];
     run_cardswitch(&restore).expect_done();

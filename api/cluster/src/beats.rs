@@ -128,8 +128,8 @@ impl Beating {
                 self.record.reach(newest_record(), Clock::System.now().0);
                 // The next one tells more.
                 drop(write_node(self.window.client(), &self.keys, &self.record));
-                let bytes = self.window.client().database_bytes();
-                self.status.note_etcd_bytes(bytes.unwrap_or_default());
+                let etcd = self.window.client().status().unwrap_or_default();
+                self.status.note_etcd_bytes(etcd.1);
             }
             if let Some(end) = self.beat(count, state) {
                 self.ended.send_replace(Some(end));
@@ -166,7 +166,7 @@ impl Beating {
         }
         let beat = Beat { writer: self.writer.to_string(), count, state };
         let value = serde_json::to_vec(&beat).unwrap_or_default();
-        if let Err(error) = self.window.client().put(&self.keys.beat(), &value) {
+        if let Err(error) = self.window.client().put(self.keys.beat(), value) {
             tracing::warn!(%error, "the cluster's etcd takes no sign of life");
         }
         None

@@ -1,21 +1,21 @@
-//! A client of etcd's JSON gateway, which answers on the same port as its gRPC.
+//! A client of etcd, of as much of gRPC as that takes: one request and one answer, on HTTP/2.
 //!
 //! It is called from threads of its own and blocks: whoever calls has nothing else to do. Calls are
 //! made one after the other on one connection, to the first member that takes it.
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request, header};
-use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use hyper::client::conn::http2::{Builder as Http2, SendRequest};
+use hyper::{HeaderMap, Method, Request, header};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
+
+use crate::proto::Call;
 
 /// How long a member may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
@@ -25,6 +25,13 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The longest answer: many batches of the largest size. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// How much may be on its way without being acknowledged. Units: bytes.
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
+/// What comes before a message of gRPC: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+/// Codes of gRPC that pass: deadline, no space or too much at once, unavailable, as while the members
+/// elect their leader.
+const PASSING_CODES: [u16; 3] = [4, 8, 14];
 
 /// Why etcd gave no answer that helps.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +40,10 @@ pub enum EtcdError {
     #[error("no member of etcd answers: {0}")]
     Unavailable(String),
     /// It answered that it will not do it.
-    #[error("etcd answers {status}: {message}")]
+    #[error("etcd refuses with code {code}: {message}")]
     Refused {
-        /// The status of HTTP.
-        status: u16,
+        /// The code of gRPC.
+        code: u16,
         /// Its words.
         message: String,
     },
@@ -65,14 +72,13 @@ impl EtcdClient {
         Ok(Self { runtime, endpoints: endpoints.to_vec(), current: 0, connection: None })
     }
 
-    /// Posts to the gateway and returns what it answers.
-    pub(crate) fn call(&mut self, path: &str, body: &Value) -> Result<Value, EtcdError> {
+    /// Asks, and returns what is answered.
+    pub(crate) fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         let Self { runtime, endpoints, current, connection } = self;
-        let body = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
         runtime.block_on(async {
             let asked = timeout(ANSWER_TIMEOUT, async {
                 let (mut sender, host) = connect(endpoints, current, connection.take()).await?;
-                let answer = post(&mut sender, &host, (path, body)).await?;
+                let answer = ask(&mut sender, &host, request).await?;
                 *connection = Some(sender);
                 Ok::<_, EtcdError>(answer)
             });
@@ -105,9 +111,11 @@ async fn connect(
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(host)).await {
             Ok(Ok(stream)) => {
                 stream.set_nodelay(true)?;
-                let opened = handshake(TokioIo::new(stream)).await;
-                let (sender, driver) =
-                    opened.map_err(|error| EtcdError::Unavailable(error.to_string()))?;
+                let mut http2 = Http2::new(TokioExecutor::new());
+                http2.initial_stream_window_size(STREAM_WINDOW_BYTES);
+                http2.initial_connection_window_size(STREAM_WINDOW_BYTES);
+                let opened = http2.handshake(TokioIo::new(stream)).await;
+                let (sender, driver) = opened.map_err(|error| broken(host, &error))?;
                 tokio::spawn(async move { drop(driver.await) });
                 return Ok((sender, host.clone()));
             }
@@ -119,53 +127,66 @@ async fn connect(
     Err(EtcdError::Unavailable(refused))
 }
 
-async fn post(
+async fn ask<C: Call>(
     sender: &mut SendRequest<Full<Bytes>>,
     host: &str,
-    (path, body): (&str, Bytes),
-) -> Result<Value, EtcdError> {
-    let broken =
-        |error: &dyn std::fmt::Display| EtcdError::Unavailable(format!("`{host}`: {error}"));
+    request: &C,
+) -> Result<C::Answer, EtcdError> {
     let request = Request::builder()
         .method(Method::POST)
-        .uri(path)
-        .header(header::HOST, host)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(body))
+        .uri(format!("http://{host}{}", C::PATH))
+        .header(header::CONTENT_TYPE, "application/grpc")
+        .header(header::TE, "trailers")
+        .body(Full::new(framed(request)))
         .map_err(|_| EtcdError::Answer("the request cannot be written"))?;
-    let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| broken(&error))?.to_bytes();
-    if status.is_success() {
-        return serde_json::from_slice(&body).map_err(|_| EtcdError::Answer("it is no JSON"));
+    let answered = sender.send_request(request).await.map_err(|error| broken(host, &error))?;
+    let (head, body) = answered.into_parts();
+    if !head.status.is_success() {
+        return Err(EtcdError::Answer("it is no gRPC"));
     }
-    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let message = answer["error"].as_str().unwrap_or("no reason").to_owned();
-    // Codes of gRPC: 4 deadline, 8 no space or too much at once, 14 unavailable, as while the members
-    // elect their leader. All of them pass.
-    match answer["code"].as_u64() {
-        Some(4 | 8 | 14) => Err(EtcdError::Unavailable(message)),
-        _ => Err(EtcdError::Refused { status: status.as_u16(), message }),
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| broken(host, &*error))?;
+    check_status(body.trailers().unwrap_or(&head.headers))?;
+    let mut message = body.to_bytes();
+    if message.len() < PREFIX_BYTES {
+        return Err(EtcdError::Answer("it is empty"));
     }
+    C::Answer::decode(message.split_off(PREFIX_BYTES))
+        .map_err(|_| EtcdError::Answer("it is no message of etcd's"))
 }
 
-/// Bytes as the gateway writes them.
-pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> Value {
-    Value::String(STANDARD.encode(bytes))
+fn broken(host: &str, error: &dyn std::error::Error) -> EtcdError {
+    EtcdError::Unavailable(format!("`{host}`: {error}"))
 }
 
-/// Bytes that the gateway wrote; nothing stands for none.
-pub(crate) fn decoded(value: &Value) -> Result<Vec<u8>, EtcdError> {
-    let text = value.as_str().unwrap_or_default();
-    STANDARD.decode(text).map_err(|_| EtcdError::Answer("it is no base64"))
+fn framed(request: &impl Message) -> Bytes {
+    let len = request.encoded_len();
+    let mut frame = BytesMut::with_capacity(PREFIX_BYTES + len);
+    frame.put_u8(0);
+    // Requests are bounded far below this.
+    frame.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+    frame.put(request.encode_to_vec().as_slice());
+    frame.freeze()
+}
+
+/// Errors: the status that gRPC puts behind an answer, or in its place, is not that all is well.
+fn check_status(trailers: &HeaderMap) -> Result<(), EtcdError> {
+    let text = |name| trailers.get(name).and_then(|value| value.to_str().ok());
+    let code: Option<u16> = text("grpc-status").and_then(|code| code.parse().ok());
+    let message = || text("grpc-message").unwrap_or("no reason").to_owned();
+    match code {
+        Some(0) => Ok(()),
+        Some(code) if PASSING_CODES.contains(&code) => Err(EtcdError::Unavailable(message())),
+        Some(code) => Err(EtcdError::Refused { code, message: message() }),
+        None => Err(EtcdError::Unavailable("the answer broke off".to_owned())),
+    }
 }
 
 /// The key right behind all that begin with `prefix`.
-pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
+pub(crate) fn end_of(prefix: &str) -> Bytes {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {
         *last += 1;
     }
-    end
+    Bytes::from(end)
 }

@@ -52,6 +52,10 @@ pub struct Node {
 
 /// What whoever runs the doors of a follower is told.
 pub trait Following {
+    /// The node has what the cluster's chain has.
+    /// Errors: that cannot be noted.
+    fn joined(&self) -> std::io::Result<()>;
+
     /// Another node leads, or nobody that can be reached.
     fn led_by(&self, leader: Option<Leader>);
 }
@@ -83,12 +87,16 @@ pub fn follow(
             Err(OpenError::Journal(JournalError::Window(WindowError::Closed))) => return Ok(None),
             Err(error) => return Err(FollowError::Chain(error)),
         };
+        if recorded.is_none() {
+            doors.joined().map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
+        }
         node.status.note_tip(&seen.tip);
         if recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
             node.record.reach(standby.tip().last_seq, Clock::System.now().0);
             // The next one tells more.
             drop(write_node(window.client(), &keys, &node.record));
-            node.status.note_etcd_bytes(window.client().database_bytes().unwrap_or_default());
+            let etcd = window.client().status().unwrap_or_default();
+            node.status.note_etcd_bytes(etcd.1);
             recorded = Some(Stopwatch::start());
         }
         if watched.writer != Some(seen.tip.writer) {

@@ -18,6 +18,7 @@ mod etcd;
 mod follow;
 mod members;
 mod patience;
+mod proto;
 mod status;
 mod window;
 

@@ -92,7 +92,7 @@ impl ClusterView {
         let before = Self::read(address)?;
         let (mut window, _) = EtcdWindow::look_at(address)?;
         let asked = before.tip.writer.to_string();
-        window.client().put(&Keys::of(address).step_down(), asked.as_bytes())?;
+        window.client().put(Keys::of(address).step_down(), asked.into_bytes())?;
         let since = Stopwatch::start();
         while since.elapsed() < within {
             let now = Self::read(address)?;
@@ -115,7 +115,7 @@ pub(crate) fn list_nodes(
     client: &mut EtcdClient,
     keys: &Keys,
 ) -> Result<Vec<NodeRecord>, EtcdError> {
-    let values = client.list(&keys.named("node/"))?;
+    let values = client.list(keys.named("node/"))?;
     // One that a later build wrote differently is left out.
     Ok(values.iter().filter_map(|value| serde_json::from_slice(value).ok()).collect())
 }
@@ -126,5 +126,5 @@ pub(crate) fn write_node(
     record: &NodeRecord,
 ) -> Result<(), EtcdError> {
     let value = serde_json::to_vec(record).unwrap_or_default();
-    client.put(&keys.named(&format!("node/{}", record.name)), &value)
+    client.put(keys.named(&format!("node/{}", record.name)), value)
 }

@@ -6,21 +6,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use cardswitch_engine::journal::window::{Appended, ChainWindow, WindowError, WindowTip, WriterId};
 use cardswitch_engine::journal::{BatchNumber, ChainPosition, SealedBatch, StoredBatch};
-use serde_json::{Value, json};
 
 use crate::address::ClusterAddress;
-use crate::etcd::{EtcdClient, EtcdError, decoded, encoded, end_of};
+use crate::etcd::{EtcdClient, EtcdError, end_of};
+use crate::proto::{
+    Call, CompactionRequest, Compare, CompareTarget, DeleteRangeRequest, Expected, KeyValue,
+    PutRequest, RangeRequest, RangeResponse, Request, RequestOp, Response, StatusRequest,
+    TxnRequest,
+};
 
 /// Batches kept in the window: what a node may be behind without a backup.
 const WINDOW_BATCHES: u64 = 4_096;
 /// Batches read at once.
-const READ_BATCHES: u64 = 64;
+const READ_BATCHES: i64 = 64;
 /// Revisions of etcd after which the past of its keys is let go of.
-const COMPACT_EVERY: u64 = 2_000;
+const COMPACT_EVERY: i64 = 2_000;
 const TIP_BYTES: usize = ChainPosition::BYTES + 16;
-const PUTS_DEFAULT: &str = "0";
 
 /// Why there is no window to use.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +109,7 @@ pub struct EtcdWindow {
     writer: WriterId,
     /// Set where the node stops: nothing is waited for any more.
     is_closed: Arc<AtomicBool>,
-    compacted: u64,
+    compacted: i64,
 }
 
 impl EtcdWindow {
@@ -118,7 +122,7 @@ impl EtcdWindow {
         is_closed: &Arc<AtomicBool>,
     ) -> Result<Self, OpenWindowError> {
         let mut window = Self::reach(address, writer, is_closed)?;
-        let found = window.client.get(&window.keys.named("directory"))?;
+        let found = window.client.get(window.keys.named("directory"))?;
         let expected = hex(&directory);
         match found.map(|id| String::from_utf8_lossy(&id).into_owned()) {
             None => Err(OpenWindowError::Absent(address.clone())),
@@ -139,17 +143,18 @@ impl EtcdWindow {
         let (mut window, _) = Self::look_at(address)?;
         let tip = WindowTip { position: tip, writer: WriterId(0) };
         let (tip_key, directory_key) = (window.keys.tip(), window.keys.named("directory"));
-        let made = window.client.call(
-            "/v3/kv/txn",
-            &json!({
-                "compare": [{
-                    "key": encoded(&tip_key), "target": "VERSION", "result": "EQUAL",
-                    "version": PUTS_DEFAULT,
-                }],
-                "success": [put(&tip_key, tip_bytes(&tip)), put(&directory_key, hex(&directory))],
-            }),
-        )?;
-        if is_success(&made) { Ok(()) } else { Err(OpenWindowError::Present(address.clone())) }
+        let made = window.client.call(&TxnRequest {
+            compare: vec![Compare {
+                target: CompareTarget::Version.into(),
+                key: tip_key.clone().into(),
+                expected: Some(Expected::Version(0)),
+            }],
+            success: vec![
+                put(tip_key, tip_bytes(&tip)),
+                put(directory_key, hex(&directory).into()),
+            ],
+        })?;
+        if made.succeeded { Ok(()) } else { Err(OpenWindowError::Present(address.clone())) }
     }
 
     /// Reaches a cluster that may not be there.
@@ -165,7 +170,7 @@ impl EtcdWindow {
     /// As `reach`, for who writes no batch; with the release of etcd.
     pub(crate) fn look_at(address: &ClusterAddress) -> Result<(Self, String), OpenWindowError> {
         let mut client = EtcdClient::new(&address.endpoints)?;
-        let release = client.release()?;
+        let (release, _) = client.status()?;
         if loses_data(&release) {
             return Err(OpenWindowError::Release(release));
         }
@@ -181,35 +186,37 @@ impl EtcdWindow {
     /// Reads what changes beside the batches, at one moment.
     pub(crate) fn pulse(&mut self) -> Result<Pulse, WindowError> {
         let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
-        let reads: Vec<_> = keys.iter().map(|key| get(key)).collect();
-        let read = self.ask("/v3/kv/txn", &json!({ "success": reads }))?;
-        let found = |at: usize| value_of(&read["responses"][at]["response_range"]).map_err(foreign);
-        let step_down = found(2)?.unwrap_or_default();
-        let step_down = String::from_utf8(step_down).unwrap_or_default();
-        Ok(Pulse { tip: tip_of(found(0)?)?, beat: found(1)?.unwrap_or_default(), step_down })
+        let reads = keys.map(|key| Request::Range(one(key)).into()).to_vec();
+        let read = self.ask(&TxnRequest { compare: Vec::new(), success: reads })?;
+        let mut found = read.responses.into_iter().map(|read| match read.response {
+            Some(Response::Range(range)) => value_of(range),
+            _ => None,
+        });
+        let mut next = || found.next().flatten();
+        let (tip, beat, step_down) = (next(), next(), next());
+        let step_down = String::from_utf8_lossy(&step_down.unwrap_or_default()).into_owned();
+        Ok(Pulse { tip: tip_of(tip)?, beat: beat.unwrap_or_default().to_vec(), step_down })
     }
 
-    fn ask(&mut self, path: &str, body: &Value) -> Result<Value, WindowError> {
+    fn ask<C: Call>(&mut self, request: &C) -> Result<C::Answer, WindowError> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(WindowError::Closed);
         }
-        self.client.call(path, body).map_err(|error| match error {
+        self.client.call(request).map_err(|error| match error {
             EtcdError::Unavailable(why) => WindowError::Unavailable(why),
-            error => foreign(error),
+            error => WindowError::Foreign(error.to_string()),
         })
     }
 
     /// Lets go of the past of the keys now and then; etcd does not by itself.
-    fn compact(&mut self, answer: &Value) {
-        let revision = answer["header"]["revision"].as_str().and_then(|text| text.parse().ok());
-        let Some(revision) = revision.filter(|now: &u64| *now > self.compacted + COMPACT_EVERY)
-        else {
+    fn compact(&mut self, revision: i64) {
+        if revision <= self.compacted + COMPACT_EVERY {
             return;
-        };
+        }
         // Who compacted meanwhile has done it for this one.
-        let body = json!({ "revision": (revision - COMPACT_EVERY / 2).to_string() });
-        drop(self.client.call("/v3/kv/compaction", &body));
-        self.compacted = revision;
+        let revision = revision - COMPACT_EVERY / 2;
+        drop(self.client.call(&CompactionRequest { revision }));
+        self.compacted = revision + COMPACT_EVERY / 2;
     }
 }
 
@@ -220,8 +227,7 @@ impl ChainWindow for EtcdWindow {
 
     fn tip(&mut self) -> Result<WindowTip, WindowError> {
         let key = self.keys.tip();
-        let read = self.ask("/v3/kv/range", &json!({ "key": encoded(&key) }))?;
-        tip_of(value_of(&read).map_err(foreign)?)
+        tip_of(value_of(self.ask(&one(key))?))
     }
 
     fn append(
@@ -232,30 +238,32 @@ impl ChainWindow for EtcdWindow {
         let Some(last) = batches.last() else { return Ok(Appended::Written) };
         let tip_key = self.keys.tip();
         let new = WindowTip { position: last.position(), writer: self.writer };
-        let mut writes: Vec<_> = batches
+        let mut writes: Vec<RequestOp> = batches
             .iter()
-            .map(|batch| put(&self.keys.batch(batch.header.number.0), &batch.bytes))
+            .map(|batch| {
+                let key = self.keys.batch(batch.header.number.0);
+                put(key, Bytes::copy_from_slice(&batch.bytes))
+            })
             .collect();
-        writes.push(put(&tip_key, tip_bytes(&new)));
+        writes.push(put(tip_key.clone(), tip_bytes(&new)));
         let kept_from = last.header.number.0.saturating_sub(WINDOW_BATCHES - 1);
-        writes.push(json!({ "request_delete_range": {
-            "key": encoded(self.keys.batches()),
-            "range_end": encoded(self.keys.batch(kept_from)),
-        }}));
-        let answer = self.ask(
-            "/v3/kv/txn",
-            &json!({
-                "compare": [{
-                    "key": encoded(&tip_key), "target": "VALUE", "result": "EQUAL",
-                    "value": encoded(tip_bytes(after)),
-                }],
-                "success": writes,
-            }),
-        )?;
-        if !is_success(&answer) {
+        let old = DeleteRangeRequest {
+            key: self.keys.batches().into(),
+            range_end: self.keys.batch(kept_from).into(),
+        };
+        writes.push(Request::DeleteRange(old).into());
+        let answer = self.ask(&TxnRequest {
+            compare: vec![Compare {
+                target: CompareTarget::Value.into(),
+                key: tip_key.into(),
+                expected: Some(Expected::Value(tip_bytes(after))),
+            }],
+            success: writes,
+        })?;
+        if !answer.succeeded {
             return Ok(Appended::Refused);
         }
-        self.compact(&answer);
+        self.compact(answer.header.unwrap_or_default().revision);
         Ok(Appended::Written)
     }
 
@@ -265,28 +273,23 @@ impl ChainWindow for EtcdWindow {
         limit_bytes: usize,
     ) -> Result<Vec<StoredBatch>, WindowError> {
         let batches = self.keys.batches();
-        let read = self.ask(
-            "/v3/kv/range",
-            &json!({
-                "key": encoded(self.keys.batch(number.0)),
-                "range_end": encoded(end_of(&batches)),
-                "limit": READ_BATCHES.to_string(),
-            }),
-        )?;
+        let range = RangeRequest {
+            key: self.keys.batch(number.0).into(),
+            range_end: end_of(&batches),
+            limit: READ_BATCHES,
+        };
         let mut found: Vec<StoredBatch> = Vec::new();
         let mut bytes_read = 0;
-        for kv in read["kvs"].as_array().into_iter().flatten() {
-            let key = String::from_utf8(decoded(&kv["key"]).map_err(foreign)?).unwrap_or_default();
+        for KeyValue { key, value } in self.ask(&range)?.kvs {
+            let key = String::from_utf8_lossy(&key);
             let named = key.strip_prefix(&batches).and_then(|digits| digits.parse().ok());
             let named =
                 named.ok_or_else(|| WindowError::Foreign(format!("`{key}` is no batch")))?;
-            let expected = number.0 + found.len() as u64;
-            if named != expected && found.is_empty() {
+            if found.is_empty() && named != number.0 {
                 return Err(WindowError::Trimmed { wanted: number, first: BatchNumber(named) });
             }
-            let bytes = decoded(&kv["value"]).map_err(foreign)?;
-            bytes_read += bytes.len();
-            found.push(StoredBatch { number: BatchNumber(named), bytes });
+            bytes_read += value.len();
+            found.push(StoredBatch { number: BatchNumber(named), bytes: value.to_vec() });
             if bytes_read >= limit_bytes {
                 break;
             }
@@ -296,33 +299,25 @@ impl ChainWindow for EtcdWindow {
 }
 
 impl EtcdClient {
-    pub(crate) fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, EtcdError> {
-        value_of(&self.call("/v3/kv/range", &json!({ "key": encoded(key) }))?)
+    pub(crate) fn get(&mut self, key: String) -> Result<Option<Bytes>, EtcdError> {
+        self.call(&one(key)).map(value_of)
     }
 
-    pub(crate) fn put(&mut self, key: &str, value: &[u8]) -> Result<(), EtcdError> {
-        let body = json!({ "key": encoded(key), "value": encoded(value) });
-        self.call("/v3/kv/put", &body).map(drop)
+    pub(crate) fn put(&mut self, key: String, value: Vec<u8>) -> Result<(), EtcdError> {
+        self.call(&PutRequest { key: key.into(), value: value.into() }).map(drop)
     }
 
-    /// All keys that begin with `prefix`, and their values.
-    pub(crate) fn list(&mut self, prefix: &str) -> Result<Vec<Vec<u8>>, EtcdError> {
-        let body = json!({ "key": encoded(prefix), "range_end": encoded(end_of(prefix)) });
-        let read = self.call("/v3/kv/range", &body)?;
-        read["kvs"].as_array().into_iter().flatten().map(|kv| decoded(&kv["value"])).collect()
+    /// The values of all keys that begin with `prefix`.
+    pub(crate) fn list(&mut self, prefix: String) -> Result<Vec<Bytes>, EtcdError> {
+        let range_end = end_of(&prefix);
+        let read = self.call(&RangeRequest { key: prefix.into(), range_end, limit: 0 })?;
+        Ok(read.kvs.into_iter().map(|kv| kv.value).collect())
     }
 
-    /// What the database of the member that answers takes. Units: bytes.
-    pub(crate) fn database_bytes(&mut self) -> Result<u64, EtcdError> {
-        let status = self.call("/v3/maintenance/status", &json!({}))?;
-        let bytes = status["dbSize"].as_str().and_then(|text| text.parse().ok());
-        bytes.ok_or(EtcdError::Answer("it tells no size"))
-    }
-
-    fn release(&mut self) -> Result<String, EtcdError> {
-        let status = self.call("/v3/maintenance/status", &json!({}))?;
-        let release = status["version"].as_str().ok_or(EtcdError::Answer("it tells no version"))?;
-        Ok(release.to_owned())
+    /// The release of the member that answers, and what its database takes. Units: bytes.
+    pub(crate) fn status(&mut self) -> Result<(String, u64), EtcdError> {
+        let status = self.call(&StatusRequest {})?;
+        Ok((status.version, u64::try_from(status.database_size).unwrap_or_default()))
     }
 }
 
@@ -335,39 +330,28 @@ fn loses_data(release: &str) -> bool {
     (major, minor, patch) < (3, 4, 10) || ((3, 5, 0)..=(3, 5, 2)).contains(&(major, minor, patch))
 }
 
-fn foreign(error: EtcdError) -> WindowError {
-    WindowError::Foreign(error.to_string())
+fn put(key: String, value: Bytes) -> RequestOp {
+    Request::Put(PutRequest { key: key.into(), value }).into()
 }
 
-fn put(key: &str, value: impl AsRef<[u8]>) -> Value {
-    json!({ "request_put": { "key": encoded(key), "value": encoded(value) } })
-}
-
-fn get(key: &str) -> Value {
-    json!({ "request_range": { "key": encoded(key) } })
-}
-
-fn is_success(answer: &Value) -> bool {
-    answer["succeeded"].as_bool().unwrap_or_default()
+/// Asks for one key.
+fn one(key: String) -> RangeRequest {
+    RangeRequest { key: key.into(), range_end: Bytes::new(), limit: 0 }
 }
 
 /// The value of the first key of a range.
-fn value_of(range: &Value) -> Result<Option<Vec<u8>>, EtcdError> {
-    match range["kvs"].get(0) {
-        Some(kv) => decoded(&kv["value"]).map(Some),
-        None => Ok(None),
-    }
+fn value_of(range: RangeResponse) -> Option<Bytes> {
+    range.kvs.into_iter().next().map(|kv| kv.value)
 }
 
-fn tip_bytes(tip: &WindowTip) -> [u8; TIP_BYTES] {
-    let mut bytes = [0; TIP_BYTES];
-    let (position, writer) = bytes.split_at_mut(ChainPosition::BYTES);
-    position.copy_from_slice(&tip.position.to_bytes());
-    writer.copy_from_slice(&tip.writer.0.to_be_bytes());
-    bytes
+fn tip_bytes(tip: &WindowTip) -> Bytes {
+    let mut bytes = Vec::with_capacity(TIP_BYTES);
+    bytes.extend_from_slice(&tip.position.to_bytes());
+    bytes.extend_from_slice(&tip.writer.0.to_be_bytes());
+    Bytes::from(bytes)
 }
 
-fn tip_of(bytes: Option<Vec<u8>>) -> Result<WindowTip, WindowError> {
+fn tip_of(bytes: Option<Bytes>) -> Result<WindowTip, WindowError> {
     let bytes =
         bytes.ok_or_else(|| WindowError::Foreign("the cluster's tip is gone".to_owned()))?;
     let (position, writer) = bytes.split_at_checked(ChainPosition::BYTES).unwrap_or_default();
@@ -403,8 +387,8 @@ mod tests {
         let position =
             ChainPosition { epoch: Epoch(3), number: BatchNumber(9), hash, last_seq: 41 };
         let tip = WindowTip { position, writer: WriterId(u128::MAX - 5) };
-        assert_eq!(tip_of(Some(tip_bytes(&tip).to_vec())).unwrap(), tip);
-        assert!(tip_of(Some(vec![0; TIP_BYTES + 1])).is_err());
+        assert_eq!(tip_of(Some(tip_bytes(&tip))).unwrap(), tip);
+        assert!(tip_of(Some(vec![0; TIP_BYTES + 1].into())).is_err());
         assert!(tip_of(None).is_err());
     }
 }

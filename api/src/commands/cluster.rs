@@ -11,12 +11,15 @@ use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::journal::log::open_read_only;
 
 use super::Failure;
+use crate::node_mark::{cluster_of, mark, require_not_of_another, unmark};
 
 /// What can be done with a cluster.
 #[derive(Debug, clap::Subcommand)]
 pub enum ClusterCommand {
     /// Make a cluster of a data directory that no switch has open: its first node
     Adopt(AdoptArgs),
+    /// Take a data directory out of its cluster: it goes on by itself, and never comes back
+    Leave(LeaveArgs),
     /// Tell who leads, and how far each node has come
     Status(StatusArgs),
     /// Let another node lead, in good order
@@ -36,6 +39,14 @@ pub struct AdoptArgs {
     /// Cluster to make, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
     #[arg(long, env = "CARDSWITCH_JOURNAL", value_name = "URL")]
     journal: ClusterAddress,
+}
+
+/// What `leave` takes.
+#[derive(Debug, clap::Args)]
+pub struct LeaveArgs {
+    /// Data directory of a node that does not run
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
 }
 
 /// What `status` takes.
@@ -68,12 +79,23 @@ pub async fn run(command: ClusterCommand) -> Result<(), Failure> {
     }
     let carried_out = tokio::task::spawn_blocking(|| match command {
         ClusterCommand::Adopt(args) => adopt(&args),
+        ClusterCommand::Leave(args) => leave(&args),
         ClusterCommand::Status(args) => status(&args),
         ClusterCommand::StepDown(args) => step_down(&args),
         ClusterCommand::KillLeader(args) => up::kill_leader(&args),
         ClusterCommand::Up(_) => Ok(()),
     });
     carried_out.await.map_err(Failure::new)?
+}
+
+fn leave(args: &LeaveArgs) -> Result<(), Failure> {
+    let _lock = DataDirectory::open(&args.data).map_err(Failure::new)?;
+    let cluster = cluster_of(&args.data).map_err(Failure::new)?;
+    let cluster = cluster
+        .ok_or_else(|| Failure::new(format!("`{}` is of no cluster", args.data.display())))?;
+    unmark(&args.data).map_err(Failure::new)?;
+    println!("{} is no node of {cluster} any more", args.data.display());
+    Ok(())
 }
 
 fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
@@ -86,9 +108,11 @@ fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
 
 fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
     let directory = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
+    require_not_of_another(&args.data, &args.journal).map_err(Failure::new)?;
     let journal = open_read_only(&directory.journal_path(), None, None).map_err(Failure::new)?;
     let tip = journal.tip;
     EtcdWindow::create(&args.journal, directory.id(), tip).map_err(Failure::new)?;
+    mark(&args.data, &args.journal).map_err(Failure::new)?;
     println!(
         "{} is a cluster that goes on after record {} of {}",
         args.journal,

@@ -9,9 +9,20 @@
 
 use super::chain::{BatchNumber, ChainPosition, SealedBatch};
 use super::{JournalError, StoredBatch};
+use crate::limits::{HAND_OVER_BYTES, RECORD_BYTES_MAX};
 
 /// Bytes of batches that one append carries, unless a single batch is larger.
 pub const WINDOW_APPEND_BYTES: usize = 512 * 1024;
+
+/// Bytes that a service of such windows takes in one request, and what of them is not batches: etcd
+/// takes 1.5 MiB.
+const REQUEST_BYTES_MAX: usize = 1536 * 1024;
+const REQUEST_BYTES_BESIDE: usize = 64 * 1024;
+
+const _: () = assert!(
+    HAND_OVER_BYTES + RECORD_BYTES_MAX + REQUEST_BYTES_BESIDE < REQUEST_BYTES_MAX,
+    "the largest batch fits a request"
+);
 
 /// One run of one node: another run of the same node is another writer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

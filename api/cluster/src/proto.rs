@@ -1,0 +1,188 @@
+//! What is said to etcd and what it answers: the part of its API version 3 that is used here.
+//!
+//! Source: `rpc.proto` and `kv.proto` of etcd 3.4. Written out, so that nobody needs `protoc`.
+
+use bytes::Bytes;
+
+/// A message and where it goes.
+pub(crate) trait Call: prost::Message {
+    /// The path of the method.
+    const PATH: &'static str;
+    /// What is answered.
+    type Answer: prost::Message + Default;
+}
+
+macro_rules! calls {
+    ($($request:ident $path:literal $answer:ident;)*) => {
+        $(impl Call for $request {
+            const PATH: &'static str = $path;
+            type Answer = $answer;
+        })*
+    };
+}
+
+calls! {
+    RangeRequest "/etcdserverpb.KV/Range" RangeResponse;
+    PutRequest "/etcdserverpb.KV/Put" PutResponse;
+    TxnRequest "/etcdserverpb.KV/Txn" TxnResponse;
+    CompactionRequest "/etcdserverpb.KV/Compact" CompactionResponse;
+    StatusRequest "/etcdserverpb.Maintenance/Status" StatusResponse;
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct ResponseHeader {
+    #[prost(int64, tag = "3")]
+    pub(crate) revision: i64,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct KeyValue {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(crate) value: Bytes,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct RangeRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: Bytes,
+    /// The first key that is not wanted; empty for one key alone.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) range_end: Bytes,
+    /// How many at most; 0 for all.
+    #[prost(int64, tag = "3")]
+    pub(crate) limit: i64,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct RangeResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) kvs: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct PutRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) value: Bytes,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct PutResponse {}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct DeleteRangeRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) range_end: Bytes,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct DeleteRangeResponse {}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct RequestOp {
+    #[prost(oneof = "Request", tags = "1, 2, 3")]
+    pub(crate) request: Option<Request>,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Oneof)]
+pub(crate) enum Request {
+    #[prost(message, tag = "1")]
+    Range(RangeRequest),
+    #[prost(message, tag = "2")]
+    Put(PutRequest),
+    #[prost(message, tag = "3")]
+    DeleteRange(DeleteRangeRequest),
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct ResponseOp {
+    #[prost(oneof = "Response", tags = "1, 2, 3")]
+    pub(crate) response: Option<Response>,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Oneof)]
+pub(crate) enum Response {
+    #[prost(message, tag = "1")]
+    Range(RangeResponse),
+    #[prost(message, tag = "2")]
+    Put(PutResponse),
+    #[prost(message, tag = "3")]
+    DeleteRange(DeleteRangeResponse),
+}
+
+/// That something of a key is what is expected. Equality is result 0, which is not written.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct Compare {
+    #[prost(enumeration = "CompareTarget", tag = "2")]
+    pub(crate) target: i32,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub(crate) key: Bytes,
+    #[prost(oneof = "Expected", tags = "4, 7")]
+    pub(crate) expected: Option<Expected>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum CompareTarget {
+    Version = 0,
+    Value = 3,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Oneof)]
+pub(crate) enum Expected {
+    /// How often the key was put since it is there; 0 where it is not.
+    #[prost(int64, tag = "4")]
+    Version(i64),
+    #[prost(bytes = "bytes", tag = "7")]
+    Value(Bytes),
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct TxnRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) compare: Vec<Compare>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) success: Vec<RequestOp>,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct TxnResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
+    #[prost(bool, tag = "2")]
+    pub(crate) succeeded: bool,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) responses: Vec<ResponseOp>,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct CompactionRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) revision: i64,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct CompactionResponse {}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct StatusResponse {
+    #[prost(string, tag = "2")]
+    pub(crate) version: String,
+    /// Units: bytes.
+    #[prost(int64, tag = "3")]
+    pub(crate) database_size: i64,
+}
+
+impl From<Request> for RequestOp {
+    fn from(request: Request) -> Self {
+        Self { request: Some(request) }
+    }
+}
