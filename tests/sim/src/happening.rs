@@ -81,6 +81,8 @@ pub enum Happening {
         flip: Option<BitFlip>,
     },
     BreakDisk(DiskFault),
+    /// Another node of a cluster leads; the one that led has gone down so, or goes on.
+    FailOver(Option<Crash>),
 }
 
 impl fmt::Display for Happening {
@@ -103,6 +105,8 @@ impl fmt::Display for Happening {
                     write!(f, ", at write {nth} of the next start: {next:?}")
                 })
             }
+            Self::FailOver(Some(crash)) => write!(f, "the leader dies: {crash:?}"),
+            Self::FailOver(None) => write!(f, "another node leads, and the leader goes on"),
             Self::BreakDisk(fault) => write!(f, "the disk breaks: {fault:?}"),
         }
     }

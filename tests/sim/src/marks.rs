@@ -29,10 +29,22 @@ pub enum Mark {
     FlipRefused,
     /// A start went on with a flipped bit.
     FlipHarmless,
+    /// A node led in place of one that had died.
+    LeaderDied,
+    /// A node led in place of one that went on, and that answered nobody from then on.
+    LeaderFenced,
+    /// A node led and was never heard of again.
+    GhostLeader,
+    /// A batch arrived that its writer held for lost.
+    LateWrite,
+    /// A batch arrived, and its answer did not.
+    LostAppendAnswer,
+    /// A node was left behind by the window and began again as a copy.
+    FollowerCopied,
 }
 
 impl Mark {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 18] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -45,6 +57,12 @@ impl Mark {
         Self::ClockBack,
         Self::FlipRefused,
         Self::FlipHarmless,
+        Self::LeaderDied,
+        Self::LeaderFenced,
+        Self::GhostLeader,
+        Self::LateWrite,
+        Self::LostAppendAnswer,
+        Self::FollowerCopied,
     ];
 }
 

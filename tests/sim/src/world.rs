@@ -6,7 +6,7 @@
 //! an answer have happened if the journal kept them, in the order in which they were executed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -21,6 +21,7 @@ use cardswitch_engine::engine::{
 };
 use cardswitch_engine::journal::testing::FaultPlan;
 use cardswitch_engine::limits;
+use cardswitch_engine::shard::StateHash;
 use cardswitch_engine::shard::run::Witness;
 use cardswitch_engine::steps::{StepOutcome, Steps};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
@@ -34,10 +35,15 @@ use crate::driver::id_mint;
 use crate::happening::{Action, BitFlip, DiskFault, Happening, Part, Rare};
 use crate::marks::{Mark, Marks};
 use crate::model::{DAY, Model};
+use crate::nodes::{Machine, Nodes};
 use crate::rates::Rates;
 use crate::rng::Rng;
 use crate::workload::Workload;
 
+/// What the directories of a cluster's nodes end with.
+const CLUSTER_PLACES: [&str; 3] = ["a", "b", "c"];
+/// How long a leader goes on that leads no more.
+const ZOMBIE_STEPS: usize = 6;
 const ID_KEY: [u8; 16] = *b"an id key, fixed";
 
 /// What a world went through.
@@ -106,13 +112,15 @@ impl Witness for Executions {
     }
 }
 
-struct World<'a> {
+struct World {
     seed: u64,
     rng: Rng,
     rates: Rates,
-    place: &'a Path,
+    place: PathBuf,
     clock: Arc<AtomicI64>,
     disks: Disks,
+    /// The nodes beside this one, where it is a cluster's.
+    nodes: Option<Nodes>,
     /// None only while the machine is down.
     running: Option<AssembledEngine>,
     /// Batches of the shard that the committer has not looked at.
@@ -139,8 +147,8 @@ struct World<'a> {
     story: Story,
 }
 
-impl<'a> World<'a> {
-    fn new(seed: u64, length: u64, place: &'a Path) -> Self {
+impl World {
+    fn new(seed: u64, length: u64, place: &Path) -> Self {
         let mut rng = Rng::new(seed ^ 0x5EED);
         let rates = Rates::draw(&mut rng, length);
         let workload = Workload::new(seed);
@@ -148,11 +156,12 @@ impl<'a> World<'a> {
         let disks = Disks::default();
         let executions = Executions::default();
         let running = open(place, &disks, &clock, &rates, &executions).unwrap();
-        Self {
+        let alone = Self {
             seed,
             rng,
             rates,
-            place,
+            place: place.to_owned(),
+            nodes: None,
             clock,
             disks,
             running: Some(running),
@@ -171,7 +180,30 @@ impl<'a> World<'a> {
             told: RecordSeq(0),
             trace: Sha256::new(),
             story: Story::default(),
+        };
+        // One world in four is that of a cluster.
+        let mut rng = Rng::new(seed ^ 0xC1);
+        if rng.chance(25) { alone.with_other_nodes(rng) } else { alone }
+    }
+
+    /// Makes it the world of a cluster, whose nodes begin as copies of this one.
+    fn with_other_nodes(mut self, rng: Rng) -> Self {
+        self.running = None;
+        let machines = CLUSTER_PLACES.map(|place| Machine {
+            place: self.place.with_extension(place),
+            disks: self.disks.after(Crash::Kill),
+        });
+        for machine in &machines {
+            let id = DataDirectory::open_read_only(&self.place).unwrap().id();
+            // It is there from the world before.
+            drop(DataDirectory::create(&machine.place, id));
         }
+        let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
+        let (nodes, machine, mut engine) = Nodes::new(rng, machines.into(), &options);
+        engine.parts.deciding.shard.set_witness(self.executions.clone());
+        (self.place, self.disks) = (machine.place, machine.disks);
+        (self.nodes, self.running) = (Some(nodes), Some(engine));
+        self
     }
 
     fn engine(&self) -> &Engine {
@@ -199,13 +231,16 @@ impl<'a> World<'a> {
             self.send(vec![command]);
             self.settle();
         }
+        if let Some(nodes) = &self.nodes {
+            nodes.window().set_trouble(true);
+        }
     }
 
     /// What comes next.
     fn draw(&mut self) -> Happening {
         // A switch that has stopped answers nobody: somebody starts it again.
         if self.has_failed() {
-            return self.draw_crash();
+            return self.draw_end();
         }
         match self.rates.next(&mut self.rng) {
             Action::Step(part) => Happening::Step(part),
@@ -217,8 +252,9 @@ impl<'a> World<'a> {
                     Happening::ClockBack(self.skew)
                 }
                 Some(Rare::Audit) => Happening::Audit,
+                Some(Rare::Restart) if self.nodes.is_some() => Happening::FailOver(None),
                 Some(Rare::Restart) => Happening::Restart,
-                Some(Rare::Crash) => self.draw_crash(),
+                Some(Rare::Crash) => self.draw_end(),
                 Some(Rare::BreakDisk) => self.draw_fault(),
             },
         }
@@ -231,6 +267,14 @@ impl<'a> World<'a> {
         let mut commands: Vec<_> = retried.take(count as usize).collect();
         commands.resize_with(count as usize, || self.workload.draw(&self.model));
         Happening::Send { at, commands }
+    }
+
+    fn draw_end(&mut self) -> Happening {
+        if self.nodes.is_none() {
+            return self.draw_crash();
+        }
+        let goes_on = self.rng.chance(30);
+        Happening::FailOver((!goes_on).then(|| self.draw_ruin()))
     }
 
     fn draw_crash(&mut self) -> Happening {
@@ -283,8 +327,13 @@ impl<'a> World<'a> {
                 self.crash(first, &on_the_way_up, flip);
             }
             Happening::BreakDisk(fault) => self.break_disk(fault),
+            Happening::FailOver(crash) => self.fail_over(crash),
         }
         self.take_answers();
+        if let Some(nodes) = &mut self.nodes {
+            let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
+            nodes.follow_now_and_then(&self.disks, &options);
+        }
     }
 
     fn has_failed(&self) -> bool {
@@ -475,7 +524,7 @@ impl<'a> World<'a> {
             let plan = FaultPlan { fail_write: Some(*nth), ..FaultPlan::default() };
             self.disks.journal.plan(plan);
             self.disks.store.plan(plan);
-            let opened = open(self.place, &self.disks, &self.clock, &self.rates, &self.executions);
+            let opened = open(&self.place, &self.disks, &self.clock, &self.rates, &self.executions);
             self.story.marks.pass_if(Mark::FailedStart, opened.is_err());
             self.disks = self.disks.after(*next);
             drop(opened);
@@ -501,7 +550,7 @@ impl<'a> World<'a> {
         let len = flipped.journal.content(name).len() as u64;
         let place = place % (len >> (place >> 60).min(8)).max(1);
         flipped.journal.flip(name, place as usize, 1 << bit);
-        match open(self.place, &flipped, &self.clock, &self.rates, &self.executions) {
+        match open(&self.place, &flipped, &self.clock, &self.rates, &self.executions) {
             Err(OpenError::Journal(_)) => self.story.marks.pass(Mark::FlipRefused),
             Err(other) => panic!("{}: {name} at {place}: {other}", self.context()),
             Ok(assembled) => {
@@ -514,8 +563,54 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Another node leads. Who led answers nobody from then on, whatever it still does.
+    fn fail_over(&mut self, crash: Option<Crash>) {
+        self.take_answers();
+        self.story.crashes += 1;
+        self.story.marks.pass_if(Mark::JournalFailed, self.has_failed());
+        self.mark_segments();
+        let led = self.running.take().unwrap();
+        let mut zombie = None;
+        match crash {
+            Some(crash) => {
+                self.disks = self.disks.after(crash);
+                drop(led);
+                self.story.marks.pass(Mark::LeaderDied);
+            }
+            None => {
+                // Nothing that it still does is durable.
+                self.disks = self.disks.after(Crash::Kill);
+                zombie = Some(led);
+            }
+        }
+        self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
+        let old = Machine { place: self.place.clone(), disks: self.disks.clone() };
+        let (shown, tray) = (std::mem::take(&mut self.executions), std::mem::take(&mut self.tray));
+        let shown = Executions(Arc::new(Mutex::new(std::mem::take(&mut *shown.0.lock()))));
+        let mut nodes = self.nodes.take().unwrap();
+        let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
+        let (machine, mut engine) = nodes.take_over(old, &options);
+        engine.parts.deciding.shard.set_witness(self.executions.clone());
+        (self.place, self.disks) = (machine.place, machine.disks);
+        (self.nodes, self.running, self.unwritten) = (Some(nodes), Some(engine), 0);
+        if let Some(mut zombie) = zombie {
+            for _ in 0..ZOMBIE_STEPS {
+                zombie.parts.deciding.shard.step();
+                zombie.parts.deciding.shard.step_loader();
+                zombie.parts.deciding.committer.step();
+            }
+            for (tag, reply) in tray.0.lock().drain(..) {
+                let context = self.context();
+                assert_eq!(reply, Reply::OutcomeUnknown, "{context}: a zombie answers {tag}");
+            }
+            self.story.marks.pass(Mark::LeaderFenced);
+        }
+        let shown = std::mem::take(&mut *shown.0.lock());
+        self.resolve(shown);
+    }
+
     fn reopen(&mut self) {
-        let (place, disks) = (self.place, &self.disks);
+        let (place, disks) = (&self.place, &self.disks);
         let opened = open(place, disks, &self.clock, &self.rates, &self.executions);
         let opened = opened.unwrap_or_else(|error| panic!("{}: {error}", self.context()));
         (self.running, self.unwritten) = (Some(opened), 0);
@@ -558,17 +653,37 @@ impl<'a> World<'a> {
 
     /// Proves the files as `cardswitch verify` does.
     fn verify(&mut self) {
+        // What an orderly end writes is not seen.
         let killed = self.disks.after(Crash::Kill);
         self.running = None;
-        let directory = DataDirectory::open_read_only(self.place).unwrap();
-        let found = verify_on(&directory, killed.storage()).unwrap();
+        let state = self.verify_machine(&self.place, &killed);
+        let Some(mut nodes) = self.nodes.take() else { return };
+        let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
+        for machine in nodes.all_reach(&killed, &options) {
+            let other = self.verify_machine(&machine.place, &machine.disks);
+            assert_eq!(other, state, "{}: nodes hold the same", self.context());
+        }
+        self.story.marks.add(&nodes.window().take_marks());
+        nodes.marks.into_iter().for_each(|mark| self.story.marks.pass(mark));
+    }
+
+    fn verify_machine(&self, place: &Path, disks: &Disks) -> StateHash {
+        let directory = DataDirectory::open_read_only(place).unwrap();
+        let found = verify_on(&directory, disks.storage()).unwrap();
         let wrong: Vec<_> = found.figures.iter().filter(|figure| !figure.is_right()).collect();
         assert!(wrong.is_empty(), "{}: {wrong:#?}", self.context());
+        found.state_hash
     }
 
     fn finish(mut self) -> Story {
+        if let Some(nodes) = &self.nodes {
+            nodes.window().set_trouble(false);
+        }
         if self.has_failed() {
-            self.crash(Crash::Kill, &[], None);
+            match self.nodes {
+                Some(_) => self.fail_over(Some(Crash::Kill)),
+                None => self.crash(Crash::Kill, &[], None),
+            }
         }
         self.settle();
         self.verify();
@@ -585,15 +700,18 @@ fn open(
     rates: &Rates,
     executions: &Executions,
 ) -> Result<AssembledEngine, OpenError> {
-    let options = EngineOptions {
+    let mut assembled = Engine::open_parts(options(place, clock, rates), disks.storage())?;
+    assembled.parts.deciding.shard.set_witness(executions.clone());
+    Ok(assembled)
+}
+
+fn options(place: &Path, clock: &Arc<AtomicI64>, rates: &Rates) -> EngineOptions {
+    EngineOptions {
         directory: DataDirectory::open(place).unwrap(),
         id_key: ID_KEY,
         clock: Clock::Simulated(Arc::clone(clock)),
         retention: rates.retention,
         pacing: rates.pacing,
         caches: rates.caches,
-    };
-    let mut assembled = Engine::open_parts(options, disks.storage())?;
-    assembled.parts.deciding.shard.set_witness(executions.clone());
-    Ok(assembled)
+    }
 }
