@@ -101,7 +101,7 @@ struct Patch {
 }
 
 /// Patches that a follower keeps before it looks which of them the tables have.
-const PATCHES_MIN: usize = 4_096;
+const PATCHES_MIN: usize = 64;
 
 impl Caching {
     /// Answers of the tables that may be the one to the message at hand.

@@ -679,13 +679,15 @@ impl World {
         if let Some(nodes) = &self.nodes {
             nodes.window().set_trouble(false);
         }
-        if self.has_failed() {
-            match self.nodes {
-                Some(_) => self.fail_over(Some(Crash::Kill)),
-                None => self.crash(Crash::Kill, &[], None),
-            }
+        if self.has_failed() && self.nodes.is_none() {
+            self.crash(Crash::Kill, &[], None);
         }
         self.settle();
+        // A leader whose disk broke lacks what the others have.
+        while self.has_failed() && self.nodes.is_some() {
+            self.fail_over(Some(Crash::Kill));
+            self.settle();
+        }
         self.verify();
         self.story.time = self.latest - Workload::new(self.seed).at;
         self.story.trace = self.trace.finalize().into();

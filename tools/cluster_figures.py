@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Times a cluster on this machine: changes of leader, one purchase at a time, many at a time.
+
+Starts `cardswitch cluster up` (three nodes, three etcd) in a temporary directory. Yardsticks are bare
+transactions of the same etcd in the same run (`window-figures`): one compare, one value. Prints figures
+and ratios. Needs etcd (Debian: etcd-server) and Python 3.11; nothing else.
+
+    cargo build --profile dist -p cardswitch-api -p cardswitch-tools
+    tools/cluster_figures.py                        # 20 kills, 10 s of load, target/dist
+    tools/cluster_figures.py --kills 3 --seconds 3 --binaries target/debug
+"""
+
+import argparse
+import http.client
+import json
+import pathlib
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+NODES = (1, 2, 3)
+
+
+class Cluster:
+    def __init__(self, binaries: pathlib.Path, home: pathlib.Path, ports: int):
+        self.cardswitch = binaries / "cardswitch"
+        self.home = home / "cluster"
+        self.ports = ports
+        command = [self.cardswitch, "cluster", "up", "--dir", self.home, "--ports", str(ports), "--cards", "1000"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.said = ""
+        for line in self.process.stdout:
+            self.said += line
+            if line.startswith("ready journal="):
+                self.journal = line.strip().removeprefix("ready journal=")
+                break
+        else:
+            raise SystemExit(f"the cluster did not start:\n{self.said}")
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        self.network_key = next(line.split()[-1] for line in self.said.splitlines() if "network key" in line)
+        cards = (self.home / "cards.jsonl").read_text().splitlines()
+        self.cards = [json.loads(line) for line in cards]
+        self.leader()
+
+    def status(self) -> dict:
+        command = [self.cardswitch, "cluster", "status", "--json", "--journal", self.journal]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    def is_ready(self, node: int) -> bool:
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.ports + 20 + node, timeout=1)
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+
+    def leader(self) -> int:
+        while True:
+            for node in NODES:
+                if self.is_ready(node):
+                    return node
+            time.sleep(0.02)
+
+    def pid(self, node: int) -> int:
+        return int((self.home / f"node-{node}.pid").read_text())
+
+    def purchase(self, connection: http.client.HTTPConnection, card: dict) -> bool:
+        body = json.dumps({"card_id": card["card_id"], "amount": 0.01, "merchant": {"mcc": 5812, "name": "Bar"}})
+        headers = {"Authorization": f"Bearer {self.network_key}", "Content-Type": "application/json"}
+        connection.request("POST", "/network/v1/authorizations", body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status == 201 or answer.status == 200
+
+    def time_to_answer(self, node: int, card: dict) -> float:
+        """Until a purchase at the door of a node is answered. Units: seconds."""
+        since = time.perf_counter()
+        while True:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.ports + node, timeout=5)
+                if self.purchase(connection, card):
+                    return time.perf_counter() - since
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.002)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+def quantile(values: list, share: float) -> float:
+    return sorted(values)[int((len(values) - 1) * share)]
+
+
+def spread(name: str, values: list, unit: float = 1e3) -> None:
+    shares = [quantile(values, share) * unit for share in (0.0, 0.5, 0.99)]
+    print(f"{name:<46} min {shares[0]:8.1f}  p50 {shares[1]:8.1f}  p99 {shares[2]:8.1f} ms")
+
+
+def bare(cluster: Cluster, binaries: pathlib.Path, size: int, seconds: int) -> dict:
+    bare.runs = getattr(bare, "runs", 0) + 1
+    address = cluster.journal.rsplit("/", 1)[0] + f"/bare-{bare.runs}"
+    command = [binaries / "window-figures", address, str(size), str(seconds)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def one_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", cluster.ports + cluster.leader())
+    ratios = []
+    for turn in range(3):
+        yardstick = bare(cluster, binaries, 400, seconds)["p50_us"] / 1e6
+        took, until = [], time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            since = time.perf_counter()
+            cluster.purchase(connection, cluster.cards[len(took) % len(cluster.cards)])
+            took.append(time.perf_counter() - since)
+        spread(f"one purchase at a time, turn {turn + 1}", took)
+        ratios.append(quantile(took, 0.5) / yardstick)
+        print(f"{'':<46} bare transaction p50 {yardstick * 1e3:.1f} ms")
+    print(f"purchase / bare transaction, p50: {', '.join(f'{ratio:.2f}' for ratio in ratios)}")
+
+
+def many_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> None:
+    shares = []
+    for _ in range(3):
+        before = cluster.status()
+        door = f"127.0.0.1:{cluster.ports + 10 + cluster.leader()}"
+        load = [binaries / "load", "iso", "--address", door, "--cards", cluster.home / "cards.jsonl"]
+        load += ["--connections", "4", "--in-flight", "256", "--seconds", str(seconds), "--json"]
+        told = json.loads(subprocess.run(load, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        after = cluster.status()
+        records = after["record"] - before["record"]
+        batches = after["batch"] - before["batch"]
+        journal = next(iter(sorted((cluster.home / f"node-{cluster.leader()}" / "journal").glob("*.segment"))))
+        size = int(records / max(batches, 1) * bytes_a_record(journal))
+        rate = records / (seconds + 1)
+        yardstick = bare(cluster, binaries, size, seconds)
+        capacity = yardstick["per_second"] * records / max(batches, 1)
+        shares.append(rate / capacity)
+        print(f"1,024 in flight: {rate:,.0f} records/s, {records / max(batches, 1):.0f} a batch of {size:,} bytes; "
+              f"bare transactions of that size {yardstick['per_second']:.0f}/s carry {capacity:,.0f} records/s")
+        print(f"    load says: {json.dumps({key: told[key] for key in list(told)[:8]})}")
+    print(f"share of bare transactions: {', '.join(f'{share:.0%}' for share in shares)}")
+
+
+def bytes_a_record(_journal: pathlib.Path) -> int:
+    # A record of a purchase, as `journal-inspect` shows them.
+    return 240
+
+
+def kills(cluster: Cluster, count: int) -> None:
+    took = []
+    for turn in range(count):
+        leader = cluster.leader()
+        door = next(node for node in NODES if node != leader)
+        subprocess.run(["kill", "-KILL", str(cluster.pid(leader))], check=True)
+        took.append(cluster.time_to_answer(door, cluster.cards[turn % len(cluster.cards)]))
+        time.sleep(4.5)
+    spread(f"leader's process killed, {count} times", took)
+
+
+def freezes(cluster: Cluster, count: int) -> None:
+    took = []
+    for turn in range(count):
+        leader = cluster.leader()
+        door = next(node for node in NODES if node != leader)
+        pid = str(cluster.pid(leader))
+        # Neither its door nor its beats answer, as when its machine has lost its network.
+        subprocess.run(["kill", "-STOP", pid], check=True)
+        since = time.perf_counter()
+        while cluster.status()["leader"] == f"node-{leader}":
+            time.sleep(0.005)
+        cluster.time_to_answer(door, cluster.cards[turn % len(cluster.cards)])
+        took.append(time.perf_counter() - since)
+        subprocess.run(["kill", "-CONT", pid], check=True)
+        time.sleep(2)
+    spread(f"leader silent, {count} times", took)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Times a cluster on this machine.")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--ports", type=int, default=17_000)
+    parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target/dist")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        cluster = Cluster(arguments.binaries, pathlib.Path(home), arguments.ports)
+        try:
+            one_at_a_time(cluster, arguments.binaries, arguments.seconds // 2 or 1)
+            many_at_a_time(cluster, arguments.binaries, arguments.seconds)
+            kills(cluster, arguments.kills)
+            freezes(cluster, arguments.kills // 2 or 1)
+        finally:
+            cluster.stop()
+
+
+if __name__ == "__main__":
+    main()
