@@ -14,6 +14,8 @@ import argparse
 import http.client
 import json
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -126,30 +128,32 @@ def one_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> Non
 
 def many_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> None:
     shares = []
-    for _ in range(3):
+    for turn in range(3):
+        leader = cluster.leader()
         before = cluster.status()
-        door = f"127.0.0.1:{cluster.ports + 10 + cluster.leader()}"
-        load = [binaries / "load", "iso", "--address", door, "--cards", cluster.home / "cards.jsonl"]
-        load += ["--connections", "4", "--in-flight", "256", "--seconds", str(seconds), "--json"]
-        told = json.loads(subprocess.run(load, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        load = [binaries / "load", "iso", "--address", f"127.0.0.1:{cluster.ports + 10 + leader}"]
+        load += ["--cards", cluster.home / "cards.jsonl", "--connections", "4", "--in-flight", "256"]
+        load += ["--warmup", "0", "--seconds", str(seconds), "--json"]
+        subprocess.run(load, check=True, capture_output=True)
         after = cluster.status()
-        records = after["record"] - before["record"]
-        batches = after["batch"] - before["batch"]
-        journal = next(iter(sorted((cluster.home / f"node-{cluster.leader()}" / "journal").glob("*.segment"))))
-        size = int(records / max(batches, 1) * bytes_a_record(journal))
-        rate = records / (seconds + 1)
+        rate = (after["record"] - before["record"]) / seconds
+        records, size = batches_of(cluster, binaries, leader, turn, before["batch"])
         yardstick = bare(cluster, binaries, size, seconds)
-        capacity = yardstick["per_second"] * records / max(batches, 1)
+        capacity = yardstick["per_second"] * records
         shares.append(rate / capacity)
-        print(f"1,024 in flight: {rate:,.0f} records/s, {records / max(batches, 1):.0f} a batch of {size:,} bytes; "
+        print(f"1,024 in flight: {rate:,.0f} records/s, in batches of {records:.0f} records and {size:,} bytes; "
               f"bare transactions of that size {yardstick['per_second']:.0f}/s carry {capacity:,.0f} records/s")
-        print(f"    load says: {json.dumps({key: told[key] for key in list(told)[:8]})}")
-    print(f"share of bare transactions: {', '.join(f'{share:.0%}' for share in shares)}")
+    print(f"share of what bare transactions carry: {', '.join(f'{share:.0%}' for share in shares)}")
 
 
-def bytes_a_record(_journal: pathlib.Path) -> int:
-    # A record of a purchase, as `journal-inspect` shows them.
-    return 240
+def batches_of(cluster: Cluster, binaries: pathlib.Path, node: int, turn: int, after: int) -> tuple[float, int]:
+    """How many records and bytes a batch had on average, of those after a number, in a copy of a journal."""
+    copy = cluster.home / f"copy-{turn}"
+    shutil.copytree(cluster.home / f"node-{node}" / "journal", copy)
+    shown = subprocess.run([binaries / "journal-inspect", copy], check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"^ *(\d+) .* batch .* \((\d+)\), (\d+) bytes", shown, re.M)
+    sizes = [(int(records), int(size)) for number, records, size in found if int(number) > after]
+    return sum(records for records, _ in sizes) / len(sizes), sum(size for _, size in sizes) // len(sizes)
 
 
 def kills(cluster: Cluster, count: int) -> None:

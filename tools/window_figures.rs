@@ -41,9 +41,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let per_second = took_us.len() as f64 / began.elapsed().as_secs_f64();
     took_us.sort_unstable();
-    let at = |share: f64| took_us[((took_us.len() - 1) as f64 * share) as usize];
+    let at = |percent: usize| took_us[(took_us.len() - 1) * percent / 100];
     let figures = json!({
-        "bytes": bytes, "per_second": per_second, "p50_us": at(0.5), "p99_us": at(0.99),
+        "bytes": bytes, "per_second": per_second, "p50_us": at(50), "p99_us": at(99),
     });
     println!("{figures}");
     Ok(())

@@ -252,9 +252,17 @@ impl<R: Release> Committer<R> {
         let count = self.gathered.len() as u64;
         self.release_gathered(outcome);
         self.released.fetch_add(count, Ordering::Release);
-        if outcome == CommitOutcome::Durable {
+        if outcome == CommitOutcome::Durable && self.write_behind() {
             self.feed.offer(&mut self.batches, &mut self.spare_buffers);
         }
+    }
+
+    /// Writes what the replies did not wait for, before anybody follows it: a checkpoint must not name
+    /// what the journal lacks. Returns whether it is written.
+    fn write_behind(&mut self) -> bool {
+        let (journal, batches) = (&mut self.journal, &self.batches);
+        let written = guard(|| journal.write_behind(batches));
+        written.map_err(|error| self.fail(&error)).is_ok()
     }
 
     /// Takes what is queued, up to what one commit may hold.

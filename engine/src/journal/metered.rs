@@ -36,6 +36,10 @@ impl<J: Journal> Journal for MeteredJournal<J> {
         appended
     }
 
+    fn write_behind(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
+        self.journal.write_behind(batches)
+    }
+
     fn confirm(&mut self) -> Result<(), JournalError> {
         self.journal.confirm()
     }

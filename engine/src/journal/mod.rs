@@ -66,6 +66,13 @@ pub trait Journal: Send {
     /// Cost: one sync.
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError>;
 
+    /// Writes what need not be written before the replies leave: `batches` were appended last.
+    /// Errors: as `append`.
+    /// Cost: nothing where an append writes everything.
+    fn write_behind(&mut self, _batches: &[SealedBatch]) -> Result<(), JournalError> {
+        Ok(())
+    }
+
     /// Makes certain that what was appended last still is the newest batch of the chain, which an answer
     /// without a record says as much as one with it.
     /// Errors: as `append`.

@@ -1,7 +1,7 @@
 //! The journal of a node that leads: the window first, then the node's own log.
 //!
-//! A reply waits for the window only as far as safety goes; the log follows in the same commit, so a
-//! node's log is a prefix of the chain, and a node that starts again reads the rest from the window.
+//! A reply waits for the window only. The log follows, so a node's log is a prefix of the chain, and a
+//! node that starts again reads the rest from the window.
 
 use super::chain::{BatchNumber, ChainPosition, SealedBatch};
 use super::window::{ChainWindow, WINDOW_APPEND_BYTES, WindowTip, append_certainly, tip_certainly};
@@ -25,7 +25,7 @@ impl ReplicatedJournal {
 
 impl Journal for ReplicatedJournal {
     fn tip(&self) -> ChainPosition {
-        self.log.tip()
+        self.tip.position
     }
 
     fn first(&self) -> BatchNumber {
@@ -37,10 +37,16 @@ impl Journal for ReplicatedJournal {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(count_for_one_append(rest));
             self.tip = append_certainly(&mut *self.window, &self.tip, now)?;
-            self.log.append(now)?;
             rest = later;
         }
         Ok(())
+    }
+
+    fn write_behind(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        self.log.append(batches)
     }
 
     /// Errors: `Fenced` where the tip is another one than this node wrote last.
