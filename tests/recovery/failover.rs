@@ -85,6 +85,14 @@ fn a_cluster_loses_no_answer_whatever_dies() {
     assert_eq!(state(0), state(2), "the nodes hold the same");
 }
 
+/// Lets a switch write to a directory by itself. Its barrier alone would be that of any other node.
+fn stray(installation: &Installation, data: &Path) {
+    let switch = installation.serve_directory(data, &[]);
+    let purchase = Purchase::of(installation.cards.ordinary(), 5);
+    switch.acquirer().ask(&purchase.request()).expect_approved();
+    switch.stop();
+}
+
 fn text_of(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
@@ -195,7 +203,7 @@ fn the_directory_of_a_node_is_written_by_its_node_alone_until_it_leaves() {
     run_cardswitch(&["cluster", "leave", "--data", data]).expect_done();
     let again = run_cardswitch(&["cluster", "leave", "--data", data]).expect_one_line_error();
     assert!(again.contains("is of no cluster"), "{again}");
-    cluster.installation.serve_directory(&cluster.data(1), &[]).stop();
+    stray(&cluster.installation, &cluster.data(1));
     // What it has written since is no part of the chain.
     let further = ["--journal", &cluster.journal, "--node", "node-1"];
     let mut serve =
@@ -238,8 +246,7 @@ fn what_is_no_node_of_the_cluster_is_refused() {
     run_cardswitch(&["backup", "--data", from, "--to", backup]).expect_done();
     let restore = ["restore", "--from", backup, "--data", strayed_text, "--master-key", key];
     run_cardswitch(&restore).expect_done();
-    let switch = other.serve_directory(&strayed, &[]);
-    switch.stop();
+    stray(&cluster.installation, &strayed);
     let error = refused(&cluster.journal, &strayed, "x");
     assert!(error.contains("one chain") || error.contains("does not continue"), "{error}");
 }
