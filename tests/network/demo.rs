@@ -81,6 +81,30 @@ fn feed_and_the_switch_in_another_process_keep_the_same_books() {
     installation.verify_ok();
 }
 
+/// Each mishap, thirty times as often as anybody meets it: messages get lost, doubled, late and cut.
+#[test]
+fn a_hostile_feed_and_the_switch_keep_the_same_books() {
+    let installation = Installation::init(100, 926);
+    let switch = installation.serve();
+    let cards_file = installation.cards_file();
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let mut arguments = vec!["feed", "--connect", &iso8583];
+    arguments.extend(["--cards", cards_file.to_str().expect("UTF-8"), "--connections", "4"]);
+    arguments.extend(["--rate", "150", "--duration", "8s", "--hostile", "5", "--hostile-rates"]);
+    arguments.push("lost=30,late=30,copied=30,cut=30,vanished=30,dribbled=30,noise=30,stranger=30");
+    arguments.extend(["--http", &http, "--network-key", &installation.credentials.network_key]);
+    arguments.push("--json");
+    let output = run_cardswitch(&arguments);
+    let report = output.expect_json();
+    assert_eq!(report["book_differences"], 0, "{output:#?}");
+    assert!(report["cards_compared"].as_u64() > Some(50), "{report:#}");
+    let mishaps = report["mishaps"].as_object().expect("each by name");
+    assert!(mishaps.values().all(|count| count.as_u64() > Some(5)), "{report:#}");
+    assert_no_card_numbers(&output);
+    switch.stop();
+    installation.verify_ok();
+}
+
 /// Cards of another directory: nothing of them is there to compare, which read as "0 differences".
 #[test]
 fn a_feed_that_could_check_nothing_says_so() {

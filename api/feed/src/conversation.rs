@@ -52,6 +52,16 @@ pub(super) struct Outgoing {
     /// The purchase it belongs to; its messages keep to one connection.
     pub(super) lane: u64,
     pub(super) key: Key,
+    pub(super) order: Order,
+}
+
+/// Whether a message may arrive behind those that were sent after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// An opening: whoever hears nothing of it repeats or reverses it.
+    MayBeOvertaken,
+    /// What comes later names what came before.
+    Kept,
 }
 
 /// Settings of a conversation.

@@ -1,7 +1,7 @@
 //! The whole feed over a real socket, against a small switch with simple rules: it approves what the
 //! allowance has, declines 1502 otherwise, and can lose answers or lie.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -54,6 +54,8 @@ struct SmallSwitch {
     spent: HashMap<String, i64>,
     holds: Vec<Hold>,
     answered: HashMap<Vec<u8>, Verdict>,
+    /// Purchases whose reversal came before them: card, and STAN or reference number as the reversal names it.
+    reversed_before: HashSet<(String, u64)>,
     messages: u64,
     received: Vec<u8>,
 }
@@ -134,7 +136,10 @@ impl SmallSwitch {
         let amount = amount_of(message) + i64::from(wrong);
         let (rrn, stan) = (message.get_number(37), message.get_number(11).unwrap());
         let spent = self.spent.entry(pan.clone()).or_default();
-        if *spent + amount > ALLOWANCE && !advice {
+        let names = [Some(stan), rrn].into_iter().flatten();
+        let is_gone =
+            names.into_iter().any(|name| self.reversed_before.contains(&(pan.clone(), name)));
+        if is_gone || (*spent + amount > ALLOWANCE && !advice) {
             self.holds.push(Hold { pan, rrn, stan, is_declined: true, ..Hold::default() });
             return Verdict { response: "61", code: "1502 allowance", ..Verdict::default() };
         }
@@ -224,6 +229,9 @@ impl SmallSwitch {
         let is_advice = message.mti().is_advice();
         let (whole, pan) = (message.get_number(4).unwrap(), pan_of(message));
         let Some(hold) = self.find(message) else {
+            let original = message.get(90).and_then(OriginalData::parse);
+            let stan = original.map(|original| u64::from(original.stan));
+            self.reversed_before.extend(stan.or(message.get_number(37)).map(|name| (pan, name)));
             let response = if is_advice { "00" } else { "25" };
             return Verdict { response, ..Verdict::default() };
         };
@@ -307,8 +315,10 @@ fn serve(mut stream: TcpStream, switch: &Mutex<SmallSwitch>) {
     loop {
         while let Frame::Complete { body, consumed, .. } = next_frame(&buffer, &DIALECT) {
             let frame: Vec<u8> = buffer[body].to_vec();
-            let message = decode(&frame, &DIALECT).expect("the feed sends whole messages");
-            if let Some(verdict) = switch.lock().answer(&message, &frame) {
+            // Noise of a hostile wire is not answered.
+            if let Ok(message) = decode(&frame, &DIALECT)
+                && let Some(verdict) = switch.lock().answer(&message, &frame)
+            {
                 stream.write_all(&encode(&message, &verdict)).unwrap_or_default();
             }
             buffer.drain(..consumed);
@@ -450,6 +460,36 @@ fn real_time_keeps_its_rate_and_the_books_agree() {
     assert!((950..1450).contains(&counts.authorizations), "seed 17: {counts:?}");
     assert!(counts.unanswered > 5 && counts.presentments > 100, "{counts:?}");
     assert!(report.latency.p50_us > 0 && report.latency.p50_us <= report.latency.p99_us);
+}
+
+/// Every mishap, and more often than a seed draws it.
+fn hostile_run(faults: Faults, seed: u64) -> FeedReport {
+    let (address, _switch) = SmallSwitch::start(faults);
+    let rates = Mishap::ALL.map(|mishap| format!("{mishap}=30")).join(",").parse().unwrap();
+    let options = FeedOptions {
+        rate_per_s: 300.0,
+        duration: Duration::from_secs(4),
+        seed,
+        time: FeedTime::Real { connections: 3 },
+        answer_timeout: Duration::from_millis(400),
+        hostility: Some(Hostility { seed, rates }),
+        ..FeedOptions::new(address, portfolio(50))
+    };
+    run(&options, &Progress::default()).unwrap()
+}
+
+#[test]
+fn a_hostile_wire_makes_no_differences() {
+    let report = hostile_run(Faults::default(), 31);
+    assert_eq!(report.differences, [], "seed 31");
+    assert!(report.mishaps.iter().all(|(_, count)| *count > 5), "{:?}", report.mishaps);
+    assert!(report.counts.unanswered > 50, "{:?}", report.counts);
+}
+
+#[test]
+fn a_hostile_wire_finds_an_issuer_that_forgets_duplicates() {
+    let report = hostile_run(Faults { forgets_duplicates: true, ..Faults::default() }, 31);
+    assert!(!report.differences.is_empty(), "seed 31");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! | `random`, `traffic` | the seeded stream; the complete plan of every purchase |
 //! | `message` | plans as bytes, answers as values |
 //! | `conversation` | what is sent next, and what follows from an answer; owns order, not time |
+//! | `hostile` | a wire that loses, delays, doubles and cuts messages |
 //! | `open_loop`, `closed_loop`, `client` | real time over several connections; virtual time over one |
 //! | `books`, `balances`, `transactions` | the feed's own ledger, compared with the switch's in two ways |
 //! | `scenario`, `send` | explicit steps from a file, judged; one message by hand |
@@ -20,6 +21,7 @@ mod books;
 mod client;
 mod closed_loop;
 mod conversation;
+mod hostile;
 mod merchants;
 mod message;
 mod open_loop;
@@ -46,11 +48,13 @@ use balances::{Balances, Inquiry};
 use client::Connection;
 use closed_loop::Pacing;
 use conversation::{Conversation, Epoch, Settings};
+use hostile::Wire;
 use message::{Answer, Control, Identity};
 use open_loop::Course;
 use traffic::{REAL_PACE, VIRTUAL_PACE};
 
 pub use books::Difference;
+pub use hostile::{Hostility, Mishap, MishapRates};
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
     Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase,
@@ -66,6 +70,9 @@ pub const CONNECTIONS_MAX: usize = 64;
 
 /// The default time to wait for an answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same on a hostile wire, where many answers never come.
+pub const HOSTILE_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reference numbers of balance inquiries count down from the last, in two stretches.
 const LAST_RRN: u64 = 999_999_999_999;
@@ -106,7 +113,7 @@ impl std::fmt::Debug for HttpSource {
 }
 
 /// What a run is to be.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FeedOptions {
     /// The ISO 8583 door.
     pub connect: SocketAddr,
@@ -126,6 +133,8 @@ pub struct FeedOptions {
     pub http: Option<HttpSource>,
     /// How long an answer is waited for.
     pub answer_timeout: Duration,
+    /// What happens to messages on the way; in real time only.
+    pub hostility: Option<Hostility>,
 }
 
 impl FeedOptions {
@@ -142,6 +151,7 @@ impl FeedOptions {
             time: FeedTime::Real { connections: 2 },
             http: None,
             answer_timeout: ANSWER_TIMEOUT,
+            hostility: None,
         }
     }
 }
@@ -278,6 +288,7 @@ fn report(
         counts: conversation.tally.counts,
         comparison,
         differences,
+        mishaps: course.mishaps,
         ended_early: Some(why).filter(|why| !why.is_empty()),
     })
 }
@@ -299,6 +310,9 @@ fn mean_gap_ns(options: &FeedOptions) -> Result<u64, FeedError> {
         }
         FeedTime::Virtual { speed: Some(speed), .. } if !is_positive(speed) => {
             return refuse("the speed must be a number above 0, or max");
+        }
+        FeedTime::Virtual { .. } if options.hostility.is_some() => {
+            return refuse("a hostile wire needs real time");
         }
         _ => {}
     }
@@ -341,8 +355,15 @@ fn converse(
     let course = match options.time {
         FeedTime::Real { connections } => {
             let connections = (0..connections).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
-            open_loop::run(conversation, connections, (address, dialect), progress)
-                .map_err(|source| FeedError::Thread { source })?
+            let wire = options.hostility.map(Wire::new);
+            let course =
+                open_loop::run(conversation, connections, (address, dialect), wire, progress)
+                    .map_err(|source| FeedError::Thread { source })?;
+            if options.hostility.is_some() {
+                // What nobody waits for any more may still be under way to the switch.
+                std::thread::sleep(options.answer_timeout);
+            }
+            course
         }
         FeedTime::Virtual { speed, .. } => {
             let pacing = Pacing {

@@ -27,7 +27,7 @@ pub(super) struct Identity {
 }
 
 /// What an answer is matched by: the class of its message type, STAN and reference number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     class: u8,
     stan: u64,

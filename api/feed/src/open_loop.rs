@@ -2,7 +2,7 @@
 //!
 //! One thread owns the conversation and writes; each connection has a thread that reads. Messages of
 //! one purchase use one connection. A connection that breaks is opened again; what was
-//! under way on it is answered by silence.
+//! under way on it is answered by silence. A hostile wire may stand between the conversation and the connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,6 +14,7 @@ use cardswitch_iso8583::Dialect;
 
 use super::client::{Connection, frame};
 use super::conversation::Conversation;
+use super::hostile::{Mishap, Passing, Wire};
 use super::message::Answer;
 use super::report::Progress;
 
@@ -40,6 +41,8 @@ pub(super) struct Course {
     /// When it ended, by its own clock.
     pub(super) ended_us: u64,
     pub(super) ended_early: Option<String>,
+    /// How often each mishap happened; empty without a hostile wire.
+    pub(super) mishaps: Vec<(Mishap, u64)>,
 }
 
 /// What the reading threads report.
@@ -62,6 +65,7 @@ struct OpenLoop<'run, 'cards> {
     news: Sender<News>,
     address: SocketAddr,
     dialect: Dialect,
+    wire: Option<Wire>,
     started: Instant,
     last_alive: Instant,
 }
@@ -71,6 +75,7 @@ pub(super) fn run(
     conversation: &mut Conversation<'_>,
     connections: Vec<Connection>,
     (address, dialect): (SocketAddr, Dialect),
+    wire: Option<Wire>,
     progress: &Progress,
 ) -> io::Result<Course> {
     let (news, inbox) = mpsc::channel();
@@ -82,6 +87,7 @@ pub(super) fn run(
         news,
         address,
         dialect,
+        wire,
         started,
         last_alive: started,
     };
@@ -90,6 +96,7 @@ pub(super) fn run(
     }
     let mut course = open_loop.run(&inbox, progress);
     course.ended_us = open_loop.now_us();
+    course.mishaps = open_loop.wire.as_ref().map(Wire::happened).unwrap_or_default();
     open_loop.close();
     Ok(course)
 }
@@ -129,6 +136,8 @@ impl OpenLoop<'_, '_> {
     /// Waits for news until the next message is due. False when nothing is left to do.
     fn wait(&mut self, inbox: &Receiver<News>, is_stopped: bool) -> bool {
         let due_us = if is_stopped { None } else { self.conversation.next_due_us() };
+        let held_us = self.wire.as_ref().and_then(Wire::next_due_us);
+        let due_us = due_us.into_iter().chain(held_us).min();
         if due_us.is_none() && self.conversation.in_flight() == 0 {
             return false;
         }
@@ -167,17 +176,63 @@ impl OpenLoop<'_, '_> {
 
     fn send_due(&mut self) {
         let now_us = self.now_us();
-        let lanes = self.lanes.len() as u64;
         while let Some(outgoing) = self.conversation.take_due(now_us) {
-            let lane = usize::try_from(outgoing.lane % lanes.max(1)).unwrap_or(0);
-            if let Some(lane) = self.lanes.get_mut(lane) {
-                // The feed builds no message near the cap; one that were too long stays unsent.
-                let _ = frame(&mut lane.outbox, &outgoing.bytes, &self.dialect);
+            match &mut self.wire {
+                Some(wire) => wire.take(outgoing, now_us),
+                None => self.pass(outgoing.lane, &outgoing.bytes),
             }
+        }
+        while let Some(passing) = self.wire.as_mut().and_then(|wire| wire.take_due(now_us)) {
+            self.pass_with_mishap(&passing);
         }
         for lane in &mut self.lanes {
             lane.flush();
         }
+    }
+
+    /// Adds a message to those that its connection writes next.
+    fn pass(&mut self, purchase: u64, bytes: &[u8]) {
+        let dialect = self.dialect;
+        if let Some(lane) = self.lane_of(purchase) {
+            // The feed builds no message near the cap; one that were too long stays unsent.
+            let _ = frame(&mut lane.outbox, bytes, &dialect);
+        }
+    }
+
+    fn pass_with_mishap(&mut self, passing: &Passing) {
+        let Passing { purchase, bytes, mishap, noise } = passing;
+        match mishap {
+            Some(Mishap::Noise) => self.pass(*purchase, noise),
+            Some(Mishap::Stranger) => self.send_stranger(noise),
+            _ => {}
+        }
+        self.pass(*purchase, bytes);
+        let Some(lane) = self.lane_of(*purchase) else { return };
+        match mishap {
+            Some(Mishap::Cut) => {
+                lane.outbox.truncate(lane.outbox.len() - bytes.len() / 2);
+                lane.break_off();
+            }
+            Some(Mishap::Vanished) => lane.break_off(),
+            Some(Mishap::Dribbled) => lane.dribble(),
+            _ => {}
+        }
+    }
+
+    /// A connection of its own that nobody hears of again.
+    fn send_stranger(&self, noise: &[u8]) {
+        let mut framed = Vec::new();
+        if frame(&mut framed, noise, &self.dialect).is_ok()
+            && let Ok(mut stranger) = Connection::open(self.address, self.dialect)
+        {
+            // Whether the switch reads it or not is the stranger's risk.
+            let _ = stranger.send_framed(&framed[..framed.len().div_ceil(2)]);
+        }
+    }
+
+    fn lane_of(&mut self, purchase: u64) -> Option<&mut Lane> {
+        let lanes = self.lanes.len() as u64;
+        self.lanes.get_mut(usize::try_from(purchase % lanes.max(1)).ok()?)
     }
 
     /// Opens broken connections again. Returns how long none has been open.
@@ -249,6 +304,22 @@ impl Lane {
             self.connection = None;
         }
         self.outbox.clear();
+    }
+
+    /// Writes what is due, and breaks the connection.
+    fn break_off(&mut self) {
+        self.flush();
+        if let Some(connection) = self.connection.take() {
+            connection.close();
+        }
+    }
+
+    /// Writes what is due byte by byte, a packet each.
+    fn dribble(&mut self) {
+        for byte in std::mem::take(&mut self.outbox) {
+            self.outbox.push(byte);
+            self.flush();
+        }
     }
 }
 

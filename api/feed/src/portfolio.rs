@@ -102,7 +102,7 @@ impl Card {
 }
 
 /// All cards, and which of them were made for what.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Portfolio {
     cards: Vec<Card>,
     ordinary: Vec<u32>,

@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use super::books::Difference;
+use super::hostile::Mishap;
 
 /// The longest latency that is told apart: one minute. Units: microseconds.
 const LATENCY_MAX_US: u64 = 60_000_000;
@@ -235,6 +236,8 @@ pub struct FeedReport {
     pub comparison: Comparison,
     /// What the feed and the switch see otherwise.
     pub differences: Vec<Difference>,
+    /// How often each mishap of a hostile wire happened; empty without one.
+    pub mishaps: Vec<(Mishap, u64)>,
     /// Why the run ended before its time, if it did.
     pub ended_early: Option<String>,
 }
@@ -257,6 +260,11 @@ impl FeedReport {
             .iter()
             .map(|(code, count)| (code.to_string(), (*count).into()))
             .collect();
+        let mishaps: serde_json::Map<String, serde_json::Value> = self
+            .mishaps
+            .iter()
+            .map(|(mishap, count)| (mishap.to_string(), (*count).into()))
+            .collect();
         serde_json::json!({
             "seed": self.seed,
             "duration_s": seconds(self.duration),
@@ -272,6 +280,7 @@ impl FeedReport {
             "refunds": counts.refunds,
             "duplicates": counts.duplicates,
             "unanswered": counts.unanswered,
+            "mishaps": mishaps,
             "book_differences": self.differences.len(),
             "cards_compared": self.cards_compared(),
             "cards_unchecked": self.cards_unchecked(),
@@ -331,6 +340,9 @@ impl FeedReport {
         }
         row(text, "sent again", counts.duplicates)?;
         row(text, "unanswered", counts.unanswered)?;
+        for (mishap, count) in &self.mishaps {
+            row(text, &format!("  {mishap} on the wire"), *count)?;
+        }
         row(text, "purchases/s", self.authorizations_per_s())?;
         let latency = &self.latency;
         writeln!(
@@ -442,6 +454,7 @@ mod tests {
                 expected: "0 to 5".to_owned(),
                 found: "6".to_owned(),
             }],
+            mishaps: Vec::new(),
             ended_early: None,
         }
     }
@@ -450,7 +463,7 @@ mod tests {
     fn the_json_line_has_the_keys_that_scripts_read() {
         let json = serde_json::to_string(&report().to_json()).unwrap();
         assert!(json.starts_with(
-            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"completions":0,"reversed":0,"presentments":0,"refunds":0,"duplicates":0,"unanswered":0,"book_differences":1,"cards_compared":3,"cards_unchecked":2,"p50_us":200,"#
+            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"completions":0,"reversed":0,"presentments":0,"refunds":0,"duplicates":0,"unanswered":0,"mishaps":{},"book_differences":1,"cards_compared":3,"cards_unchecked":2,"p50_us":200,"#
         ), "{json}");
         assert!(!json.contains('\n'));
     }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_feed::{
-    Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio, Progress,
-    Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
+    ANSWER_TIMEOUT, Door, FeedError, FeedOptions, FeedReport, FeedTime, HOSTILE_ANSWER_TIMEOUT,
+    Hostility, HttpSource, MishapRates, Mismatch, Portfolio, Progress, Scenario, ScenarioOptions,
+    StepOutcome, VIRTUAL_START_US,
 };
 use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
@@ -40,10 +41,37 @@ pub struct FeedArgs {
     #[arg(long, value_name = "KEY", env = "CARDSWITCH_NETWORK_KEY", hide_env_values = true)]
     network_key: Option<String>,
     #[command(flatten)]
+    hostile: HostileArgs,
+    #[command(flatten)]
     scenarios: ScenarioArgs,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
+}
+
+/// What `feed --hostile` takes.
+#[derive(Debug, clap::Args)]
+struct HostileArgs {
+    /// Put a hostile wire before the switch, of this seed: messages get lost, come late, twice or
+    /// in halves, connections break. The books stay exact
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["scenario", "speed"])]
+    hostile: Option<u64>,
+    /// How many messages in a thousand meet each mishap, such as `lost=20,late=5` (lost, late,
+    /// copied, cut, vanished, dribbled, noise, stranger) [default: drawn from the seed]
+    #[arg(long, value_name = "RATES", requires = "hostile")]
+    hostile_rates: Option<MishapRates>,
+    /// Where the books differ, run again without one mishap after the other, and say which of them
+    /// it takes
+    #[arg(long, requires = "hostile")]
+    shrink: bool,
+}
+
+impl HostileArgs {
+    fn hostility(&self) -> Option<Hostility> {
+        let seed = self.hostile?;
+        let rates = self.hostile_rates.unwrap_or_else(|| MishapRates::of_seed(seed));
+        Some(Hostility { seed, rates })
+    }
 }
 
 /// What `feed --scenario` takes.
@@ -150,21 +178,48 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let portfolio = Portfolio::read(cards).map_err(Failure::new)?;
     let start = args.start.as_deref().map(parse_start).transpose()?;
     let start = start.unwrap_or_else(default_start);
+    let hostility = args.hostile.hostility();
     let options = FeedOptions {
         rate_per_s: args.pace.rate(),
         duration: args.pace.duration(),
         seed: args.pace.seed,
         time: args.pace.time(start, args.connections),
         http,
+        answer_timeout: hostility.map_or(ANSWER_TIMEOUT, |_| HOSTILE_ANSWER_TIMEOUT),
+        hostility,
         ..FeedOptions::new(args.connect, portfolio)
     };
-    let report = run_until_stopped(options, Arc::new(Progress::default())).await?;
+    if let Some(Hostility { seed, rates }) = hostility {
+        eprintln!("hostile wire of seed {seed}, in a thousand messages: {rates}");
+    }
+    let report = run_until_stopped(options.clone(), Arc::new(Progress::default())).await?;
     if args.json {
         println!("{}", report.to_json());
     } else {
         print!("{}", report.to_text());
     }
+    if args.hostile.shrink && !report.differences.is_empty() {
+        shrink(options).await?;
+    }
     judge(&report)
+}
+
+/// Leaves out one mishap after the other as long as the books differ without it.
+async fn shrink(mut options: FeedOptions) -> Result<(), Failure> {
+    let Some(mut hostility) = options.hostility else { return Ok(()) };
+    let tried: Vec<_> = hostility.rates.active().collect();
+    for (mishap, _) in tried {
+        let without = Hostility { rates: hostility.rates.without(mishap), ..hostility };
+        options.hostility = Some(without);
+        let report = run_until_stopped(options.clone(), Arc::new(Progress::default())).await?;
+        let differences = report.differences.len();
+        println!("without {mishap}: {differences} differences");
+        if differences > 0 {
+            hostility = without;
+        }
+    }
+    println!("it takes: {}", hostility.rates);
+    Ok(())
 }
 
 /// Runs the feed on a thread of its own; Ctrl-C and SIGTERM end it early but orderly.

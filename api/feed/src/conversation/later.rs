@@ -2,7 +2,7 @@
 
 use super::due::Action;
 use super::live::{FirstAnswer, LaterSent, is_approval, is_final};
-use super::{Conversation, Outgoing, RRN_LIMIT, TRIES_MAX};
+use super::{Conversation, Order, Outgoing, RRN_LIMIT, TRIES_MAX};
 use crate::books::{Difference, Outcome};
 use crate::message::{Answer, LaterKind, LaterMessage};
 use crate::traffic::{Fate, Opening, Return};
@@ -54,7 +54,8 @@ impl Conversation<'_> {
         let message = &live.later.get(later)?.message;
         let dialect = &self.settings.dialect;
         let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated, dialect);
-        let outgoing = Outgoing { bytes, due_us, lane: purchase, key: message.key() };
+        let outgoing =
+            Outgoing { bytes, due_us, lane: purchase, key: message.key(), order: Order::Kept };
         self.await_answer(&outgoing, Some(later));
         Some(outgoing)
     }
@@ -91,7 +92,16 @@ impl Conversation<'_> {
         }
     }
 
+    /// Sends a message again, unless nobody knows whether it arrived and others have followed it: behind those
+    /// it would mean something else, a completion of what is presented a purchase of its own.
     pub(super) fn repeat(&mut self, purchase: u64, later: usize, due_us: u64) -> Option<Outgoing> {
+        let sent = &self.live.get(&purchase)?.later;
+        let is_answered =
+            |sent: &LaterSent| sent.first_answer.is_some_and(|a| is_final(a.response));
+        if later + 1 < sent.len() && !sent.get(later).is_some_and(is_answered) {
+            self.release(purchase);
+            return None;
+        }
         self.tally.counts.duplicates += 1;
         let outgoing = self.later_outgoing(purchase, later, due_us, true);
         self.release(purchase);

@@ -2,7 +2,7 @@
 
 use super::due::Action;
 use super::live::{FirstAnswer, Live, is_final};
-use super::{Conversation, Outgoing, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
+use super::{Conversation, Order, Outgoing, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
 use crate::books::{EntryId, Event, Outcome};
 use crate::merchants::catalogue;
 use crate::message::{Answer, LaterKind, OpeningMessage};
@@ -25,7 +25,7 @@ impl Conversation<'_> {
         let (bytes, key) = (message.encode(false, &self.settings.dialect), message.key());
         let entry = self.enter_opening(&plan, identity.rrn);
         self.live.insert(number, Live::new(plan, pan, identity, entry, bytes.clone()));
-        let outgoing = Outgoing { bytes, due_us, lane: number, key };
+        let outgoing = Outgoing { bytes, due_us, lane: number, key, order: Order::MayBeOvertaken };
         self.await_answer(&outgoing, None);
         self.schedule_from_opening(number);
         Some(outgoing)
@@ -101,7 +101,8 @@ impl Conversation<'_> {
             if marked { message.encode(true, &self.settings.dialect) } else { live.bytes.clone() };
         let key = message.key();
         self.tally.counts.duplicates += 1;
-        let outgoing = Outgoing { bytes, due_us, lane: purchase, key };
+        let outgoing =
+            Outgoing { bytes, due_us, lane: purchase, key, order: Order::MayBeOvertaken };
         self.await_answer(&outgoing, None);
         self.release(purchase);
         Some(outgoing)
