@@ -11,17 +11,18 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use cardswitch_feed::Card;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Door;
-use crate::cards::{Choice, read_cards};
-use crate::client::{Client, Pace, Task};
-use crate::clock::now_ns;
-use crate::failure::Failure;
 use crate::http::Http;
-use crate::iso::{Iso, Purchases};
-use crate::schedule::Schedule;
-use crate::tally::Tally;
+use cardswitch_feed::load::Failure;
+use cardswitch_feed::load::cards::{Choice, read_cards};
+use cardswitch_feed::load::client::{Client, Pace, Task};
+use cardswitch_feed::load::clock::now_ns;
+use cardswitch_feed::load::iso::{Iso, Purchases};
+use cardswitch_feed::load::schedule::Schedule;
+use cardswitch_feed::load::tally::Tally;
 
 /// From "everybody is connected" to the first instant. Units: nanoseconds.
 const START_DELAY_NS: u64 = 100_000_000;
@@ -186,7 +187,7 @@ pub(crate) fn work() -> Result<(), Failure> {
     out.write_all(READY.as_bytes())?;
     out.flush()?;
     let tally = crew.run(&job, next()?.parse()?)?;
-    out.write_all(&tally.to_bytes()?)?;
+    out.write_all(&to_bytes(&tally)?)?;
     Ok(out.flush()?)
 }
 
@@ -234,7 +235,7 @@ impl Worker {
     fn result(mut self) -> Result<Tally, Failure> {
         let mut bytes = Vec::new();
         self.answers.read_to_end(&mut bytes)?;
-        Tally::from_bytes(&bytes)
+        from_bytes(&bytes)
     }
 }
 
@@ -246,12 +247,30 @@ impl Drop for Worker {
     }
 }
 
+/// A tally as bytes: a line of JSON, and the histogram in its V2 form.
+fn to_bytes(tally: &Tally) -> Result<Vec<u8>, Failure> {
+    let mut bytes = serde_json::to_vec(&tally.counts)?;
+    bytes.push(b'\n');
+    V2Serializer::new().serialize(tally.latencies(), &mut bytes)?;
+    Ok(bytes)
+}
+
+/// From such bytes.
+/// Errors: they are none.
+fn from_bytes(bytes: &[u8]) -> Result<Tally, Failure> {
+    let line_len = bytes.iter().position(|byte| *byte == b'\n').ok_or("no counts came")?;
+    let counts = serde_json::from_slice(&bytes[..line_len])?;
+    Ok(Tally::of(counts, Deserializer::new().deserialize(&mut &bytes[line_len + 1..])?))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use cardswitch_feed::load::clock::SECOND_NS;
+    use cardswitch_feed::load::wire::Code;
+
     use super::*;
-    use crate::clock::SECOND_NS;
 
     fn job() -> Job {
         Job {
@@ -296,5 +315,17 @@ mod tests {
         assert!(!format!("{:?}", job()).contains("secret"));
         let job: Job = serde_json::from_str(&serde_json::to_string(&job()).unwrap()).unwrap();
         assert_eq!(job.key.0, "secret");
+    }
+
+    #[test]
+    fn a_tally_reaches_other_processes_whole() {
+        let mut tally = Tally::new();
+        (1..501_u64).for_each(|us| tally.note_answer(Code::new(b"00"), us * 1_000));
+        let tally = tally.finish();
+        let read = from_bytes(&to_bytes(&tally).unwrap()).unwrap();
+        assert_eq!((&read.counts, read.latencies()), (&tally.counts, tally.latencies()));
+        for bytes in [&b""[..], b"{}\n", b"no line"] {
+            assert!(from_bytes(bytes).is_err());
+        }
     }
 }

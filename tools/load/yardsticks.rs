@@ -11,10 +11,10 @@ use redb::{Database, TableDefinition};
 use serde::Serialize;
 
 use crate::arguments::Door;
-use crate::failure::Failure;
 use crate::report::{Latency, Report};
-use crate::tally::Tally;
-use crate::wire::Code;
+use cardswitch_feed::load::Failure;
+use cardswitch_feed::load::tally::Tally;
+use cardswitch_feed::load::wire::Code;
 
 /// How long commits are measured.
 const COMMITS_TIME: Duration = Duration::from_secs(2);
