@@ -55,6 +55,7 @@ pub mod router;
 #[cfg(test)]
 mod routes_tests;
 pub mod server;
+pub mod setting_args;
 #[cfg(test)]
 mod site_tests;
 pub mod staging;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
-use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::peers::{Admission, PeerNetwork};
 use cardswitch_edge::switch::Switch;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::clock::Stopwatch;
@@ -585,9 +585,13 @@ fn listener_options(
     settings: &Settings,
     shares: &DescriptorShares,
 ) -> Result<ListenerOptions, ConfigError> {
-    let peers = parse_networks("iso8583_peers", &settings.iso8583_peers)?;
+    let Admission { peers, is_shut } = settings.admission()?;
+    if is_shut {
+        let address = settings.iso8583;
+        tracing::warn!(%address, "the ISO 8583 door takes this machine's connections alone: iso8583_peers names others");
+    }
     Ok(ListenerOptions {
-        dialect: dialect(settings.dialect),
+        dialect: dialect(&settings.dialect),
         peers,
         idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
         connections: shares.iso8583,
@@ -601,7 +605,7 @@ fn parse_networks(name: &'static str, texts: &[String]) -> Result<Vec<PeerNetwor
     texts.iter().map(parse).collect()
 }
 
-fn dialect(settings: DialectSettings) -> Dialect {
+fn dialect(settings: &DialectSettings) -> Dialect {
     Dialect {
         bitmap: match settings.bitmap {
             BitmapSetting::Binary => BitmapEncoding::Binary,
