@@ -34,6 +34,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::commands::administration::Office;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::{Control, Desk};
 use crate::http_server::{self, HttpSide};
@@ -208,7 +209,8 @@ impl Server {
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
         let master_keys = MasterKeys::new(data, place.master_key.clone());
         let secrets = Arc::clone(&state.secrets);
-        let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys);
+        let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
+        let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
         let control = listen_for_commands(desk);
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         for task in tasks {

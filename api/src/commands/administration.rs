@@ -1,51 +1,208 @@
-//! What commands on a data directory at rest have in common: where it is, whose data, how the answer
-//! is printed, and how a change is made.
+//! `token`, `company`, `user` and `app`: by the switch that runs on the data directory, else on the
+//! directory at rest.
+//!
+//! A command is parsed here and carried out where the engine is, by the same function: in this process,
+//! or in that of the switch, which it reaches through the control socket. What it prints comes back.
+//! INVARIANT: what a command reads from its terminal is read before it is sent.
 
+use std::fmt::{self, Display};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::data_directory::DirectoryError;
+use cardswitch_engine::directory::app::AppProfile;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::CompanyId;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
+use cardswitch_wire::urls::Urls;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Failure;
-use crate::config::{ClockSetting, read_settings};
+use super::app::AppSubcommand;
+use super::company::CompanyCommand;
+use super::running::{ask_running, other_answer};
+use super::token::TokenCommand;
+use super::user::UserSubcommand;
+use crate::config::{ClockSetting, Settings, read_settings};
+use crate::control::{Answer, Request};
 use crate::install::by_operator;
-use crate::opening::{KeyedDirectory, open_engine};
+use crate::opening::{KeyedDirectory, OpeningError, open_engine};
+
+/// A command of an operator.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Administration {
+    /// `token`.
+    Token(TokenCommand),
+    /// `company`.
+    Company(CompanyCommand),
+    /// `user`.
+    User(UserSubcommand),
+    /// `app`.
+    App(AppSubcommand),
+}
+
+/// What such a command is carried out with.
+#[derive(Clone, Debug)]
+pub struct Office {
+    /// The way into the engine.
+    pub switch: Switch,
+    /// The addresses in links.
+    pub urls: Urls,
+    /// The card network of new companies.
+    pub network: String,
+}
+
+impl Office {
+    /// That of a switch with these settings, which people reach at `urls`.
+    #[must_use]
+    pub fn new(switch: Switch, urls: Urls, settings: &Settings) -> Self {
+        Self { switch, urls, network: settings.network.clone() }
+    }
+}
+
+/// What came of a command. It may hold secrets, which are shown this once.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Outcome {
+    printed: String,
+    /// What somebody has to look at before it is done.
+    unconfirmed: Option<AppProfile>,
+    failure: Option<Failure>,
+}
+
+/// Tells nothing of what is in it.
+impl fmt::Debug for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Outcome").field("failure", &self.failure).finish_non_exhaustive()
+    }
+}
+
+impl Outcome {
+    /// Prints a line.
+    pub(super) fn line(&mut self, line: impl Display) {
+        self.printed.push_str(&format!("{line}\n"));
+    }
+
+    /// Leaves the rest until somebody has looked at a profile.
+    pub(super) fn ask_about(&mut self, profile: AppProfile) {
+        self.unconfirmed = Some(profile);
+    }
+}
+
+/// Carries out a command where the engine is.
+pub async fn carry_out_by(command: Administration, office: &Office) -> Outcome {
+    let mut outcome = Outcome::default();
+    let carried_out = match command {
+        Administration::Token(command) => command.carry_out(office, &mut outcome).await,
+        Administration::Company(command) => command.carry_out(office, &mut outcome).await,
+        Administration::User(command) => command.carry_out(office, &mut outcome).await,
+        Administration::App(command) => command.carry_out(office, &mut outcome).await,
+    };
+    outcome.failure = carried_out.err();
+    outcome
+}
+
+/// Carries out a command by the switch that runs on its directory, else on the directory at rest.
+/// Errors: the directory cannot be opened, its switch does not answer, or it was not done.
+pub async fn run(mut command: Administration) -> Result<(), Failure> {
+    if let Administration::User(user) = &mut command {
+        user.read_password().await?;
+    }
+    let place = Place::open(command.data())?;
+    let mut outcome = place.carry_out(&command).await?;
+    print!("{}", outcome.printed);
+    if let Some(profile) = outcome.unconfirmed.take()
+        && let Administration::App(app) = &mut command
+    {
+        app.confirm(profile)?;
+        outcome = place.carry_out(&command).await?;
+        print!("{}", outcome.printed);
+    }
+    place.close();
+    outcome.failure.map_or(Ok(()), Err)
+}
+
+impl Administration {
+    fn data(&self) -> &DataArgs {
+        match self {
+            Self::Token(command) => command.data(),
+            Self::Company(command) => command.data(),
+            Self::User(command) => command.data(),
+            Self::App(command) => command.data(),
+        }
+    }
+}
+
+/// The place of the engine.
+enum Place {
+    /// In this process.
+    Here(Box<Office>),
+    /// In the switch that runs on the directory.
+    Running(PathBuf),
+}
+
+impl Place {
+    /// Errors: the directory is damaged or none.
+    fn open(args: &DataArgs) -> Result<Self, Failure> {
+        let data = &args.directory;
+        let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
+        let place = KeyedDirectory { data, master_key: &args.master_key.source() };
+        let engine = match open_engine(place, ClockSetting::System, settings.retention) {
+            Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
+                return Ok(Self::Running(data.clone()));
+            }
+            opened => opened.map_err(Failure::new)?.0,
+        };
+        let (base, app) =
+            (settings.base_url_for(settings.http), settings.app_url_for(settings.http));
+        let switch = Switch::new(Arc::new(engine));
+        Ok(Self::Here(Box::new(Office::new(switch, Urls::with_app(&base, &app), &settings))))
+    }
+
+    async fn carry_out(&self, command: &Administration) -> Result<Outcome, Failure> {
+        // A command is the same wherever it goes.
+        let sent = serde_json::to_value(command).map_err(Failure::new)?;
+        match self {
+            Self::Here(office) => {
+                let command = serde_json::from_value(sent).map_err(Failure::new)?;
+                Ok(carry_out_by(command, office).await)
+            }
+            Self::Running(data) => match ask_running(data, &Request::Administer(sent)).await? {
+                Answer::Administered(outcome) => Ok(outcome),
+                _ => Err(other_answer()),
+            },
+        }
+    }
+
+    fn close(self) {
+        if let Self::Here(office) = self {
+            office.switch.engine().shut_down();
+        }
+    }
+}
 
 /// A data directory, and how the answer is printed.
-#[derive(Debug, clap::Args)]
-pub(super) struct DataArgs {
-    /// Data directory, not in use by a running switch
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+pub struct DataArgs {
+    /// Data directory, in use by a running switch or at rest
     #[arg(long = "data", env = "CARDSWITCH_DATA", value_name = "DIR")]
-    pub(super) directory: PathBuf,
+    #[serde(skip)]
+    directory: PathBuf,
     #[command(flatten)]
+    #[serde(skip)]
     master_key: MasterKeyArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
 }
 
-impl DataArgs {
-    /// Opens the directory with its own settings.
-    /// Errors: it is in use, damaged or none.
-    pub(super) fn open(&self) -> Result<Switch, Failure> {
-        let data = &self.directory;
-        let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
-        let place = KeyedDirectory { data, master_key: &self.master_key.source() };
-        let opened = open_engine(place, ClockSetting::System, settings.retention);
-        let (engine, _secrets) = opened.map_err(Failure::new)?;
-        Ok(Switch::new(Arc::new(engine)))
-    }
-}
-
 /// A company of a data directory.
-#[derive(Debug, clap::Args)]
-pub(super) struct CompanyDataArgs {
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+pub struct CompanyDataArgs {
     #[command(flatten)]
     pub(super) data: DataArgs,
     /// Which company
@@ -54,12 +211,9 @@ pub(super) struct CompanyDataArgs {
 }
 
 impl CompanyDataArgs {
-    /// Opens the directory and finds the company.
-    /// Errors: the directory cannot be opened, or has no such company.
-    pub(super) async fn open(&self) -> Result<(Switch, Company), Failure> {
-        let switch = self.data.open()?;
-        let company = find_company(&switch, self.company).await?;
-        Ok((switch, company))
+    /// Errors: there is no such company.
+    pub(super) async fn find(&self, office: &Office) -> Result<Company, Failure> {
+        find_company(&office.switch, self.company).await
     }
 }
 
@@ -73,16 +227,19 @@ pub(super) async fn find_company(switch: &Switch, id: Uuid) -> Result<Company, F
     found.map_err(Failure::new)?.ok_or_else(|| Failure::new(format!("no company `{id}`")))
 }
 
-/// Makes a change in the operator's name.
+/// Makes a change in the operator's name; reads show it when this returns.
 /// Errors: it was refused, or may be lost.
 pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
-    done(switch.ask(by_operator(command)).await.map_err(Failure::new)?)
+    done(switch, switch.ask(by_operator(command)).await.map_err(Failure::new)?).await
 }
 
 /// Errors: anything but done.
-pub(super) fn done(reply: Reply) -> Result<(), Failure> {
+pub(super) async fn done(switch: &Switch, reply: Reply) -> Result<(), Failure> {
     match reply {
-        Reply::Done(_) => Ok(()),
+        Reply::Done(seq) => {
+            switch.visible(seq).await;
+            Ok(())
+        }
         Reply::Rejected(rejection) => Err(Failure::new(format!("refused: {rejection:?}"))),
         _ => Err(Failure::new("the journal failed; the outcome is unknown")),
     }
