@@ -6,6 +6,7 @@ mod bad_input;
 mod codec;
 mod demo;
 mod first_frame;
+mod first_minute;
 mod http_door;
 mod lifecycle;
 mod pipelining;

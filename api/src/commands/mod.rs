@@ -3,12 +3,18 @@
 pub mod administration;
 pub mod app;
 pub mod backup;
+#[cfg(target_os = "linux")]
+pub mod bench;
+pub mod buy;
 pub mod cluster;
 pub mod company;
 pub mod decode;
 pub mod demo;
+pub mod dev;
 pub mod explain;
 pub mod feed;
+mod home;
+mod http_client;
 pub mod init;
 pub mod listen;
 mod live_screen;
@@ -16,6 +22,7 @@ pub mod manual;
 mod manual_page;
 pub mod master_key;
 pub mod pan_key;
+mod remote_switch;
 mod running;
 pub mod send;
 pub mod serve;
@@ -49,6 +56,13 @@ pub struct Cli {
 pub enum Command {
     /// Watch a card program at work: makes one, serves it, and sends it purchases
     Demo(demo::DemoArgs),
+    /// Run a switch to develop against, which keeps what is in it
+    Dev(dev::DevArgs),
+    /// Buy something with a card, through the ISO 8583 door
+    Buy(buy::BuyArgs),
+    /// Measure this machine for a minute: authorizations a second, and how long one waits
+    #[cfg(target_os = "linux")]
+    Bench(bench::BenchArgs),
     /// Make a data directory: keys, a company with an account, an administrator, a token, cards
     Init(init::InitArgs),
     /// Serve a data directory: /v1 and /network/v1 over HTTP, the card network over ISO 8583
@@ -122,6 +136,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         Command::Demo(args) => demo::run(args).await,
+        Command::Dev(args) => dev::run(args).await,
+        Command::Buy(args) => buy::run(args).await,
+        #[cfg(target_os = "linux")]
+        Command::Bench(args) => bench::run(args).await,
         Command::Init(args) => init::run(args).await,
         Command::Serve(args) => serve::run(args).await,
         Command::Feed(args) => feed::run(args).await,
