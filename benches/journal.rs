@@ -23,7 +23,7 @@ use cardswitch_engine::journal::{
 };
 use cardswitch_engine::limits::JOURNAL_BYTES_DEFAULT;
 use cardswitch_engine::steps::spawn;
-use cardswitch_feed::load::blocks::PreallocatedFile;
+use cardswitch_load::blocks::PreallocatedFile;
 
 const RECORD_BYTES: [usize; 2] = [100, 300];
 const RECORD_COUNTS: [usize; 5] = [1, 16, 127, 1_000, 8_100];

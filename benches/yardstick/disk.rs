@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cardswitch_feed::load::blocks::PreallocatedFile;
+use cardswitch_load::blocks::PreallocatedFile;
 use redb::{Database, Durability, TableDefinition};
 
 use crate::Must;

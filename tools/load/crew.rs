@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::Door;
 use crate::http::Http;
-use cardswitch_feed::load::Failure;
-use cardswitch_feed::load::cards::{Choice, read_cards};
-use cardswitch_feed::load::client::{Client, Pace, Task};
-use cardswitch_feed::load::clock::now_ns;
-use cardswitch_feed::load::iso::{Iso, Purchases};
-use cardswitch_feed::load::schedule::Schedule;
-use cardswitch_feed::load::tally::Tally;
+use cardswitch_load::Failure;
+use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::client::{Client, Pace, Task};
+use cardswitch_load::clock::now_ns;
+use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::schedule::Schedule;
+use cardswitch_load::tally::Tally;
 
 /// From "everybody is connected" to the first instant. Units: nanoseconds.
 const START_DELAY_NS: u64 = 100_000_000;
@@ -267,8 +267,8 @@ fn from_bytes(bytes: &[u8]) -> Result<Tally, Failure> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use cardswitch_feed::load::clock::SECOND_NS;
-    use cardswitch_feed::load::wire::Code;
+    use cardswitch_load::clock::SECOND_NS;
+    use cardswitch_load::wire::Code;
 
     use super::*;
 

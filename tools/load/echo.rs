@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use cardswitch_feed::load::echo;
+use cardswitch_load::echo;
 use memchr::memmem;
 
 use crate::arguments::Door;

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use cardswitch_feed::Card;
 use memchr::memmem;
 
-use cardswitch_feed::load::Failure;
-use cardswitch_feed::load::cards::{Draws, patch_digits};
-use cardswitch_feed::load::iso::Purchases;
-use cardswitch_feed::load::wire::{Answer, BadAnswer, Code, Wire};
+use cardswitch_load::Failure;
+use cardswitch_load::cards::{Draws, patch_digits};
+use cardswitch_load::iso::Purchases;
+use cardswitch_load::wire::{Answer, BadAnswer, Code, Wire};
 
 /// Characters of a card's identifier.
 const CARD_ID_LEN: usize = 36;
@@ -204,9 +204,9 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use cardswitch_feed::Portfolio;
-    use cardswitch_feed::load::client::{Client, Pace, Task};
-    use cardswitch_feed::load::clock::{SECOND_NS, now_ns};
-    use cardswitch_feed::load::schedule::Schedule;
+    use cardswitch_load::client::{Client, Pace, Task};
+    use cardswitch_load::clock::{SECOND_NS, now_ns};
+    use cardswitch_load::schedule::Schedule;
 
     use super::*;
     use crate::arguments::Door;

@@ -8,7 +8,7 @@
 //! | `sweep`, `chart` | one rate after the other, the knee, the picture |
 //! | `own_switch`, `yardsticks`, `echo` | a switch made for the run, and what to compare it with |
 //!
-//! One thread with its connections is `cardswitch_feed::load`. It is a counterpart of the switch and
+//! One thread with its connections is `cardswitch_load`. It is a counterpart of the switch and
 //! knows nothing of the engine. It measures and proves
 //! nothing: whether the books are right is for `feed` and `verify` to say.
 
@@ -28,9 +28,9 @@ use std::process::ExitCode;
 use std::{fs, thread};
 
 use cardswitch_feed::Card;
-use cardswitch_feed::load::Failure;
-use cardswitch_feed::load::cards::{Choice, read_cards};
-use cardswitch_feed::load::clock::{SECOND_NS, unix_ns};
+use cardswitch_load::Failure;
+use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::clock::{SECOND_NS, unix_ns};
 use clap::Parser;
 use serde_json::json;
 

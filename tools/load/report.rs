@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::arguments::Door;
 use crate::crew::Job;
-use cardswitch_feed::load::clock::SECOND_NS;
-use cardswitch_feed::load::tally::{Counts, Tally};
+use cardswitch_load::clock::SECOND_NS;
+use cardswitch_load::tally::{Counts, Tally};
 
 /// Codes that say "approved": DE39, and `response_code`.
 const APPROVED: [&str; 2] = ["00", "0"];

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::arguments::Door;
 use crate::report::{Latency, Report};
-use cardswitch_feed::load::Failure;
-use cardswitch_feed::load::tally::Tally;
-use cardswitch_feed::load::wire::Code;
+use cardswitch_load::Failure;
+use cardswitch_load::tally::Tally;
+use cardswitch_load::wire::Code;
 
 /// How long commits are measured.
 const COMMITS_TIME: Duration = Duration::from_secs(2);

@@ -10,7 +10,6 @@
 //! | `open_loop`, `closed_loop`, `client` | real time over several connections; virtual time over one |
 //! | `books`, `balances`, `transactions` | the feed's own ledger, compared with the switch's in two ways |
 //! | `scenario`, `send` | explicit steps from a file, judged; one message by hand |
-//! | `load` | as many authorizations as a switch takes, and how long each waits |
 //! | `report` | counts, percentiles, progress |
 //!
 //! It is a counterpart, not a part of the switch: it knows nothing of the engine, and works against a
@@ -21,8 +20,6 @@ mod books;
 mod client;
 mod closed_loop;
 mod conversation;
-#[cfg(target_os = "linux")]
-pub mod load;
 mod merchants;
 mod message;
 mod open_loop;

@@ -7,15 +7,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cardswitch_feed::load::blocks::{BLOCK_BYTES, PreallocatedFile};
-use cardswitch_feed::load::client::{Client, Pace, Task};
-use cardswitch_feed::load::clock::{SECOND_NS, now_ns, unix_ns};
-use cardswitch_feed::load::iso::{Iso, Purchases};
-use cardswitch_feed::load::schedule::Schedule;
-use cardswitch_feed::load::tally::Tally;
-use cardswitch_feed::load::wire::Code;
-use cardswitch_feed::load::{Failure as LoadFailure, echo};
 use cardswitch_feed::{Card, Portfolio};
+use cardswitch_load::blocks::{BLOCK_BYTES, PreallocatedFile};
+use cardswitch_load::client::{Client, Pace, Task};
+use cardswitch_load::clock::{SECOND_NS, now_ns, unix_ns};
+use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::schedule::Schedule;
+use cardswitch_load::tally::Tally;
+use cardswitch_load::wire::Code;
+use cardswitch_load::{Failure as LoadFailure, echo};
 
 use super::home::{Home, Program};
 use super::{Failure, parse_duration};

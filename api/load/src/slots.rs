@@ -7,13 +7,13 @@
 
 /// Slots of one client: well below the million that six digits tell apart, and more than a switch
 /// would ever leave waiting.
-pub(super) const SLOTS: u32 = 1 << 19;
+pub(crate) const SLOTS: u32 = 1 << 19;
 /// Slots passed over in search of a free one: answers that never came must not stop the client.
 const SEARCH_LEN_MAX: u32 = 64;
 
 /// The intended instants of messages without an answer.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     /// Zero where the slot is free. Units: nanoseconds of the monotonic clock.
     intended_ns: Vec<u64>,
     next: u32,
@@ -22,12 +22,12 @@ pub(super) struct Slots {
 
 impl Slots {
     /// All slots free.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { intended_ns: vec![0; index(SLOTS)], next: 0, waiting: 0 }
     }
 
     /// Takes a slot for a message; none where too many wait.
-    pub(super) fn open(&mut self, intended_ns: u64) -> Option<u32> {
+    pub(crate) fn open(&mut self, intended_ns: u64) -> Option<u32> {
         for _ in 0..SEARCH_LEN_MAX {
             let slot = self.next;
             self.next = (slot + 1) % SLOTS;
@@ -42,19 +42,19 @@ impl Slots {
     }
 
     /// Gives a slot back. Returns when its message was meant to be sent; none if nothing waits.
-    pub(super) fn close(&mut self, slot: u32) -> Option<u64> {
+    pub(crate) fn close(&mut self, slot: u32) -> Option<u64> {
         let place = self.intended_ns.get_mut(index(slot)).filter(|place| **place != 0)?;
         self.waiting -= 1;
         Some(std::mem::take(place))
     }
 
     /// How many messages wait.
-    pub(super) fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
 
     /// When each of those that wait was meant to be sent.
-    pub(super) fn waiting_since(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn waiting_since(&self) -> impl Iterator<Item = u64> {
         self.intended_ns.iter().copied().filter(|intended_ns| *intended_ns != 0)
     }
 }

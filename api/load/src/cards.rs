@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::{Card, Portfolio};
+use cardswitch_feed::{Card, Portfolio};
 
-use super::Failure;
+use crate::Failure;
 
 /// The longest card number.
 pub const PAN_DIGITS_MAX: usize = 19;

@@ -16,12 +16,12 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use super::clock::{SECOND_NS, now_ns, thread_cpu_ns, unix_ns};
-use super::connection::{Condition, Connection, is_passing};
-use super::schedule::Schedule;
-use super::slots::Slots;
-use super::tally::Tally;
-use super::wire::Wire;
+use crate::clock::{SECOND_NS, now_ns, thread_cpu_ns, unix_ns};
+use crate::connection::{Condition, Connection, is_passing};
+use crate::schedule::Schedule;
+use crate::slots::Slots;
+use crate::tally::Tally;
+use crate::wire::Wire;
 
 /// Messages that go to one connection before the next one has its turn.
 const TURN_LEN_MAX: u64 = 8;

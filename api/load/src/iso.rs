@@ -7,7 +7,7 @@
 
 use std::iter::once;
 
-use crate::Card;
+use cardswitch_feed::Card;
 use cardswitch_iso8583::number::parse_number;
 use cardswitch_iso8583::{
     Dialect, EncodeError, Frame, Length, MerchantLocation, MessageBuilder, Mti, PrivateUseWriter,
@@ -15,10 +15,10 @@ use cardswitch_iso8583::{
 };
 use chrono::DateTime;
 
-use super::Failure;
-use super::cards::{Draws, PAN_DIGITS_MAX, patch_digits};
-use super::clock::SECOND_NS;
-use super::wire::{Answer, BadAnswer, Code, Wire};
+use crate::Failure;
+use crate::cards::{Draws, PAN_DIGITS_MAX, patch_digits};
+use crate::clock::SECOND_NS;
+use crate::wire::{Answer, BadAnswer, Code, Wire};
 
 /// The longest CVV.
 const CVV_DIGITS_MAX: usize = 4;

@@ -1,13 +1,13 @@
 use std::net::{TcpListener, TcpStream};
 
-use crate::{Card, Portfolio};
+use cardswitch_feed::{Card, Portfolio};
 use cardswitch_iso8583::{
     Answer as IsoAnswer, Dialect, Echo, Frame, decode, next_frame, write_frame,
 };
 
-use super::super::echo;
-use super::super::iso::{Iso, Purchases};
 use super::*;
+use crate::echo;
+use crate::iso::{Iso, Purchases};
 
 const PURCHASES: Purchases = Purchases {
     amount_min: 100,

@@ -7,8 +7,8 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::Failure;
-use super::wire::Code;
+use crate::Failure;
+use crate::wire::Code;
 
 /// Latencies are told apart from here. Units: nanoseconds.
 const LATENCY_NS_MIN: u64 = 100;

@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::slots::Slots;
-use super::tally::Tally;
-use super::wire::Answer;
+use crate::slots::Slots;
+use crate::tally::Tally;
+use crate::wire::Answer;
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -16,20 +16,20 @@ const OUT_BYTES_MAX: usize = 128 * 1_024;
 
 /// A connection, used by one client.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) stream: TcpStream,
-    pub(super) out: Vec<u8>,
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) out: Vec<u8>,
     /// The start of an answer whose rest has not come.
-    pub(super) rest: Vec<u8>,
-    pub(super) in_flight: u32,
+    pub(crate) rest: Vec<u8>,
+    pub(crate) in_flight: u32,
     /// Slots of requests in their order, where answers come in it.
-    pub(super) order: VecDeque<u32>,
-    pub(super) condition: Condition,
+    pub(crate) order: VecDeque<u32>,
+    pub(crate) condition: Condition,
 }
 
 /// Whether a connection can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Condition {
+pub(crate) enum Condition {
     Open,
     /// The switch takes no more for now.
     Full,
@@ -39,7 +39,7 @@ pub(super) enum Condition {
 impl Connection {
     /// Connects.
     /// Errors: those of the socket.
-    pub(super) fn open(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// How many messages may be appended.
-    pub(super) fn room(&self, in_flight_max: u32) -> u64 {
+    pub(crate) fn room(&self, in_flight_max: u32) -> u64 {
         if self.condition != Condition::Open || self.out.len() >= OUT_BYTES_MAX {
             return 0;
         }
@@ -63,7 +63,7 @@ impl Connection {
 
     /// Finds the message of an answer and notes how long it took since it was meant to be sent.
     /// Units: nanoseconds of the monotonic clock.
-    pub(super) fn take_answer(
+    pub(crate) fn take_answer(
         &mut self,
         answer: Answer,
         slots: &mut Slots,
@@ -84,6 +84,6 @@ impl Connection {
 }
 
 /// Whether the socket only had nothing, or no room, at this moment.
-pub(super) fn is_passing(error: &io::Error) -> bool {
+pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -4,7 +4,7 @@
 //! processes), so that together they keep the rate and none sends beside another.
 //! INVARIANT: an instant depends on the message's number alone, never on when anything happened.
 
-use super::clock::SECOND_NS;
+use crate::clock::SECOND_NS;
 
 /// One part's share of the instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use crate::Portfolio;
+use cardswitch_feed::Portfolio;
 use cardswitch_iso8583::{Answer as IsoAnswer, Echo, Message};
 
 use super::*;
