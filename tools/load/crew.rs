@@ -167,7 +167,7 @@ impl Crew {
             let died = |_| Err(io::Error::other("a client died; it has printed why"));
             running.into_iter().map(|client| client.join().unwrap_or_else(died)).collect()
         });
-        let mut sum = Tally::new();
+        let mut sum = Tally::default();
         for tally in tallies {
             sum.add(&tally?)?;
         }
@@ -198,7 +198,7 @@ fn carry_out_by_workers(job: &Job) -> Result<Tally, Failure> {
     workers.iter_mut().try_for_each(Worker::wait_until_ready)?;
     let start_ns = now_ns() + START_DELAY_NS;
     workers.iter_mut().try_for_each(|worker| writeln!(worker.orders, "{start_ns}"))?;
-    let mut sum = Tally::new();
+    let mut sum = Tally::default();
     for worker in workers {
         sum.add(&worker.result()?)?;
     }
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_tally_reaches_other_processes_whole() {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         (1..501_u64).for_each(|us| tally.note_answer(Code::new(b"00"), us * 1_000));
         let tally = tally.finish();
         let read = from_bytes(&to_bytes(&tally).unwrap()).unwrap();

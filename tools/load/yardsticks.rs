@@ -68,7 +68,7 @@ impl Yardsticks {
 /// Errors: the disk does not take them.
 pub(crate) fn measure_commits() -> Result<Latency, Failure> {
     let database = Database::builder().create_file(tempfile::tempfile()?)?;
-    let mut tally = Tally::new();
+    let mut tally = Tally::default();
     let start = Instant::now();
     for number in 0.. {
         let before = Instant::now();

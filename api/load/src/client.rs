@@ -112,7 +112,7 @@ impl<W: Wire> Client<W> {
             connections,
             poll,
             slots: Slots::new(),
-            tally: Tally::new(),
+            tally: Tally::default(),
             sent: 0,
             next_round_ns: 0,
             turn: 0,

@@ -51,15 +51,17 @@ pub struct Tally {
     latencies: Histogram<u64>,
 }
 
-impl Tally {
-    /// Nothing yet.
+/// Nothing yet.
+impl Default for Tally {
     #[expect(clippy::expect_used, reason = "constant bounds, in order")]
-    pub fn new() -> Self {
+    fn default() -> Self {
         let latencies = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, 3);
         let latencies = latencies.expect("the bounds are in order");
         Self { counts: Counts::default(), codes: Vec::new(), latencies }
     }
+}
 
+impl Tally {
     /// Notes an answer.
     pub fn note_answer(&mut self, code: Code, latency_ns: u64) {
         self.counts.answered += 1;
@@ -142,7 +144,7 @@ mod tests {
     use super::*;
 
     fn tally(code: &[u8], latencies_us: std::ops::Range<u64>) -> Tally {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         latencies_us.for_each(|us| tally.note_answer(Code::new(code), us * 1_000));
         tally
     }

@@ -179,7 +179,7 @@ fn load(
 /// Errors: those of the disk.
 fn write_blocks(directory: &Path, time: Duration) -> Result<Tally, LoadFailure> {
     let mut file = PreallocatedFile::create(directory)?;
-    let (mut tally, start) = (Tally::new(), Instant::now());
+    let (mut tally, start) = (Tally::default(), Instant::now());
     while start.elapsed() < time || tally.counts.answered == 0 {
         let before = Instant::now();
         file.write_durably(&[7; BLOCK_BYTES])?;
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn figures_of_declines_are_of_no_use() {
         let tally = |code: &[u8]| {
-            let mut tally = Tally::new();
+            let mut tally = Tally::default();
             tally.note_answer(Code::new(code), 1_000);
             tally.finish()
         };
