@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use cardswitch_benches::Must;
 use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
-use cardswitch_benches::yardstick::{BareAppend, PreallocatedFile};
+use cardswitch_benches::yardstick::BareAppend;
 use cardswitch_engine::inbox::{InboxSender, inbox};
 use cardswitch_engine::journal::log::Expectation;
 use cardswitch_engine::journal::{
@@ -23,6 +23,7 @@ use cardswitch_engine::journal::{
 };
 use cardswitch_engine::limits::JOURNAL_BYTES_DEFAULT;
 use cardswitch_engine::steps::spawn;
+use cardswitch_load::blocks::PreallocatedFile;
 
 const RECORD_BYTES: [usize; 2] = [100, 300];
 const RECORD_COUNTS: [usize; 5] = [1, 16, 127, 1_000, 8_100];
@@ -47,9 +48,9 @@ fn compare(bench: &mut Bench, count: usize, record_bytes: usize) {
     let mut file = BareAppend::create(directory.path());
     let append =
         bench.measure(&format!("yardstick_append/{size}"), records, || file.append(&payload));
-    let mut blocks = PreallocatedFile::create(directory.path());
+    let mut blocks = PreallocatedFile::create(directory.path()).must("make a file");
     let preallocated = bench.measure(&format!("yardstick_preallocated/{size}"), records, || {
-        blocks.write_durably(&payload);
+        blocks.write_durably(&payload).must("write to the disk");
     });
     let measured = measure_committer(bench, &size, &payload, directory.path());
     let what = format!("a record of {record_bytes} bytes, {count} to a commit");

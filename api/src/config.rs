@@ -10,73 +10,119 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use cardswitch_cluster::ClusterAddress;
-use cardswitch_notify::mail::settings::{MailSettings, SettingError};
+use cardswitch_edge::peers::{Admission, AdmissionError};
+use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
+
+use crate::commands::parse_address;
 
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
 
-/// Everything that can be configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Where HTTP is served: `/v1` and `/network/v1`.
-    pub http: SocketAddr,
-    /// Where ISO 8583 is served.
-    pub iso8583: SocketAddr,
-    /// The address clients see, without a trailing slash; derived from `http` where absent.
-    pub base_url: Option<String>,
-    /// The address of the site, where shared links lead; the one clients see where absent.
-    pub app_url: Option<String>,
-    /// Proxies before the switch, whose `X-Forwarded-For` is believed: addresses, or networks.
-    pub trusted_proxies: Vec<String>,
-    /// Whose habits `/v1` follows besides its own: `legacy-client`, or nobody's where absent.
-    pub compat: Option<Compat>,
-    /// The clock: `system`, or `manual` for simulations that supply the time.
-    pub clock: ClockSetting,
-    /// How much of the journal is kept: a size such as `256MiB`, `recovery` or `forever`.
-    pub retention: RetentionSetting,
-    /// The first digits of new card numbers, 6 to 8 of them.
-    pub bin: String,
-    /// The card network that such numbers belong to.
-    pub network: String,
-    /// The card network that requisitions can be made for; `network` where absent.
-    pub requisition_network: Option<String>,
-    /// Peers that may connect to the ISO 8583 door: addresses, or networks such as `10.0.0.0/8`.
-    pub iso8583_peers: Vec<String>,
-    /// How many connections a peer of the ISO 8583 door may have; half of all where absent.
-    pub iso8583_connections_per_peer: Option<NonZeroUsize>,
-    /// How many HTTP connections an address may have, but for `trusted_proxies`; half of all where absent.
-    pub http_connections_per_address: Option<NonZeroUsize>,
-    /// How ISO 8583 messages are spelled.
-    pub dialect: DialectSettings,
-    /// After so long without a byte an ISO 8583 connection is closed. Units: seconds.
-    pub iso8583_idle_timeout_s: u64,
-    /// The log: `human` or `json`, on stderr.
-    pub log: LogFormat,
-    /// Where `/metrics`, `/healthz` and `/readyz` are served; port 9464 of the loopback where absent.
-    pub metrics: Option<SocketAddr>,
-    /// Whether webhooks may go to this machine and to private networks.
-    pub allow_local_webhooks: bool,
-    /// How many requests an access token may make on average; 0 for any number. Units: a second.
-    pub token_requests_per_s: u32,
-    /// How long the switch goes on taking requests once it has said that it stops. Units: seconds.
-    pub stop_delay_s: u64,
-    /// How mail is sent.
-    pub mail: MailSettings,
-    /// The cluster that the switch is a node of.
-    pub cluster: ClusterSettings,
+cardswitch_wire::settings! {
+    /// Everything that can be configured.
+    "" Settings, SettingFlags {
+        /// Address for HTTP; port 0 takes a free one
+        #[arg(value_name = "ADDR", value_parser = parse_address)]
+        http: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+        /// Address for ISO 8583; port 0 takes a free one
+        #[arg(value_name = "ADDR", value_parser = parse_address)]
+        iso8583: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8583)),
+        /// Address for /metrics, /healthz and /readyz [default: 127.0.0.1:9464, or a free port if that
+        /// is in use or --http takes one]
+        #[arg(value_name = "ADDR", value_parser = parse_address)]
+        metrics: SocketAddr,
+        /// Address that clients see, for the links in answers [default: that of --http]
+        #[arg(value_name = "URL")]
+        base_url: String,
+        /// Address of the site, where shared links lead [default: that of --base-url]
+        #[arg(value_name = "URL")]
+        app_url: String,
+        /// Proxies whose X-Forwarded-For is believed: addresses or networks, with commas between them
+        #[arg(value_name = "NETWORKS", value_delimiter = ',')]
+        trusted_proxies: Vec<String> = Vec::new(),
+        /// HTTP connections of one address, except trusted proxies [default: half of all]
+        #[arg(value_name = "N")]
+        http_connections_per_address: NonZeroUsize,
+        /// Peers that may connect to the ISO 8583 door: addresses or networks, with commas between
+        /// them; `any` admits the whole world
+        #[arg(value_name = "NETWORKS", value_delimiter = ',')]
+        iso8583_peers: Vec<String> = vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
+        /// ISO 8583 connections of one peer [default: half of all]
+        #[arg(value_name = "N")]
+        iso8583_connections_per_peer: NonZeroUsize,
+        /// Seconds without a byte before an ISO 8583 connection is closed
+        #[arg(value_name = "SECONDS")]
+        iso8583_idle_timeout_s: u64 = 900,
+        /// Follow the habits of older clients of such an API, too [default: none]
+        #[arg(value_name = "CLIENT")]
+        compat: Compat,
+        /// Clock: the system's, or one that simulations move
+        #[arg(value_name = "CLOCK")]
+        clock: ClockSetting = ClockSetting::System,
+        /// How much of the journal is kept: a size such as 256MiB, `recovery` (what recovery needs) or
+        /// `forever`
+        #[arg(value_name = "HOW")]
+        retention: RetentionSetting = RetentionSetting::default(),
+        /// Log format, on stderr; RUST_LOG sets the level
+        #[arg(value_name = "FORMAT")]
+        log: LogFormat = LogFormat::Human,
+        /// Let webhooks go to this machine and to private networks, too: for a switch that is tried out
+        #[arg(value_name = "ALLOW", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+        allow_local_webhooks: bool = false,
+        /// Requests a second that an access token may make, 0 for any number
+        #[arg(value_name = "N")]
+        token_requests_per_s: u32 = 500,
+        /// Seconds of normal work after /readyz first answers `stopping`
+        #[arg(value_name = "SECONDS")]
+        stop_delay_s: u64 = 0,
+        /// First 6 to 8 digits of new card numbers
+        #[arg(long = "card-bin", value_name = "DIGITS")]
+        bin: String = "45371100".to_owned(),
+        /// Card network of those numbers
+        #[arg(value_name = "NAME")]
+        network: String = "visa".to_owned(),
+        /// Card network that requisitions are accepted for [default: that of --network]
+        #[arg(value_name = "NAME")]
+        requisition_network: String,
+        sections {
+            /// How ISO 8583 messages are spelled.
+            dialect: DialectSettings, DialectFlags,
+            /// How mail is sent.
+            mail: MailSettings, MailFlags,
+            /// The cluster that the switch is a node of.
+            cluster: ClusterSettings, ClusterFlags,
+        }
+    }
 }
 
-/// What makes a switch a node of a cluster. Without a journal elsewhere it is no node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClusterSettings {
-    /// Where the window of the cluster's journal is: `etcd://HOST:PORT,HOST:PORT/NAME`.
-    pub journal: Option<ClusterAddress>,
-    /// The node's name, of its own in the cluster.
-    pub node: Option<String>,
-    /// The address at which other nodes reach this one's doors; that of the doors without one.
-    pub peer: Option<IpAddr>,
+cardswitch_wire::settings! {
+    /// What makes a switch a node of a cluster. Without a journal elsewhere it is no node.
+    "cluster." ClusterSettings, ClusterFlags {
+        /// Cluster to be a node of, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod [default: none]
+        #[arg(value_name = "URL")]
+        journal: ClusterAddress,
+        /// Name of this node in its cluster [default: none]
+        #[arg(value_name = "NAME")]
+        node: String,
+        /// Address at which other nodes reach the doors of this one [default: that of the doors]
+        #[arg(value_name = "ADDR")]
+        peer: IpAddr,
+    }
+}
+
+cardswitch_wire::settings! {
+    /// How ISO 8583 messages are spelled on the wire.
+    "dialect." DialectSettings, DialectFlags {
+        /// Bitmaps of ISO 8583 messages
+        #[arg(long = "dialect-bitmap", value_name = "HOW")]
+        bitmap: BitmapSetting = BitmapSetting::Binary,
+        /// Length before each ISO 8583 message
+        #[arg(long = "dialect-length-prefix", value_name = "HOW")]
+        length_prefix: LengthPrefixSetting = LengthPrefixSetting::TwoBytes,
+        /// Whether a 5-byte TPDU comes before each ISO 8583 message
+        #[arg(long = "dialect-tpdu", value_name = "BOOL")]
+        tpdu: bool = false,
+    }
 }
 
 impl ClusterSettings {
@@ -94,36 +140,6 @@ impl ClusterSettings {
             return Err(ConfigError::Value("clock in a cluster", "manual".to_owned()));
         }
         Ok(())
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-            iso8583: SocketAddr::from((Ipv4Addr::LOCALHOST, 8583)),
-            base_url: None,
-            app_url: None,
-            trusted_proxies: Vec::new(),
-            compat: None,
-            clock: ClockSetting::System,
-            retention: RetentionSetting::default(),
-            bin: "45371100".to_owned(),
-            network: "visa".to_owned(),
-            requisition_network: None,
-            iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
-            iso8583_connections_per_peer: None,
-            http_connections_per_address: None,
-            dialect: DialectSettings::default(),
-            iso8583_idle_timeout_s: 900,
-            log: LogFormat::Human,
-            metrics: None,
-            allow_local_webhooks: false,
-            token_requests_per_s: 500,
-            stop_delay_s: 0,
-            mail: MailSettings::default(),
-            cluster: ClusterSettings::default(),
-        }
     }
 }
 
@@ -224,35 +240,22 @@ pub enum LogFormat {
     Json,
 }
 
-/// How ISO 8583 messages are spelled on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DialectSettings {
-    /// Bitmaps: `binary` or `hex`.
-    pub bitmap: BitmapSetting,
-    /// Length before each message: `two_bytes`, `four_bytes` or `four_digits`.
-    pub length_prefix: LengthPrefixSetting,
-    /// Whether a 5-byte TPDU comes before each message.
-    pub tpdu: bool,
-}
-
 /// How bitmaps are spelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum BitmapSetting {
     /// Eight bytes.
-    #[default]
     Binary,
     /// Sixteen hexadecimal digits.
     Hex,
 }
 
 /// What comes before each message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub enum LengthPrefixSetting {
     /// Two bytes, big endian.
-    #[default]
     TwoBytes,
     /// Four bytes, big endian.
     FourBytes,
@@ -319,7 +322,20 @@ impl Settings {
         }
         self.mail.check()?;
         self.cluster.check(self.clock)?;
+        self.admission()?;
         Ok(self)
+    }
+
+    /// Whom the ISO 8583 door admits.
+    /// Errors: a peer is none, or the door admits the whole world without a word that says so.
+    pub fn admission(&self) -> Result<Admission, ConfigError> {
+        Admission::at(self.iso8583, &self.iso8583_peers).map_err(|error| match error {
+            AdmissionError::NoNetwork(text) => ConfigError::Value("iso8583_peers", text),
+            AdmissionError::World(text) => ConfigError::Value(
+                "iso8583_peers (beyond loopback, `any` admits the whole world)",
+                text,
+            ),
+        })
     }
 
     /// The card network that requisitions can be made for.

@@ -21,13 +21,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
+use crate::commands::administration::{Office, Outcome, carry_out_by};
 use crate::node_mark::cluster_of;
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";
 /// The longest request. Units: bytes.
-const REQUEST_BYTES_MAX: u64 = 16 * 1024;
+const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// How long a request may take to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many connections are looked at at a time; others wait.
@@ -55,6 +56,8 @@ pub enum Request {
         /// The absolute path of the new key; without one it takes the place of the old key.
         place: Option<PathBuf>,
     },
+    /// A command of an operator, an `Administration`.
+    Administer(serde_json::Value),
 }
 
 /// What is answered.
@@ -69,6 +72,8 @@ pub enum Answer {
     PanKeyReport(PanKeyReport),
     /// The master key is another one.
     MasterKeyReport(MasterKeyReport),
+    /// The command was carried out, or failed half-way.
+    Administered(Outcome),
     /// It was not done, and why.
     Failed(String),
 }
@@ -89,6 +94,7 @@ pub struct Desk {
     secrets: Arc<Secrets>,
     pan_keys: Arc<PanRotation>,
     master_keys: MasterKeys,
+    office: Office,
     /// One backup at a time, and no key is forgotten meanwhile: a copy of before may need it.
     backups: Semaphore,
 }
@@ -101,8 +107,9 @@ impl Desk {
         secrets: Arc<Secrets>,
         pan_keys: Arc<PanRotation>,
         master_keys: MasterKeys,
+        office: Office,
     ) -> Self {
-        Self { engine, secrets, pan_keys, master_keys, backups: Semaphore::new(1) }
+        Self { engine, secrets, pan_keys, master_keys, office, backups: Semaphore::new(1) }
     }
 }
 
@@ -184,6 +191,10 @@ async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
             keys.forget().await.map_or_else(failed, Answer::PanKeyReport)
         }
         Request::RotateMasterKey { place } => rotate_master_key(place, Arc::clone(desk)).await,
+        Request::Administer(command) => match serde_json::from_value(command) {
+            Ok(command) => Answer::Administered(carry_out_by(command, &desk.office).await),
+            Err(error) => failed(format!("not a command: {error}")),
+        },
     }
 }
 

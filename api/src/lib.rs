@@ -12,7 +12,7 @@
 //! | `identity` | callers, users, OAuth, idempotency; the state of handlers |
 //! | `v1` | the resources of `/v1`, SCIM |
 //! | `site` | pages |
-//! | `feed` | the simulated card network, which knows nothing of the switch |
+//! | `feed`, `load` | the simulated card network, which knows nothing of the switch; a load, measured |
 //!
 //! Each crate knows those above it in the table only; this one knows all.
 //!
@@ -55,6 +55,7 @@ pub mod router;
 #[cfg(test)]
 mod routes_tests;
 pub mod server;
+pub mod setting_args;
 #[cfg(test)]
 mod site_tests;
 pub mod staging;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
-use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::peers::{Admission, PeerNetwork};
 use cardswitch_edge::switch::Switch;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::clock::Stopwatch;
@@ -34,6 +34,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::commands::administration::Office;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::{Control, Desk};
 use crate::http_server::{self, HttpSide};
@@ -208,7 +209,8 @@ impl Server {
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
         let master_keys = MasterKeys::new(data, place.master_key.clone());
         let secrets = Arc::clone(&state.secrets);
-        let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys);
+        let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
+        let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
         let control = listen_for_commands(desk);
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         for task in tasks {
@@ -585,9 +587,13 @@ fn listener_options(
     settings: &Settings,
     shares: &DescriptorShares,
 ) -> Result<ListenerOptions, ConfigError> {
-    let peers = parse_networks("iso8583_peers", &settings.iso8583_peers)?;
+    let Admission { peers, is_shut } = settings.admission()?;
+    if is_shut {
+        let address = settings.iso8583;
+        tracing::warn!(%address, "the ISO 8583 door takes this machine's connections alone: iso8583_peers names others");
+    }
     Ok(ListenerOptions {
-        dialect: dialect(settings.dialect),
+        dialect: dialect(&settings.dialect),
         peers,
         idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
         connections: shares.iso8583,
@@ -601,7 +607,7 @@ fn parse_networks(name: &'static str, texts: &[String]) -> Result<Vec<PeerNetwor
     texts.iter().map(parse).collect()
 }
 
-fn dialect(settings: DialectSettings) -> Dialect {
+fn dialect(settings: &DialectSettings) -> Dialect {
     Dialect {
         bitmap: match settings.bitmap {
             BitmapSetting::Binary => BitmapEncoding::Binary,

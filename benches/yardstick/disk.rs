@@ -3,10 +3,10 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use cardswitch_load::blocks::PreallocatedFile;
 use redb::{Database, Durability, TableDefinition};
 
 use crate::Must;
@@ -54,47 +54,6 @@ impl BareDatabase {
             }
         }
         write_txn.commit().must("commit to the disk");
-    }
-}
-
-/// A file whose blocks were written before, and that is written over again from its start.
-#[derive(Debug)]
-pub struct PreallocatedFile {
-    file: File,
-    offset: u64,
-    block: Vec<u8>,
-}
-
-/// What a disk writes at once at least. Units: bytes.
-const BLOCK_BYTES: usize = 4096;
-/// Units: bytes.
-const PREALLOCATED_BYTES: u64 = 64 << 20;
-
-impl PreallocatedFile {
-    /// A new file in `directory`, zeroed and durable.
-    #[must_use]
-    pub fn create(directory: &Path) -> Self {
-        let mut file = tempfile::tempfile_in(directory).must("make a file");
-        let zeroes = vec![0; 1 << 20];
-        for _ in 0..PREALLOCATED_BYTES >> 20 {
-            file.write_all(&zeroes).must("write to the disk");
-        }
-        file.sync_all().must("sync the disk");
-        Self { file, offset: 0, block: Vec::new() }
-    }
-
-    /// Writes `bytes` in whole blocks; they are durable when it returns.
-    pub fn write_durably(&mut self, bytes: &[u8]) {
-        self.block.clear();
-        self.block.extend_from_slice(bytes);
-        self.block.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
-        let len = self.block.len() as u64;
-        if self.offset + len > PREALLOCATED_BYTES {
-            self.offset = 0;
-        }
-        self.file.write_all_at(&self.block, self.offset).must("write to the disk");
-        self.file.sync_data().must("sync the disk");
-        self.offset += len;
     }
 }
 
@@ -151,8 +110,9 @@ impl DiskYardstick {
         }
         let directory = temporary_directory();
         let value = [7; VALUE_BYTES];
-        let mut preallocated = PreallocatedFile::create(directory.path());
-        let (block, blocks) = repeat(|| preallocated.write_durably(&value));
+        let mut preallocated = PreallocatedFile::create(directory.path()).must("make a file");
+        let (block, blocks) =
+            repeat(|| preallocated.write_durably(&value).must("write to the disk"));
         let mut file = BareAppend::create(directory.path());
         let (append, appends) = repeat(|| file.append(&value));
         println!("YARDSTICK before {name}: a block {blocks}; append + fdatasync {appends}");

@@ -4,6 +4,6 @@ mod disk;
 mod lines;
 mod servers;
 
-pub use disk::{BareAppend, BareDatabase, DiskYardstick, PreallocatedFile};
+pub use disk::{BareAppend, BareDatabase, DiskYardstick};
 pub use lines::{CardLines, LineOrder};
 pub use servers::{start_echo, start_hyper};

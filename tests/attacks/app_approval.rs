@@ -63,7 +63,6 @@ fn an_approved_app_is_what_was_approved_until_the_operator_says_otherwise() {
         "{page}"
     );
     assert_eq!(victim.get(&ask(EVIL)).status, 400, "the code would go elsewhere");
-    switch.stop();
 
     let listed = run_cardswitch(&[&["app", "list"], &at[..], &of].concat()).expect_json();
     let waiting = json!({"name": "First Bank", "website": "https://bank.example.com",
@@ -76,8 +75,6 @@ fn an_approved_app_is_what_was_approved_until_the_operator_says_otherwise() {
     let approved = run_cardswitch(&[&approve[..], &["--yes"]].concat()).expect_json();
     assert_eq!((&approved["name"], &approved["revision"]), (&json!("First Bank"), &json!(null)));
 
-    let switch = installation.serve();
-    let mut victim = victim.moved_to(switch.http);
     assert!(victim.get(&ask(EVIL)).text().contains("Allow First Bank to access your account?"));
     assert_eq!(victim.get(&ask(HONEST)).status, 400);
     switch.stop();

@@ -70,7 +70,7 @@ fn types_of(path: &Path) -> Vec<String> {
 }
 
 fn crates() -> Vec<PathBuf> {
-    let rooms = ROOMS.iter().chain(&["feed"]).map(|room| repository().join("api").join(room));
+    let rooms = ROOMS.iter().chain(&["feed", "load"]).map(|room| repository().join("api").join(room));
     rooms.chain([repository().join("engine"), repository().join("api")]).collect()
 }
 
@@ -84,6 +84,7 @@ fn crates_know_only_those_below_them() {
         }
     }
     assert_eq!(known_by(&api.join("feed/Cargo.toml")), ["iso8583"], "it is a counterpart");
+    assert_eq!(known_by(&api.join("load/Cargo.toml")), ["feed", "iso8583"], "so is this");
     assert!(known_by(&repository().join("engine/Cargo.toml")).is_empty(), "it knows no edge");
 }
 

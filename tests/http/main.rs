@@ -2,6 +2,7 @@
 //! Each module is one subject; `secret_acts` is what `no_secrets` does.
 
 mod access;
+mod administration;
 mod allowances;
 mod audit;
 mod card_secrets;

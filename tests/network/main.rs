@@ -1,11 +1,13 @@
 //! The doors of the card network at a real switch: ISO 8583 and the same operations as JSON, and the
 //! simulated card network as its commands show it. Each module is one subject.
 
+mod admission;
 mod authorization;
 mod bad_input;
 mod codec;
 mod demo;
 mod first_frame;
+mod first_minute;
 mod http_door;
 mod lifecycle;
 mod pipelining;

@@ -250,3 +250,19 @@ fn what_is_no_node_of_the_cluster_is_refused() {
     let error = refused(&cluster.journal, &strayed, "x");
     assert!(error.contains("one chain") || error.contains("does not continue"), "{error}");
 }
+
+#[test]
+fn operators_change_a_cluster_at_its_leader_and_are_told_so_elsewhere() {
+    let mut cluster = Cluster::of(Installation::init(3, 907));
+    let leader = cluster.wait_for_leader();
+    let company = cluster.installation.credentials.company_id.clone();
+    let list = |node: usize| {
+        let data = cluster.data(node);
+        let data = data.to_str().expect("UTF-8");
+        run_cardswitch(&["token", "list", "--data", data, "--company", &company, "--json"])
+    };
+    assert_eq!(list(leader).expect_json()["tokens"].as_array().map(Vec::len), Some(1));
+    let refused = list((leader + 1) % 3).expect_one_line_error();
+    assert!(refused.contains("cardswitch cluster status --journal etcd://"), "{refused}");
+    cluster.stop();
+}

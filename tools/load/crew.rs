@@ -11,17 +11,18 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use cardswitch_feed::Card;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Door;
-use crate::cards::{Choice, read_cards};
-use crate::client::{Client, Pace, Task};
-use crate::clock::now_ns;
-use crate::failure::Failure;
 use crate::http::Http;
-use crate::iso::{Iso, Purchases};
-use crate::schedule::Schedule;
-use crate::tally::Tally;
+use cardswitch_load::Failure;
+use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::client::{Client, Pace, Task};
+use cardswitch_load::clock::now_ns;
+use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::schedule::Schedule;
+use cardswitch_load::tally::Tally;
 
 /// From "everybody is connected" to the first instant. Units: nanoseconds.
 const START_DELAY_NS: u64 = 100_000_000;
@@ -166,7 +167,7 @@ impl Crew {
             let died = |_| Err(io::Error::other("a client died; it has printed why"));
             running.into_iter().map(|client| client.join().unwrap_or_else(died)).collect()
         });
-        let mut sum = Tally::new();
+        let mut sum = Tally::default();
         for tally in tallies {
             sum.add(&tally?)?;
         }
@@ -186,7 +187,7 @@ pub(crate) fn work() -> Result<(), Failure> {
     out.write_all(READY.as_bytes())?;
     out.flush()?;
     let tally = crew.run(&job, next()?.parse()?)?;
-    out.write_all(&tally.to_bytes()?)?;
+    out.write_all(&to_bytes(&tally)?)?;
     Ok(out.flush()?)
 }
 
@@ -197,7 +198,7 @@ fn carry_out_by_workers(job: &Job) -> Result<Tally, Failure> {
     workers.iter_mut().try_for_each(Worker::wait_until_ready)?;
     let start_ns = now_ns() + START_DELAY_NS;
     workers.iter_mut().try_for_each(|worker| writeln!(worker.orders, "{start_ns}"))?;
-    let mut sum = Tally::new();
+    let mut sum = Tally::default();
     for worker in workers {
         sum.add(&worker.result()?)?;
     }
@@ -234,7 +235,7 @@ impl Worker {
     fn result(mut self) -> Result<Tally, Failure> {
         let mut bytes = Vec::new();
         self.answers.read_to_end(&mut bytes)?;
-        Tally::from_bytes(&bytes)
+        from_bytes(&bytes)
     }
 }
 
@@ -246,12 +247,30 @@ impl Drop for Worker {
     }
 }
 
+/// A tally as bytes: a line of JSON, and the histogram in its V2 form.
+fn to_bytes(tally: &Tally) -> Result<Vec<u8>, Failure> {
+    let mut bytes = serde_json::to_vec(&tally.counts)?;
+    bytes.push(b'\n');
+    V2Serializer::new().serialize(tally.latencies(), &mut bytes)?;
+    Ok(bytes)
+}
+
+/// From such bytes.
+/// Errors: they are none.
+fn from_bytes(bytes: &[u8]) -> Result<Tally, Failure> {
+    let line_len = bytes.iter().position(|byte| *byte == b'\n').ok_or("no counts came")?;
+    let counts = serde_json::from_slice(&bytes[..line_len])?;
+    Ok(Tally::of(counts, Deserializer::new().deserialize(&mut &bytes[line_len + 1..])?))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use cardswitch_load::clock::SECOND_NS;
+    use cardswitch_load::wire::Code;
+
     use super::*;
-    use crate::clock::SECOND_NS;
 
     fn job() -> Job {
         Job {
@@ -296,5 +315,17 @@ mod tests {
         assert!(!format!("{:?}", job()).contains("secret"));
         let job: Job = serde_json::from_str(&serde_json::to_string(&job()).unwrap()).unwrap();
         assert_eq!(job.key.0, "secret");
+    }
+
+    #[test]
+    fn a_tally_reaches_other_processes_whole() {
+        let mut tally = Tally::default();
+        (1..501_u64).for_each(|us| tally.note_answer(Code::new(b"00"), us * 1_000));
+        let tally = tally.finish();
+        let read = from_bytes(&to_bytes(&tally).unwrap()).unwrap();
+        assert_eq!((&read.counts, read.latencies()), (&tally.counts, tally.latencies()));
+        for bytes in [&b""[..], b"{}\n", b"no line"] {
+            assert!(from_bytes(bytes).is_err());
+        }
     }
 }

@@ -4,9 +4,9 @@
 //! thread a connection, so use few connections.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::{SocketAddr, TcpStream};
 
+use cardswitch_load::echo;
 use memchr::memmem;
 
 use crate::arguments::Door;
@@ -24,33 +24,9 @@ date: Sat, 21 Nov 2026 12:00:00 GMT\r\n\r\n\
 /// Serves on a free port of the loopback until the process ends. Returns the port's address.
 /// Errors: there is no free port.
 pub(crate) fn start(door: Door) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || serve(stream, door));
-        }
-    });
-    Ok(address)
-}
-
-/// Serves one connection to its end, whichever way that comes.
-fn serve(stream: TcpStream, door: Door) {
-    let served = stream.set_nodelay(true).and_then(|()| match door {
-        Door::Iso => send_back(stream),
-        Door::Http => answer_requests(stream),
-    });
-    // The client tells of a connection that broke.
-    drop(served);
-}
-
-fn send_back(mut stream: TcpStream) -> io::Result<()> {
-    let mut bytes = vec![0; READ_BYTES];
-    loop {
-        match stream.read(&mut bytes)? {
-            0 => return Ok(()),
-            came => stream.write_all(&bytes[..came])?,
-        }
+    match door {
+        Door::Iso => echo::start(echo::send_back),
+        Door::Http => echo::start(answer_requests),
     }
 }
 

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use cardswitch_feed::Card;
 use memchr::memmem;
 
-use crate::cards::{Draws, patch_digits};
-use crate::failure::Failure;
-use crate::iso::Purchases;
-use crate::wire::{Answer, BadAnswer, Code, Wire};
+use cardswitch_load::Failure;
+use cardswitch_load::cards::{Draws, patch_digits};
+use cardswitch_load::iso::Purchases;
+use cardswitch_load::wire::{Answer, BadAnswer, Code, Wire};
 
 /// Characters of a card's identifier.
 const CARD_ID_LEN: usize = 36;
@@ -204,8 +204,12 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use cardswitch_feed::Portfolio;
+    use cardswitch_load::client::{Client, Pace, Task};
+    use cardswitch_load::clock::{SECOND_NS, now_ns};
+    use cardswitch_load::schedule::Schedule;
 
     use super::*;
+    use crate::arguments::Door;
 
     const CARD_ID: &str = "0199b6f4-71f1-7c5e-8d55-3a9f5c0a1b2c";
     const PURCHASES: Purchases = Purchases {
@@ -242,6 +246,38 @@ mod tests {
             let amount = body["amount"].as_f64().unwrap();
             assert!((0.05..=1_234.56).contains(&amount), "{amount}");
             reference = (reference + 2) % REFERENCES;
+        }
+    }
+
+    #[test]
+    fn answers_come_in_order_however_many_are_in_flight() {
+        let line = format!(
+            r#"{{"card_id":"{CARD_ID}","pan":"9999990000000003","expiration":"2030-01-31"}}"#
+        );
+        let card = Portfolio::parse(&line).unwrap().card(0).cloned().unwrap();
+        for in_flight_max in [1, 8] {
+            let address = crate::echo::start(Door::Http).unwrap();
+            let http = Http::new(std::slice::from_ref(&card), PURCHASES, address, "key").unwrap();
+            let client = Client::connect(address, 2, http).unwrap();
+            let (start_ns, duration_ns) = (now_ns(), SECOND_NS / 2);
+            let task = Task {
+                pace: Pace::Open(Schedule {
+                    start_ns,
+                    rate: 4_000,
+                    duration_ns,
+                    part: 0,
+                    parts: 1,
+                }),
+                start_ns,
+                measured_from_ns: start_ns + duration_ns / 4,
+                end_ns: start_ns + duration_ns,
+                gather_ns: 50_000,
+                in_flight_max,
+                patience_ns: SECOND_NS,
+            };
+            let counts = client.run(&task).unwrap().counts;
+            assert_eq!((counts.messages, counts.answered), (2_000, 1_500));
+            assert_eq!(counts.codes, [("0".to_owned(), 1_500)]);
         }
     }
 

@@ -3,35 +3,23 @@
 //! | file | what |
 //! |---|---|
 //! | `arguments`, `main` | the command line; what follows from it |
-//! | `schedule`, `clock` | when each message is meant to be sent |
-//! | `wire`, `iso`, `http`, `cards` | requests and answers as bytes |
-//! | `client`, `connection`, `slots` | one thread with its connections; what waits for an answer |
-//! | `crew` | threads and processes of a run |
-//! | `tally`, `report` | what came of it |
+//! | `crew`, `http` | threads and processes of a run; requests and answers of HTTP |
+//! | `report` | what came of it |
 //! | `sweep`, `chart` | one rate after the other, the knee, the picture |
 //! | `own_switch`, `yardsticks`, `echo` | a switch made for the run, and what to compare it with |
 //!
-//! It is a counterpart of the switch and knows nothing of the engine. It measures and proves
+//! One thread with its connections is `cardswitch_load`. It is a counterpart of the switch and
+//! knows nothing of the engine. It measures and proves
 //! nothing: whether the books are right is for `feed` and `verify` to say.
 
 mod arguments;
-mod cards;
 mod chart;
-mod client;
-mod clock;
-mod connection;
 mod crew;
 mod echo;
-mod failure;
 mod http;
-mod iso;
 mod own_switch;
 mod report;
-mod schedule;
-mod slots;
 mod sweep;
-mod tally;
-mod wire;
 mod yardsticks;
 
 use std::net::SocketAddr;
@@ -40,14 +28,14 @@ use std::process::ExitCode;
 use std::{fs, thread};
 
 use cardswitch_feed::Card;
+use cardswitch_load::Failure;
+use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::clock::{SECOND_NS, unix_ns};
 use clap::Parser;
 use serde_json::json;
 
 use arguments::{Arguments, Command, Door, LoadArguments, RunArguments, SweepArguments};
-use cards::{Choice, read_cards};
-use clock::{SECOND_NS, unix_ns};
 use crew::{Job, Key};
-use failure::Failure;
 use own_switch::OwnSwitch;
 use report::{Latency, Report};
 use sweep::{Plan, TABLE_HEAD, table_line};

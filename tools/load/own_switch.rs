@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::crew::Key;
-use crate::failure::Failure;
+use cardswitch_load::Failure;
 
 /// What the company starts with: more than any load spends.
 const OPENING_BALANCE: &str = "90000000000";
@@ -146,7 +146,7 @@ fn parse_usage(stat: &str, status: &str) -> Option<Usage> {
     let ticks = ticks()? + ticks()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    let tick_ns = crate::clock::SECOND_NS / rustix::param::clock_ticks_per_second();
+    let tick_ns = cardswitch_load::clock::SECOND_NS / rustix::param::clock_ticks_per_second();
     Some(Usage { cpu_ns: ticks * tick_ns, resident_bytes: kibibytes * 1_024 })
 }
 
@@ -167,8 +167,8 @@ mod tests {
     fn usage_is_read_behind_any_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 30 12 0 0 20 0 5 0";
         let usage = parse_usage(stat, "Name:\tx\nVmRSS:\t    2048 kB\n").unwrap();
-        let ticks =
-            usage.cpu_ns / (crate::clock::SECOND_NS / rustix::param::clock_ticks_per_second());
+        let ticks = usage.cpu_ns
+            / (cardswitch_load::clock::SECOND_NS / rustix::param::clock_ticks_per_second());
         assert_eq!((ticks, usage.resident_bytes), (42, 2 << 20));
         assert!(parse_usage("7 (gone)", "").is_none());
     }

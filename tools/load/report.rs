@@ -5,9 +5,9 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::arguments::Door;
-use crate::clock::SECOND_NS;
 use crate::crew::Job;
-use crate::tally::{Counts, Tally};
+use cardswitch_load::clock::SECOND_NS;
+use cardswitch_load::tally::{Counts, Tally};
 
 /// Codes that say "approved": DE39, and `response_code`.
 const APPROVED: [&str; 2] = ["00", "0"];

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use crate::failure::Failure;
 use crate::report::Report;
+use cardswitch_load::Failure;
 
 /// Of what is offered so much must be achieved.
 const KEPT_SHARE: f64 = 0.99;
@@ -125,7 +125,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::arguments::Door;
     use crate::report::Latency;
-    use crate::tally::Counts;
+    use cardswitch_load::tally::Counts;
 
     const PLAN: Plan = Plan { from: 1_000, to: 64_000, steps: 7, refine: 3, bound_us: 5_000.0 };
 

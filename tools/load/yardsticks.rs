@@ -11,10 +11,10 @@ use redb::{Database, TableDefinition};
 use serde::Serialize;
 
 use crate::arguments::Door;
-use crate::failure::Failure;
 use crate::report::{Latency, Report};
-use crate::tally::Tally;
-use crate::wire::Code;
+use cardswitch_load::Failure;
+use cardswitch_load::tally::Tally;
+use cardswitch_load::wire::Code;
 
 /// How long commits are measured.
 const COMMITS_TIME: Duration = Duration::from_secs(2);
@@ -68,7 +68,7 @@ impl Yardsticks {
 /// Errors: the disk does not take them.
 pub(crate) fn measure_commits() -> Result<Latency, Failure> {
     let database = Database::builder().create_file(tempfile::tempfile()?)?;
-    let mut tally = Tally::new();
+    let mut tally = Tally::default();
     let start = Instant::now();
     for number in 0.. {
         let before = Instant::now();

@@ -1,7 +1,7 @@
 //! Who may connect to the ISO 8583 door: addresses and networks, loopback alone by default.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// An address, or a network of addresses.
@@ -16,6 +16,12 @@ impl PeerNetwork {
     pub const LOOPBACK: [Self; 2] = [
         Self { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), prefix_bits: 8 },
         Self { address: IpAddr::V6(Ipv6Addr::LOCALHOST), prefix_bits: 128 },
+    ];
+
+    /// The addresses of everybody.
+    const WORLD: [Self; 2] = [
+        Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix_bits: 0 },
+        Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix_bits: 0 },
     ];
 
     /// Whether the address belongs to it. IPv4 addresses count as such in IPv6 clothes, too.
@@ -34,6 +40,50 @@ impl PeerNetwork {
             }
             _ => false,
         }
+    }
+}
+
+/// Whom a door admits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Whose connections are taken.
+    pub peers: Vec<PeerNetwork>,
+    /// Whether the door listens to more than this machine and yet takes nobody else's.
+    pub is_shut: bool,
+}
+
+/// Why nobody can be admitted so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdmissionError {
+    /// The text is no address, no network and not `any`.
+    NoNetwork(String),
+    /// The network is everybody, at an address that others reach.
+    World(String),
+}
+
+impl Admission {
+    /// The word for everybody.
+    const ANY: &'static str = "any";
+
+    /// That of a door at `address`. Everybody is admitted there by the word `any` alone: a network of
+    /// all addresses is more often an oversight.
+    pub fn at(address: SocketAddr, texts: &[String]) -> Result<Self, AdmissionError> {
+        let is_reached = !address.ip().is_loopback();
+        let mut peers = Vec::with_capacity(texts.len());
+        for text in texts {
+            if text == Self::ANY {
+                peers.extend(PeerNetwork::WORLD);
+                continue;
+            }
+            let network: PeerNetwork =
+                text.parse().map_err(|_| AdmissionError::NoNetwork(text.clone()))?;
+            if is_reached && network.prefix_bits == 0 {
+                return Err(AdmissionError::World(text.clone()));
+            }
+            peers.push(network);
+        }
+        let is_shut = is_reached && peers.iter().all(|network| network.address.is_loopback());
+        Ok(Self { peers, is_shut })
     }
 }
 
@@ -101,6 +151,35 @@ mod tests {
         };
         assert!(is_let_in("127.0.0.1") && is_let_in("::1") && is_let_in("::ffff:127.0.0.1"));
         assert!(!is_let_in("10.0.0.1") && !is_let_in("192.168.1.1") && !is_let_in("2001:db8::1"));
+    }
+
+    #[test]
+    fn the_world_is_admitted_by_its_word_alone() {
+        let (here, reached) = ("127.0.0.1:8583", "0.0.0.0:8583");
+        let rows = [
+            (here, "127.0.0.0/8", Ok(false)),
+            (reached, "127.0.0.0/8 ::1", Ok(true)),
+            (reached, "127.0.0.0/8 10.0.0.0/8", Ok(false)),
+            (reached, "", Ok(true)),
+            (here, "0.0.0.0/0", Ok(false)),
+            (reached, "10.0.0.0/8 0.0.0.0/0", Err(AdmissionError::World("0.0.0.0/0".to_owned()))),
+            ("[::]:8583", "::/0", Err(AdmissionError::World("::/0".to_owned()))),
+            (reached, "any", Ok(false)),
+            (reached, "anybody", Err(AdmissionError::NoNetwork("anybody".to_owned()))),
+        ];
+        for (address, texts, expected) in rows {
+            let texts: Vec<_> = texts.split_whitespace().map(str::to_owned).collect();
+            let admission = Admission::at(address.parse().unwrap(), &texts);
+            assert_eq!(
+                admission.map(|admission| admission.is_shut),
+                expected,
+                "{address} {texts:?}"
+            );
+        }
+        let any = Admission::at(reached.parse().unwrap(), &["any".to_owned()]).unwrap();
+        for peer in ["203.0.113.9", "2001:db8::1", "127.0.0.1"] {
+            assert!(any.peers.iter().any(|network| network.contains(peer.parse().unwrap())));
+        }
     }
 
     #[test]

@@ -146,6 +146,12 @@ impl Portfolio {
         Ok(Self { cards, ordinary, special })
     }
 
+    /// The cards, in the order of their file.
+    #[must_use]
+    pub fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
     /// The card in a slot.
     #[must_use]
     pub fn card(&self, slot: u32) -> Option<&Card> {

@@ -27,8 +27,19 @@ pub struct Sent {
     pub request: String,
     /// The answer likewise; `None` when none came in time.
     pub answer: Option<String>,
-    /// ISO DE39 of the answer.
-    pub response: Option<String>,
+    /// What the answer says beside card data: number and content of DE 4, 38, 39 and 44.
+    pub elements: Vec<(u8, String)>,
+}
+
+/// The elements of an answer that tell nothing of its card.
+const PLAIN_ELEMENTS: [u8; 4] = [4, 38, 39, 44];
+
+impl Sent {
+    /// The content of an element of the answer.
+    #[must_use]
+    pub fn element(&self, de: u8) -> Option<&str> {
+        self.elements.iter().find(|(number, _)| *number == de).map(|(_, text)| text.as_str())
+    }
 }
 
 /// Sends one message and waits for one answer.
@@ -47,11 +58,18 @@ pub fn send(
     let answer = connection.receive(Some(timeout)).map_err(broken)?;
     Ok(Sent {
         request: show(&bytes, dialect),
-        response: answer
+        elements: answer
             .as_deref()
-            .and_then(|answer| decode(answer, dialect).ok()?.get_text(39).map(str::to_owned)),
+            .map(|answer| plain_elements(answer, dialect))
+            .unwrap_or_default(),
         answer: answer.map(|answer| show(&answer, dialect)),
     })
+}
+
+fn plain_elements(answer: &[u8], dialect: &Dialect) -> Vec<(u8, String)> {
+    let Ok(message) = decode(answer, dialect) else { return Vec::new() };
+    let element = |de: u8| Some((de, message.get_text(de)?.to_owned()));
+    PLAIN_ELEMENTS.into_iter().filter_map(element).collect()
 }
 
 fn encode(request: &SendRequest, dialect: &Dialect) -> Result<Vec<u8>, FeedError> {

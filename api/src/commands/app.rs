@@ -1,4 +1,4 @@
-//! `cardswitch app add`, `app approve` and `app list`: on a data directory at rest.
+//! `cardswitch app add`, `app approve` and `app list`.
 
 use std::io::IsTerminal as _;
 
@@ -7,7 +7,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
-use cardswitch_engine::directory::app::{App, AppApproval, AppCommand, NewApp};
+use cardswitch_engine::directory::app::{App, AppApproval, AppCommand, AppProfile, NewApp};
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::text::LineText;
@@ -16,18 +16,19 @@ use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use cardswitch_identity::oauth::scope;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::Failure;
-use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, parse_id};
+use super::administration::{CompanyDataArgs, DataArgs, Office, Outcome, carry_out, parse_id};
 use super::token::{Scope, access_scope};
 
 /// The most characters of an app's name and web site.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// What can be done with apps.
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum AppSubcommand {
     /// Register an app of a company; prints its client id and secret, this once
     Add(AddAppArgs),
@@ -39,7 +40,7 @@ pub enum AppSubcommand {
 }
 
 /// What `app add` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddAppArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
@@ -61,7 +62,7 @@ pub struct AddAppArgs {
 }
 
 /// What `app approve` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ApproveArgs {
     #[command(flatten)]
     at: DataArgs,
@@ -74,27 +75,58 @@ pub struct ApproveArgs {
     /// Approve changed names and addresses without being asked on the terminal
     #[arg(long)]
     yes: bool,
+    /// What somebody at the terminal has seen and wants.
+    #[arg(skip)]
+    seen: Option<AppProfile>,
 }
 
 /// What `app list` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ListAppsArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
 }
 
-/// Carries out one of them.
-pub async fn run(command: AppSubcommand) -> Result<(), Failure> {
-    match command {
-        AppSubcommand::Add(args) => add(args).await,
-        AppSubcommand::Approve(args) => approve(args).await,
-        AppSubcommand::List(args) => list(args).await,
+impl AppSubcommand {
+    pub(super) const fn data(&self) -> &DataArgs {
+        match self {
+            Self::Add(args) => &args.of.data,
+            Self::Approve(args) => &args.at,
+            Self::List(args) => &args.of.data,
+        }
+    }
+
+    /// Has somebody at the terminal confirm what they were shown.
+    /// Errors: they do not, or nobody is there.
+    pub(super) fn confirm(&mut self, profile: AppProfile) -> Result<(), Failure> {
+        let Self::Approve(args) = self else { return Ok(()) };
+        if !is_confirmed()? {
+            return Err(not_looked_at());
+        }
+        args.seen = Some(profile);
+        Ok(())
+    }
+
+    pub(super) async fn carry_out(
+        self,
+        office: &Office,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Add(args) => add(args, office, outcome).await,
+            Self::Approve(args) => approve(args, office, outcome).await,
+            Self::List(args) => list(args, office, outcome).await,
+        }
     }
 }
 
-async fn add(args: AddAppArgs) -> Result<(), Failure> {
+fn not_looked_at() -> Failure {
+    Failure::new("nothing is approved: look at the changes, and say --yes to approve them")
+}
+
+async fn add(args: AddAppArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
     check(&args)?;
-    let (switch, company) = args.of.open().await?;
+    let (switch, company) = (&office.switch, args.of.find(office).await?);
     if args.token && company.state != CompanyState::Active {
         let what = format!("{} is closed or not approved: no app can be let in", company.name);
         return Err(Failure::new(what));
@@ -113,22 +145,21 @@ async fn add(args: AddAppArgs) -> Result<(), Failure> {
         redirect_urls: args.redirect_url,
         requested: scope,
     };
-    carry_out(&switch, AdminCommand::App(AppCommand::Create(new))).await?;
+    carry_out(switch, AdminCommand::App(AppCommand::Create(new))).await?;
     // From here on there is an app: whatever becomes of the rest, its secret is told.
     if !args.of.data.json {
-        println!("client id      {}", id.0);
-        println!("client secret  {secret} (shown this once)");
+        outcome.line(format!("client id      {}", id.0));
+        outcome.line(format!("client secret  {secret} (shown this once)"));
     }
-    let access_token = approve_new(&switch, &company, (id, name), scope, args.token).await;
-    switch.engine().shut_down();
+    let access_token = approve_new(switch, &company, (id, name), scope, args.token).await;
     if args.of.data.json {
         let mut made = json!({"client_id": id.0, "client_secret": secret});
         if let Ok(Some(access_token)) = &access_token {
             made["access_token"] = access_token.as_str().into();
         }
-        println!("{made}");
+        outcome.line(made);
     } else if let Ok(Some(access_token)) = &access_token {
-        println!("access token   {access_token} (shown this once)");
+        outcome.line(format!("access token   {access_token} (shown this once)"));
     }
     let but = |failure: Failure| Failure::new(format!("the app is made, but {}", failure.message));
     access_token.map(drop).map_err(but)
@@ -185,50 +216,50 @@ fn check(args: &AddAppArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn approve(args: ApproveArgs) -> Result<(), Failure> {
-    let switch = args.at.open()?;
-    let (app, company) = find_app(&switch, AppId(args.app)).await?;
+async fn approve(args: ApproveArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+    let switch = &office.switch;
+    let (app, company) = find_app(switch, AppId(args.app)).await?;
     let named = access_scope(&args.scope);
     if named.common(app.requested) != named {
         let what = format!("{} asks for {} and no more", app.name, in_words(app.requested));
         return Err(Failure::new(what));
     }
     let approved = if args.scope.is_empty() { app.requested } else { named };
-    let profile = app.edited_profile();
-    if !args.at.json {
-        print_profile(&app);
+    if !args.at.json && args.seen.is_none() {
+        outcome.line(app.id.0);
+        print_profile(&app, outcome);
     }
     // Nobody is asked about what they were not shown.
-    let is_asked = !args.yes && app.revision.is_some();
-    if is_asked && (args.at.json || !is_confirmed()?) {
-        let what = "nothing is approved: look at the changes, and say --yes to approve them";
-        return Err(Failure::new(what));
+    if !args.yes && args.seen.is_none() && app.revision.is_some() {
+        if args.at.json {
+            return Err(not_looked_at());
+        }
+        outcome.ask_about(app.edited_profile());
+        return Ok(());
     }
-    let name = profile.name.clone();
-    let approval = AppApproval { profile, scope: approved };
-    carry_out(&switch, AdminCommand::App(AppCommand::Approve(company.id, app.id, approval)))
-        .await?;
-    switch.engine().shut_down();
+    let profile = args.seen.unwrap_or_else(|| app.edited_profile());
+    let approval = AppApproval { profile: profile.clone(), scope: approved };
+    let command = AdminCommand::App(AppCommand::Approve(company.id, app.id, approval));
+    carry_out(switch, command).await?;
     if args.at.json {
-        let profile = app.edited_profile();
-        println!("{}", shown(&App { approved, ..app.with_profile(profile) }));
+        outcome.line(shown(&App { approved, ..app.with_profile(profile) }));
     } else {
-        println!("{name} may ask for {}", in_words(approved));
+        outcome.line(format!("{} may ask for {}", profile.name, in_words(approved)));
     }
     Ok(())
 }
 
 /// Shows what people will see of an app, and what of it is new.
-fn print_profile(app: &App) {
+fn print_profile(app: &App, outcome: &mut Outcome) {
     let (old, new) = (app.profile(), app.edited_profile());
-    let line = |what: &str, old: &str, new: &str| match old == new {
-        true => println!("  {what:<14}{new}"),
-        false => println!("  {what:<14}{new}  (was: {old})"),
+    let mut line = |what: &str, old: &str, new: &str| match old == new {
+        true => outcome.line(format!("  {what:<14}{new}")),
+        false => outcome.line(format!("  {what:<14}{new}  (was: {old})")),
     };
-    println!("{}", app.id.0);
+    let (old_urls, new_urls) = (old.redirect_urls.join(" "), new.redirect_urls.join(" "));
     line("name", &old.name, &new.name);
     line("web site", &old.website, &new.website);
-    line("redirect URLs", &old.redirect_urls.join(" "), &new.redirect_urls.join(" "));
+    line("redirect URLs", &old_urls, &new_urls);
 }
 
 /// Asks on a terminal; elsewhere nobody is there to look.
@@ -253,27 +284,27 @@ async fn find_app(switch: &Switch, id: AppId) -> Result<(App, Company), Failure>
     found.ok_or_else(|| Failure::new(format!("no app `{}`", id.0)))
 }
 
-async fn list(args: ListAppsArgs) -> Result<(), Failure> {
-    let (switch, company) = args.of.open().await?;
+async fn list(args: ListAppsArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+    let (switch, company) = (&office.switch, args.of.find(office).await?);
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
     let apps = switch.read(|snapshot| snapshot.apps(company.slot, &page)).await;
     let apps = apps.map_err(Failure::new)?.rows;
-    switch.engine().shut_down();
     if args.of.data.json {
         let shown: Vec<_> = apps.iter().map(shown).collect();
-        println!("{}", json!({"apps": shown}));
+        outcome.line(json!({"apps": shown}));
         return Ok(());
     }
     for app in apps {
         let (requested, approved) = (in_words(app.requested), in_words(app.approved));
-        println!("{}  {}", app.id.0, app.name);
-        println!("  asks for {requested}; approved: {approved}");
+        outcome.line(format!("{}  {}", app.id.0, app.name));
+        outcome.line(format!("  asks for {requested}; approved: {approved}"));
         for url in &app.redirect_urls {
-            println!("  {url}");
+            outcome.line(format!("  {url}"));
         }
         if app.revision.is_some() {
-            println!("  changes wait for approval:");
-            print_profile(&app);
+            outcome.line("  changes wait for approval:");
+            outcome.line(app.id.0);
+            print_profile(&app, outcome);
         }
     }
     Ok(())

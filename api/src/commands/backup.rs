@@ -18,8 +18,9 @@ use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::parse_time;
 
 use super::Failure;
+use super::running::{ask_running, other_answer};
 use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
-use crate::control::{self, Answer, Request};
+use crate::control::{Answer, Request};
 use crate::manifest::{Manifest, ManifestError, is_backup};
 use crate::staging::Staging;
 
@@ -140,14 +141,9 @@ fn require_pan_keys(data: &Path, secrets: &Secrets) -> Result<(), Failure> {
 }
 
 async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
-    match control::ask(data, &Request::BackUp { to }).await {
-        Ok(Answer::BackedUp(report)) => Ok(report),
-        Ok(Answer::Failed(why)) => Err(Failure::new(why)),
-        Ok(_) => Err(Failure::new("the switch answered something else: is it another version?")),
-        Err(error) => {
-            let what = "the directory is in use, but its user does not answer";
-            Err(Failure::new(format!("{what}: {error}")))
-        }
+    match ask_running(data, &Request::BackUp { to }).await? {
+        Answer::BackedUp(report) => Ok(report),
+        _ => Err(other_answer()),
     }
 }
 

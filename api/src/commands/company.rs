@@ -1,4 +1,4 @@
-//! `cardswitch company add` and `cardswitch company set`: on a data directory at rest.
+//! `cardswitch company add` and `cardswitch company set`.
 
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -17,19 +17,19 @@ use cardswitch_wire::address::read_address;
 use cardswitch_wire::amount::parse_amount;
 use cardswitch_wire::fault::Fault;
 use cardswitch_wire::fields::Fields;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Failure;
-use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, done};
+use super::administration::{CompanyDataArgs, DataArgs, Office, Outcome, carry_out, done};
 use super::init::CompanyArgs;
-use crate::config::read_settings;
 use crate::install::{by_operator, new_company};
 
 /// How many cards are looked at at a time.
 const CARDS_AT_A_TIME: usize = 1_000;
 
 /// What can be done with companies.
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum CompanyCommand {
     /// Add a company with an account of its own; prints its ids and an access token
     Add(AddCompanyArgs),
@@ -38,7 +38,7 @@ pub enum CompanyCommand {
 }
 
 /// What `company add` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddCompanyArgs {
     #[command(flatten)]
     at: DataArgs,
@@ -47,7 +47,7 @@ pub struct AddCompanyArgs {
 }
 
 /// What `company set` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct SetArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
@@ -87,20 +87,31 @@ pub struct SetArgs {
     funding_verified: Option<bool>,
 }
 
-/// Carries out `company add` or `company set`.
-pub async fn run(command: CompanyCommand) -> Result<(), Failure> {
-    match command {
-        CompanyCommand::Add(args) => add(args).await,
-        CompanyCommand::Set(args) => set(args).await,
+impl CompanyCommand {
+    pub(super) const fn data(&self) -> &DataArgs {
+        match self {
+            Self::Add(args) => &args.at,
+            Self::Set(args) => &args.of.data,
+        }
+    }
+
+    pub(super) async fn carry_out(
+        self,
+        office: &Office,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Add(args) => add(args, office, outcome).await,
+            Self::Set(args) => set(args, office, outcome).await,
+        }
     }
 }
 
-async fn add(args: AddCompanyArgs) -> Result<(), Failure> {
-    let settings = read_settings(None, Some(&args.at.directory)).map_err(Failure::new)?;
-    let switch = args.at.open()?;
+async fn add(args: AddCompanyArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+    let switch = &office.switch;
     let mut random = SystemRandom;
     let at = switch.engine().clock().now();
-    let company = new_company(args.company.order()?, &settings.network, at, &mut random)
+    let company = new_company(args.company.order()?, &office.network, at, &mut random)
         .map_err(Failure::new)?;
     let mut bytes = [0; 32];
     random.fill(&mut bytes).map_err(Failure::new)?;
@@ -112,25 +123,24 @@ async fn add(args: AddCompanyArgs) -> Result<(), Failure> {
         scope: AccessScope { admin: true, ..AccessScope::default() },
     };
     let (company_id, account_id) = (company.id.0, company.account.id.0);
-    carry_out(&switch, AdminCommand::Company(company::CompanyCommand::Create(company))).await?;
-    carry_out(&switch, AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
-    switch.engine().shut_down();
+    carry_out(switch, AdminCommand::Company(company::CompanyCommand::Create(company))).await?;
+    carry_out(switch, AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
     if args.at.json {
         let made = json!({
             "company_id": company_id,
             "account_id": account_id,
             "access_token": access_token,
         });
-        println!("{made}");
+        outcome.line(made);
     } else {
-        println!("added company {company_id} with account {account_id}");
-        println!("access token {access_token} (shown this once)");
+        outcome.line(format!("added company {company_id} with account {account_id}"));
+        outcome.line(format!("access token {access_token} (shown this once)"));
     }
     Ok(())
 }
 
-async fn set(args: SetArgs) -> Result<(), Failure> {
-    let (switch, company) = args.of.open().await?;
+async fn set(args: SetArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+    let (switch, company) = (&office.switch, args.of.find(office).await?);
     let id = company.id;
     let credit_limit = args.credit_limit.as_deref().map(|text| {
         parse_amount(text, company.currency)
@@ -151,18 +161,17 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
         partial_approval: args.partial_approval,
         state: is_active.or(is_approved),
         billing_address,
-        funding_source: funding_source(&switch, &company, &args).await?,
+        funding_source: funding_source(switch, &company, &args).await?,
         ..CompanyChanges::default()
     };
-    carry_out(&switch, AdminCommand::Company(company::CompanyCommand::Update(id, changes))).await?;
+    carry_out(switch, AdminCommand::Company(company::CompanyCommand::Update(id, changes))).await?;
     if is_billed_elsewhere {
-        follow_billing_address(&switch, &company).await?;
+        follow_billing_address(switch, &company).await?;
     }
-    switch.engine().shut_down();
     if args.of.data.json {
-        println!("{}", json!({"company_id": args.of.company}));
+        outcome.line(json!({"company_id": args.of.company}));
     } else {
-        println!("changed company {}", args.of.company);
+        outcome.line(format!("changed company {}", args.of.company));
     }
     Ok(())
 }
@@ -221,7 +230,9 @@ async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<()
         });
         let commands = commands.map(by_operator);
         let replies = switch.ask_many(commands.collect()).await.map_err(Failure::new)?;
-        replies.into_iter().try_for_each(done)?;
+        for reply in replies {
+            done(switch, reply).await?;
+        }
         if cards.len() < CARDS_AT_A_TIME {
             return Ok(());
         }

@@ -17,6 +17,7 @@ use chrono_tz::Tz;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 use super::Failure;
 use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
@@ -59,7 +60,7 @@ pub struct InitArgs {
 }
 
 /// How a company is described on the command line.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
 pub struct CompanyArgs {
     /// Name of the company
     #[arg(long, default_value = "Example Company", value_name = "NAME")]

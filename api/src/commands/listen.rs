@@ -7,22 +7,19 @@ use bytes::Bytes;
 use cardswitch_engine::clock::{Clock, Stopwatch};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::deliveries::AttemptResult;
-use cardswitch_notify::webhooks::sender::{Delivery, Sender, connect_securely};
+use cardswitch_notify::webhooks::sender::{Delivery, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, HOST};
+use hyper::header::ACCEPT;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use url::Url;
 use uuid::Uuid;
 
+use super::http_client::{connect, get, parse_url, refusal};
 use super::{Failure, StopSignal};
 
 /// How long to wait before a stream that broke is asked for again.
@@ -119,14 +116,12 @@ enum Ended {
 impl Listener {
     fn new(args: &ListenArgs) -> Result<Self, Failure> {
         let base = args.url.trim_end_matches('/');
-        let mut stream = Url::parse(&format!("{base}/v1/events/stream"))
-            .map_err(|error| Failure::usage(format!("`{base}` is no address: {error}")))?;
+        let mut stream = parse_url(&format!("{base}/v1/events/stream"))?;
         if let Some(since) = &args.since {
             stream.query_pairs_mut().append_pair("since", since);
         }
         let forward = args.forward_to.as_ref().map(|address| {
-            Url::parse(address)
-                .map_err(|error| Failure::usage(format!("`{address}` is no address: {error}")))?;
+            parse_url(address)?;
             let secret = WebhookSecret::draw(&mut SystemRandom).map_err(Failure::new)?;
             Ok(Forward { address: address.clone(), secret, sender: Sender::new(Reach::Local) })
         });
@@ -147,41 +142,14 @@ impl Listener {
     }
 
     async fn follow(&self, last: &mut Option<String>) -> Ended {
-        let broken = |error: std::io::Error| Ended::Broken(error.to_string());
-        let (Some(host), Some(port)) =
-            (self.stream.host_str(), self.stream.port_or_known_default())
-        else {
-            return Ended::Refused(Failure::usage("the address of the switch has no host"));
-        };
-        let name = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = match TcpStream::connect((name, port)).await {
-            Ok(stream) => stream,
-            Err(error) => return broken(error),
-        };
-        if self.stream.scheme() == "https" {
-            match connect_securely(name, stream).await {
-                Ok(stream) => self.read(stream, last).await,
-                Err(error) => broken(error),
-            }
-        } else {
-            self.read(stream, last).await
-        }
-    }
-
-    async fn read<S>(&self, stream: S, last: &mut Option<String>) -> Ended
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let broken = |error: hyper::Error| Ended::Broken(error.to_string());
-        let (mut client, connection) = match http1::handshake(TokioIo::new(stream)).await {
-            Ok(made) => made,
-            Err(error) => return broken(error),
-        };
-        let connection = tokio::spawn(connection);
         let Some(request) = self.request(last.as_deref()) else {
             return Ended::Refused(Failure::usage("the access token has characters none can have"));
         };
-        let ended = match client.send_request(request).await {
+        let mut client = match connect(&self.stream).await {
+            Ok(client) => client,
+            Err(error) => return Ended::Broken(error.to_string()),
+        };
+        match client.send_request(request).await {
             Ok(response) if response.status() == StatusCode::OK => {
                 self.read_lines(response, last).await
             }
@@ -189,19 +157,13 @@ impl Listener {
                 Ended::Broken(format!("the switch answered {}", response.status()))
             }
             Ok(response) => Ended::Refused(Failure::new(refusal(response).await)),
-            Err(error) => broken(error),
-        };
-        connection.abort();
-        ended
+            Err(error) => Ended::Broken(error.to_string()),
+        }
     }
 
     fn request(&self, last: Option<&str>) -> Option<Request<Empty<Bytes>>> {
-        let target = &self.stream[url::Position::BeforePath..url::Position::AfterQuery];
-        let host = &self.stream[url::Position::BeforeHost..url::Position::AfterPort];
-        let request = Request::get(target)
-            .header(HOST, host)
-            .header(ACCEPT, "text/event-stream")
-            .header(AUTHORIZATION, format!("Token {}", self.token));
+        let request =
+            get(&self.stream, &format!("Token {}", self.token)).header(ACCEPT, "text/event-stream");
         let request = match last {
             Some(last) => request.header("last-event-id", last),
             None => request,
@@ -239,15 +201,6 @@ impl Listener {
         };
         println!("{}{outcome}", event.line());
     }
-}
-
-async fn refusal(response: Response<Incoming>) -> String {
-    let status = response.status();
-    let body = http_body_util::Limited::new(response.into_body(), LINE_BYTES_MAX).collect().await;
-    let text = body.map(|body| body.to_bytes()).unwrap_or_default();
-    let parsed: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let message = parsed["detail"]["message"].as_str().unwrap_or("without a word");
-    format!("the switch refuses ({status}): {message}")
 }
 
 impl Forward {

@@ -7,7 +7,8 @@ use cardswitch_secrets::master_key::rotation::{MasterKeyReport, rotate_master_ke
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 use super::Failure;
-use crate::control::{self, Answer, Request};
+use super::running::{ask_running, other_answer};
+use crate::control::{Answer, Request};
 use crate::manifest::is_backup;
 
 /// The arguments of `rotate-master-key`.
@@ -66,13 +67,8 @@ async fn running(
     args: &RotateMasterKeyArgs,
     place: Option<PathBuf>,
 ) -> Result<MasterKeyReport, Failure> {
-    match control::ask(&args.data, &Request::RotateMasterKey { place }).await {
-        Ok(Answer::MasterKeyReport(report)) => Ok(report),
-        Ok(Answer::Failed(why)) => Err(Failure::new(why)),
-        Ok(_) => Err(Failure::new("the switch answered something else: is it another version?")),
-        Err(error) => {
-            let what = "the directory is in use, but its user does not answer";
-            Err(Failure::new(format!("{what}: {error}")))
-        }
+    match ask_running(&args.data, &Request::RotateMasterKey { place }).await? {
+        Answer::MasterKeyReport(report) => Ok(report),
+        _ => Err(other_answer()),
     }
 }

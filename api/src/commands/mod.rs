@@ -1,14 +1,20 @@
 //! The command line: what each command takes, and where it is carried out.
 
+pub mod administration;
 pub mod app;
-mod at_rest;
 pub mod backup;
+#[cfg(target_os = "linux")]
+pub mod bench;
+pub mod buy;
 pub mod cluster;
 pub mod company;
 pub mod decode;
 pub mod demo;
+pub mod dev;
 pub mod explain;
 pub mod feed;
+mod home;
+mod http_client;
 pub mod init;
 pub mod listen;
 mod live_screen;
@@ -16,6 +22,8 @@ pub mod manual;
 mod manual_page;
 pub mod master_key;
 pub mod pan_key;
+mod remote_switch;
+mod running;
 pub mod send;
 pub mod serve;
 pub mod token;
@@ -26,9 +34,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use cardswitch_secrets::process::keep_files_private;
+
+use self::administration::{Administration, run as administer};
 
 /// An authorization switch for expense cards: ISO 8583 and HTTP network doors, a /v1 admin API,
 /// and a simulated card network to try it with.
@@ -45,6 +56,13 @@ pub struct Cli {
 pub enum Command {
     /// Watch a card program at work: makes one, serves it, and sends it purchases
     Demo(demo::DemoArgs),
+    /// Run a switch to develop against, which keeps what is in it
+    Dev(dev::DevArgs),
+    /// Buy something with a card, through the ISO 8583 door
+    Buy(buy::BuyArgs),
+    /// Measure this machine for a minute: authorizations a second, and how long one waits
+    #[cfg(target_os = "linux")]
+    Bench(bench::BenchArgs),
     /// Make a data directory: keys, a company with an account, an administrator, a token, cards
     Init(init::InitArgs),
     /// Serve a data directory: /v1 and /network/v1 over HTTP, the card network over ISO 8583
@@ -69,7 +87,7 @@ pub enum Command {
     RotateMasterKey(master_key::RotateMasterKeyArgs),
     /// Tell why a transaction was approved or declined, and what would have approved it
     Explain(explain::ExplainArgs),
-    /// Add a company to a data directory, or change one
+    /// Add a company, or change one
     #[command(subcommand)]
     Company(company::CompanyCommand),
     /// Several switches that stand in for each other, on etcd
@@ -81,7 +99,7 @@ pub enum Command {
     /// Register apps, and approve what they may ask for
     #[command(subcommand)]
     App(app::AppSubcommand),
-    /// Add access tokens to a data directory, list and revoke them
+    /// Add access tokens, list and revoke them
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Print a script that completes commands and flags in a shell
@@ -91,7 +109,7 @@ pub enum Command {
 }
 
 /// Why a command failed: one line for the user, and the exit code.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Failure {
     /// What went wrong.
     pub message: String,
@@ -118,6 +136,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         Command::Demo(args) => demo::run(args).await,
+        Command::Dev(args) => dev::run(args).await,
+        Command::Buy(args) => buy::run(args).await,
+        #[cfg(target_os = "linux")]
+        Command::Bench(args) => bench::run(args).await,
         Command::Init(args) => init::run(args).await,
         Command::Serve(args) => serve::run(args).await,
         Command::Feed(args) => feed::run(args).await,
@@ -130,11 +152,11 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::RotatePanKey(args) => pan_key::run(args).await,
         Command::RotateMasterKey(args) => master_key::run(args).await,
         Command::Explain(args) => explain::run(&args),
-        Command::Company(command) => company::run(command).await,
+        Command::Company(command) => administer(Administration::Company(command)).await,
         Command::Cluster(command) => cluster::run(command).await,
-        Command::User(command) => user::run(command).await,
-        Command::App(command) => app::run(command).await,
-        Command::Token(command) => token::run(command).await,
+        Command::User(command) => administer(Administration::User(command)).await,
+        Command::App(command) => administer(Administration::App(command)).await,
+        Command::Token(command) => administer(Administration::Token(command)).await,
         Command::Completions(args) => manual::print_completions(&args),
         Command::Man(args) => manual::print_manual(&args),
     }

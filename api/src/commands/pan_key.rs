@@ -10,8 +10,9 @@ use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use tokio::sync::watch;
 
 use super::Failure;
+use super::running::{ask_running, other_answer};
 use crate::config::{ClockSetting, read_settings};
-use crate::control::{self, Answer, Request};
+use crate::control::{Answer, Request};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
 
@@ -102,14 +103,14 @@ impl<'a> Keys<'a> {
 
     async fn report(&self) -> Result<PanKeyReport, Failure> {
         match self {
-            Self::Running(data) => report_of(ask(data, Request::PanKeyReport).await?),
+            Self::Running(data) => report_of(ask_running(data, &Request::PanKeyReport).await?),
             Self::AtRest(keys) => keys.report().await.map_err(Failure::new),
         }
     }
 
     async fn forget(&self) -> Result<PanKeyReport, Failure> {
         match self {
-            Self::Running(data) => report_of(ask(data, Request::ForgetPanKeys).await?),
+            Self::Running(data) => report_of(ask_running(data, &Request::ForgetPanKeys).await?),
             Self::AtRest(keys) => {
                 keys.resume().await.map_err(Failure::new)?;
                 keys.forget().await.map_err(Failure::new)
@@ -119,7 +120,7 @@ impl<'a> Keys<'a> {
 
     async fn rotate(&self) -> Result<PanKeyProgress, Failure> {
         match self {
-            Self::Running(data) => progress_of(ask(data, Request::RotatePanKey).await?),
+            Self::Running(data) => progress_of(ask_running(data, &Request::RotatePanKey).await?),
             Self::AtRest(keys) => {
                 let progress = keys.rotate().await.map_err(Failure::new)?;
                 Ok(PanKeyProgress { is_working: false, ..progress })
@@ -144,7 +145,7 @@ impl<'a> Keys<'a> {
         let mut told = progress.cards_left;
         while progress.is_working {
             tokio::time::sleep(PROGRESS_INTERVAL).await;
-            progress = progress_of(ask(data, Request::PanKeyProgress).await?)?;
+            progress = progress_of(ask_running(data, &Request::PanKeyProgress).await?)?;
             if progress.cards_left != told && progress.is_working && !is_quiet {
                 told = progress.cards_left;
                 println!("{told} card numbers are still to be re-sealed");
@@ -164,29 +165,17 @@ fn finished(progress: PanKeyProgress) -> Result<PanKeyProgress, Failure> {
     }
 }
 
-async fn ask(data: &Path, request: Request) -> Result<Answer, Failure> {
-    match control::ask(data, &request).await {
-        Ok(Answer::Failed(why)) => Err(Failure::new(why)),
-        Ok(answer) => Ok(answer),
-        Err(error) => {
-            let what = "the directory is in use, but its user does not answer";
-            let then = "what was begun goes on when the switch starts again";
-            Err(Failure::new(format!("{what}: {error}; {then}")))
-        }
-    }
-}
-
 fn report_of(answer: Answer) -> Result<PanKeyReport, Failure> {
     match answer {
         Answer::PanKeyReport(report) => Ok(report),
-        _ => Err(Failure::new("the switch answered something else: is it another version?")),
+        _ => Err(other_answer()),
     }
 }
 
 fn progress_of(answer: Answer) -> Result<PanKeyProgress, Failure> {
     match answer {
         Answer::PanKeyProgress(progress) => Ok(progress),
-        _ => Err(Failure::new("the switch answered something else: is it another version?")),
+        _ => Err(other_answer()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `cardswitch token add`, `token list` and `token revoke`: on a data directory at rest.
+//! `cardswitch token add`, `token list` and `token revoke`.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
@@ -8,13 +8,14 @@ use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_wire::time::render_time;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Failure;
-use super::at_rest::{CompanyDataArgs, carry_out, parse_id};
+use super::administration::{CompanyDataArgs, DataArgs, Office, Outcome, carry_out, parse_id};
 
 /// What can be done with access tokens.
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum TokenCommand {
     /// Add an access token of a company; prints it, this once
     Add(AddTokenArgs),
@@ -25,7 +26,7 @@ pub enum TokenCommand {
 }
 
 /// What `token add` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddTokenArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
@@ -35,14 +36,14 @@ pub struct AddTokenArgs {
 }
 
 /// What `token list` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ListTokensArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
 }
 
 /// What `token revoke` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct RevokeArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
@@ -52,7 +53,7 @@ pub struct RevokeArgs {
 }
 
 /// A scope by its name. Source: spec "Authentication", scopes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub(super) enum Scope {
     /// Read, and keep the books
     Accountant,
@@ -64,19 +65,33 @@ pub(super) enum Scope {
     Iam,
 }
 
-/// Carries out one of them.
-pub async fn run(command: TokenCommand) -> Result<(), Failure> {
-    match command {
-        TokenCommand::Add(args) => add(args).await,
-        TokenCommand::List(args) => list(args).await,
-        TokenCommand::Revoke(args) => revoke(args).await,
+impl TokenCommand {
+    pub(super) const fn data(&self) -> &DataArgs {
+        let of = match self {
+            Self::Add(args) => &args.of,
+            Self::List(args) => &args.of,
+            Self::Revoke(args) => &args.of,
+        };
+        &of.data
+    }
+
+    pub(super) async fn carry_out(
+        self,
+        office: &Office,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Add(args) => add(args, office, outcome).await,
+            Self::List(args) => list(args, office, outcome).await,
+            Self::Revoke(args) => revoke(args, office, outcome).await,
+        }
     }
 }
 
-async fn add(args: AddTokenArgs) -> Result<(), Failure> {
-    let (switch, company) = args.of.open().await?;
+async fn add(args: AddTokenArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+    let company = args.of.find(office).await?;
     let DrawnSecret { text: access_token, digest } = DrawnSecret::draw().map_err(Failure::new)?;
-    let at = switch.engine().clock().now();
+    let at = office.switch.engine().clock().now();
     let token = NewAccessToken {
         id: AccessTokenId(SystemRandom.id(at).map_err(Failure::new)?),
         digest,
@@ -84,22 +99,21 @@ async fn add(args: AddTokenArgs) -> Result<(), Failure> {
         scope: access_scope(&args.scope),
     };
     let token_id = token.id.0;
-    carry_out(&switch, AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
-    switch.engine().shut_down();
+    let command = AdminCommand::AccessToken(AccessTokenCommand::Create(token));
+    carry_out(&office.switch, command).await?;
     if args.of.data.json {
-        println!("{}", json!({"token_id": token_id, "access_token": access_token}));
+        outcome.line(json!({"token_id": token_id, "access_token": access_token}));
     } else {
-        println!("access token {access_token} (shown this once)");
+        outcome.line(format!("access token {access_token} (shown this once)"));
     }
     Ok(())
 }
 
-async fn list(args: ListTokensArgs) -> Result<(), Failure> {
-    let (switch, company) = args.of.open().await?;
+async fn list(args: ListTokensArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+    let company = args.of.find(office).await?;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
-    let tokens = switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;
+    let tokens = office.switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;
     let tokens = tokens.map_err(Failure::new)?.rows;
-    switch.engine().shut_down();
     let rows = tokens.iter().map(|token| {
         (token.id.0, scope::names(token.scope), render_time(token.created_at), token.label())
     });
@@ -109,30 +123,29 @@ async fn list(args: ListTokensArgs) -> Result<(), Failure> {
                 json!({"token_id": id, "scope": scope, "created_at": created_at, "label": label})
             })
             .collect();
-        println!("{}", json!({"tokens": shown}));
+        outcome.line(json!({"tokens": shown}));
         return Ok(());
     }
     for (id, scope, created_at, label) in rows {
         let scope = if scope.is_empty() { "read".to_owned() } else { scope.join(",") };
-        println!("{id}  {created_at}  {scope:<24}  {label}");
+        outcome.line(format!("{id}  {created_at}  {scope:<24}  {label}"));
     }
     Ok(())
 }
 
-async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
-    let (switch, company) = args.of.open().await?;
+async fn revoke(args: RevokeArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+    let (switch, company) = (&office.switch, args.of.find(office).await?);
     let id = AccessTokenId(args.token);
     let known = switch.read(|snapshot| snapshot.access_token_by_id(company.slot, id)).await;
     if known.map_err(Failure::new)?.is_none() {
         return Err(Failure::new(format!("the company has no token `{}`", args.token)));
     }
-    carry_out(&switch, AdminCommand::AccessToken(AccessTokenCommand::Revoke(company.id, id)))
-        .await?;
-    switch.engine().shut_down();
+    let command = AdminCommand::AccessToken(AccessTokenCommand::Revoke(company.id, id));
+    carry_out(switch, command).await?;
     if args.of.data.json {
-        println!("{}", json!({"token_id": args.token}));
+        outcome.line(json!({"token_id": args.token}));
     } else {
-        println!("revoked token {}", args.token);
+        outcome.line(format!("revoked token {}", args.token));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `cardswitch user add` and `user reset-second-factor`: on a data directory at rest.
+//! `cardswitch user add` and `user reset-second-factor`.
 //!
 //! Each part of `add` may be there already: an operator who names somebody a second time gives them
 //! another role, another company, or a new password.
@@ -19,20 +19,19 @@ use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_v1::routes::members::NAME_CHARS_MAX;
 use cardswitch_wire::email::is_email;
-use cardswitch_wire::urls::Urls;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::Failure;
-use super::at_rest::{DataArgs, carry_out, find_company, parse_id};
-use crate::config::read_settings;
+use super::administration::{DataArgs, Office, Outcome, carry_out, find_company, parse_id};
 
 /// How long a link to set a password opens something. Units: microseconds.
 const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 
 /// What can be done with users.
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum UserSubcommand {
     /// Let somebody sign in; prints a link to set a password, unless one is given
     Add(AddUserArgs),
@@ -42,7 +41,7 @@ pub enum UserSubcommand {
 }
 
 /// What `user add` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddUserArgs {
     #[command(flatten)]
     at: DataArgs,
@@ -67,10 +66,13 @@ pub struct AddUserArgs {
     /// Read the password from the standard input
     #[arg(long)]
     password_stdin: bool,
+    /// Its hash: the password itself goes no further than the process that reads it.
+    #[arg(skip)]
+    password_hash: Option<String>,
 }
 
 /// What `user reset-second-factor` takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ResetArgs {
     #[command(flatten)]
     at: DataArgs,
@@ -80,7 +82,7 @@ pub struct ResetArgs {
 }
 
 /// A role by its name. Source: spec "Member", role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 enum Role {
     /// Everything in the company
     Administrator,
@@ -103,44 +105,68 @@ impl From<Role> for MemberRole {
     }
 }
 
-/// Carries out one of them.
-pub async fn run(command: UserSubcommand) -> Result<(), Failure> {
-    match command {
-        UserSubcommand::Add(args) => add(args).await,
-        UserSubcommand::ResetSecondFactor(args) => reset_second_factor(args).await,
+impl UserSubcommand {
+    pub(super) const fn data(&self) -> &DataArgs {
+        match self {
+            Self::Add(args) => &args.at,
+            Self::ResetSecondFactor(args) => &args.at,
+        }
+    }
+
+    /// Reads what the command asks for.
+    /// Errors: that is no password.
+    pub(super) async fn read_password(&mut self) -> Result<(), Failure> {
+        if let Self::Add(args) = self
+            && args.password_stdin
+        {
+            check(args)?;
+            let password = read_password(&args.email)?;
+            args.password_hash = Some(hash(&password).await.map_err(Failure::new)?);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn carry_out(
+        self,
+        office: &Office,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Add(args) => add(args, office, outcome).await,
+            Self::ResetSecondFactor(args) => reset_second_factor(args, office, outcome).await,
+        }
     }
 }
 
-async fn reset_second_factor(args: ResetArgs) -> Result<(), Failure> {
-    let switch = args.at.open()?;
-    let known = find_user(&switch, &args.email).await?;
+async fn reset_second_factor(
+    args: ResetArgs,
+    office: &Office,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let switch = &office.switch;
+    let known = find_user(switch, &args.email).await?;
     let user = known.ok_or_else(|| Failure::new(format!("no user `{}`", args.email)))?;
     let changes =
         UserChanges { totp: Some(None), security_question: Some(None), ..UserChanges::default() };
-    carry_out(&switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
-    switch.engine().shut_down();
+    carry_out(switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
     if args.at.json {
-        println!("{}", json!({"user_id": user.id.0, "email": user.email}));
+        outcome.line(json!({"user_id": user.id.0, "email": user.email}));
     } else {
-        println!("{} is signed out, and signs in with the password alone", user.email);
+        outcome.line(format!("{} is signed out, and signs in with the password alone", user.email));
     }
     Ok(())
 }
 
-async fn add(args: AddUserArgs) -> Result<(), Failure> {
+async fn add(args: AddUserArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
     check(&args)?;
-    let password = if args.password_stdin { Some(read_password(&args.email)?) } else { None };
-    let password_hash = match &password {
-        Some(password) => Some(hash(password).await.map_err(Failure::new)?),
-        None => None,
-    };
-    let switch = args.at.open()?;
-    let known = find_user(&switch, &args.email).await?;
+    let switch = &office.switch;
+    let password_hash = args.password_hash.clone();
+    let known = find_user(switch, &args.email).await?;
     let (first_name, last_name) = names(&args, known.as_ref())?;
     if let Some(company) = args.company {
-        add_member(&switch, &args, company, (&first_name, &last_name)).await?;
+        add_member(switch, &args, company, (&first_name, &last_name)).await?;
     }
-    let developer_of = developer_of(&switch, &args, known.as_ref()).await?;
+    let developer_of = developer_of(switch, &args, known.as_ref()).await?;
     let is_open = password_hash.is_some();
     let has_password = is_open || known.as_ref().is_some_and(|user| user.password_hash.is_some());
     let user = match known {
@@ -150,11 +176,11 @@ async fn add(args: AddUserArgs) -> Result<(), Failure> {
                 developer_of: Some(developer_of).filter(|_| args.developer),
                 ..UserChanges::default()
             };
-            carry_out(&switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
+            carry_out(switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
             user.id
         }
         None => {
-            let id = UserId(new_id(&switch)?);
+            let id = UserId(new_id(switch)?);
             let new = NewUser {
                 id,
                 email: args.email.clone(),
@@ -163,13 +189,12 @@ async fn add(args: AddUserArgs) -> Result<(), Failure> {
                 password_hash,
                 developer_of,
             };
-            carry_out(&switch, AdminCommand::User(UserCommand::Create(new))).await?;
+            carry_out(switch, AdminCommand::User(UserCommand::Create(new))).await?;
             id
         }
     };
-    let link = if has_password { None } else { Some(issue_link(&switch, user, &args).await?) };
-    switch.engine().shut_down();
-    report(&args, user, link.as_deref());
+    let link = if has_password { None } else { Some(issue_link(office, user).await?) };
+    report(&args, (user, link.as_deref()), outcome);
     Ok(())
 }
 
@@ -253,7 +278,8 @@ async fn add_member(
 }
 
 /// Issues a link to set a password with.
-async fn issue_link(switch: &Switch, user: UserId, args: &AddUserArgs) -> Result<String, Failure> {
+async fn issue_link(office: &Office, user: UserId) -> Result<String, Failure> {
+    let switch = &office.switch;
     let key = DrawnSecret::draw().map_err(Failure::new)?;
     let ticket = NewTicket {
         digest: key.digest,
@@ -264,23 +290,21 @@ async fn issue_link(switch: &Switch, user: UserId, args: &AddUserArgs) -> Result
         content: NewTicketContent::PasswordLink { is_invite: true },
     };
     carry_out(switch, AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
-    let settings = read_settings(None, Some(&args.at.directory)).map_err(Failure::new)?;
-    let base = settings.base_url_for(settings.http);
-    Ok(Urls::with_app(&base, &settings.app_url_for(settings.http)).password_link(&key.text))
+    Ok(office.urls.password_link(&key.text))
 }
 
 fn new_id(switch: &Switch) -> Result<Uuid, Failure> {
     SystemRandom.id(switch.engine().clock().now()).map_err(Failure::new)
 }
 
-fn report(args: &AddUserArgs, user: UserId, link: Option<&str>) {
+fn report(args: &AddUserArgs, (user, link): (UserId, Option<&str>), outcome: &mut Outcome) {
     if args.at.json {
-        println!("{}", json!({"user_id": user.0, "email": args.email, "password_link": link}));
+        outcome.line(json!({"user_id": user.0, "email": args.email, "password_link": link}));
         return;
     }
-    println!("{} can sign in", args.email);
+    outcome.line(format!("{} can sign in", args.email));
     if let Some(link) = link {
-        println!("  set a password within 7 days, by this link (shown this once):");
-        println!("  {link}");
+        outcome.line("  set a password within 7 days, by this link (shown this once):");
+        outcome.line(format!("  {link}"));
     }
 }

@@ -17,6 +17,7 @@ pub mod json_keys;
 pub mod page;
 pub mod query;
 pub mod reference;
+mod settings;
 pub mod time;
 pub mod transaction;
 pub mod urls;

@@ -28,33 +28,26 @@ const HIDDEN: &str = "hidden";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError(pub &'static str, pub String);
 
-/// How mail is sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct MailSettings {
-    /// The server: `smtps://user@host:465`, or `smtp://host:587` with STARTTLS. Where absent,
-    /// letters are files in `outbox`.
-    pub smtp_url: Option<SmtpUrl>,
-    /// A file that holds the password, where the URL does not.
-    pub smtp_password_file: Option<PathBuf>,
-    /// In whose name: `cardswitch <no-reply@example.com>`; `no-reply` at the site where absent.
-    pub from: Option<String>,
-    /// How long a letter waits that the server puts off; each further time twice as long.
-    /// Units: seconds.
-    pub retry_after_s: u64,
-    /// Whether cardholders are told of declined purchases and warned of suspicious ones.
-    pub declines: bool,
-}
-
-impl Default for MailSettings {
-    fn default() -> Self {
-        Self {
-            smtp_url: None,
-            smtp_password_file: None,
-            from: None,
-            retry_after_s: 60,
-            declines: true,
-        }
+cardswitch_wire::settings! {
+    /// How mail is sent.
+    "mail." MailSettings, MailFlags {
+        /// Mail server, such as smtps://user@mail.example.com [default: none, letters are files in
+        /// `outbox` of the data directory]
+        #[arg(value_name = "URL", hide_env_values = true)]
+        smtp_url: SmtpUrl,
+        /// File with the password of the mail server, unless the URL has it
+        /// [default: none]
+        #[arg(value_name = "FILE")]
+        smtp_password_file: PathBuf,
+        /// Sender of letters, such as "Cards <no-reply@example.com>" [default: no-reply at the site]
+        #[arg(long = "mail-from", value_name = "ADDRESS")]
+        from: String,
+        /// Seconds until a letter that the server defers is sent again, doubled each time up to 4 h
+        #[arg(long = "mail-retry-after-s", value_name = "SECONDS")]
+        retry_after_s: u64 = 60,
+        /// Whether cardholders get letters about declines and suspicious activity
+        #[arg(long = "mail-declines", value_name = "BOOL")]
+        declines: bool = true,
     }
 }
 

@@ -34,7 +34,7 @@ const SENDING_GRACE_NS: u64 = SECOND_NS;
 
 /// When messages go.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Pace {
+pub enum Pace {
     /// At their instants, whatever becomes of them.
     Open(Schedule),
     /// As soon as the answer to an earlier one makes room.
@@ -43,24 +43,26 @@ pub(crate) enum Pace {
 
 /// What one client does.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Task {
-    pub(crate) pace: Pace,
+pub struct Task {
+    /// When messages go.
+    pub pace: Pace,
     /// Units, here and below: nanoseconds of the monotonic clock.
-    pub(crate) start_ns: u64,
+    pub start_ns: u64,
     /// Messages meant for before this are sent, but not counted.
-    pub(crate) measured_from_ns: u64,
-    pub(crate) end_ns: u64,
+    pub measured_from_ns: u64,
+    /// Nothing is meant for later.
+    pub end_ns: u64,
     /// The least time between two rounds of sending. What becomes due meanwhile goes together.
-    pub(crate) gather_ns: u64,
+    pub gather_ns: u64,
     /// Messages without an answer that one connection may have.
-    pub(crate) in_flight_max: u32,
+    pub in_flight_max: u32,
     /// How long answers are waited for after the last message. Units: nanoseconds.
-    pub(crate) patience_ns: u64,
+    pub patience_ns: u64,
 }
 
 /// A client with its connections.
 #[derive(Debug)]
-pub(crate) struct Client<W> {
+pub struct Client<W> {
     wire: W,
     connections: Vec<Connection>,
     poll: OwnedFd,
@@ -96,7 +98,7 @@ impl Task {
 impl<W: Wire> Client<W> {
     /// Connects so many times.
     /// Errors: those of the sockets.
-    pub(crate) fn connect(address: SocketAddr, connections: usize, wire: W) -> io::Result<Self> {
+    pub fn connect(address: SocketAddr, connections: usize, wire: W) -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let connections = (0..connections)
             .map(|at| {
@@ -110,7 +112,7 @@ impl<W: Wire> Client<W> {
             connections,
             poll,
             slots: Slots::new(),
-            tally: Tally::new(),
+            tally: Tally::default(),
             sent: 0,
             next_round_ns: 0,
             turn: 0,
@@ -121,7 +123,7 @@ impl<W: Wire> Client<W> {
 
     /// Sends and receives until the end, and tells what came of it.
     /// Errors: those of the system; broken connections are counted instead.
-    pub(crate) fn run(mut self, task: &Task) -> io::Result<Tally> {
+    pub fn run(mut self, task: &Task) -> io::Result<Tally> {
         // Timers of a thread are late by fifty microseconds unless it asks for better.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         thread::sleep(Duration::from_nanos(task.start_ns.saturating_sub(now_ns())));

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use cardswitch_feed::{Card, Portfolio};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// The longest card number.
-pub(crate) const PAN_DIGITS_MAX: usize = 19;
+pub const PAN_DIGITS_MAX: usize = 19;
 
 /// Which cards of a file are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum Choice {
+pub enum Choice {
     /// Those that are approved as long as their limits allow.
     Ordinary,
     /// All, also those made to be declined.
@@ -21,7 +21,7 @@ pub(crate) enum Choice {
 
 /// Reads the cards that were chosen of a file that `init --cards-out` wrote.
 /// Errors: the file is unreadable, or has no such card.
-pub(crate) fn read_cards(path: &Path, choice: Choice) -> Result<Vec<Card>, Failure> {
+pub fn read_cards(path: &Path, choice: Choice) -> Result<Vec<Card>, Failure> {
     let portfolio = Portfolio::read(path)?;
     let slots: Vec<u32> = match choice {
         Choice::Ordinary => portfolio.ordinary().to_vec(),
@@ -37,16 +37,16 @@ pub(crate) fn read_cards(path: &Path, choice: Choice) -> Result<Vec<Card>, Failu
 
 /// A small fast stream of random numbers: splitmix64. The same for the same seed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Draws(u64);
+pub struct Draws(u64);
 
 impl Draws {
     /// The stream of a seed.
-    pub(crate) const fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A number below the bound.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -58,13 +58,13 @@ impl Draws {
     }
 
     /// A place in a list that is not empty.
-    pub(crate) fn place(&mut self, len: usize) -> usize {
+    pub fn place(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 }
 
 /// Fills a place of even width with the last digits of a number, zeros in front.
-pub(crate) fn patch_digits(place: &mut [u8], number: u64) {
+pub fn patch_digits(place: &mut [u8], number: u64) {
     const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 2021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859\

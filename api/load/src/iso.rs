@@ -15,9 +15,9 @@ use cardswitch_iso8583::{
 };
 use chrono::DateTime;
 
+use crate::Failure;
 use crate::cards::{Draws, PAN_DIGITS_MAX, patch_digits};
 use crate::clock::SECOND_NS;
-use crate::failure::Failure;
 use crate::wire::{Answer, BadAnswer, Code, Wire};
 
 /// The longest CVV.
@@ -31,24 +31,24 @@ const ELEMENTS_AT: [usize; 2] = [12, 20];
 
 /// What all requests of a run have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Purchases {
+pub struct Purchases {
     /// Amounts are drawn from here. Units: minor units.
-    pub(crate) amount_min: u64,
+    pub amount_min: u64,
     /// Up to this, itself included. Units: minor units.
-    pub(crate) amount_max: u64,
+    pub amount_max: u64,
     /// ISO 4217 number.
-    pub(crate) currency: u64,
+    pub currency: u64,
     /// The first reference number.
-    pub(crate) first_reference: u64,
+    pub first_reference: u64,
     /// References of this client are so far apart: as many clients share them.
-    pub(crate) reference_step: u64,
+    pub reference_step: u64,
     /// Seed of cards and amounts.
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 /// The ISO 8583 side of a client.
 #[derive(Debug)]
-pub(crate) struct Iso {
+pub struct Iso {
     templates: Vec<Template>,
     cards: Vec<PackedCard>,
     purchases: Purchases,
@@ -61,7 +61,7 @@ pub(crate) struct Iso {
 impl Iso {
     /// A client's side for these cards, of which there is at least one.
     /// Errors: a card does not fit its elements.
-    pub(crate) fn new(cards: &[Card], purchases: Purchases) -> Result<Self, Failure> {
+    pub fn new(cards: &[Card], purchases: Purchases) -> Result<Self, Failure> {
         assert!(!cards.is_empty(), "requests need cards");
         let mut templates = Vec::new();
         let cards = cards

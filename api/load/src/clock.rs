@@ -4,21 +4,21 @@
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds in a second.
-pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+pub const SECOND_NS: u64 = 1_000_000_000;
 
 /// The monotonic clock. Units: nanoseconds.
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     read(ClockId::Monotonic)
 }
 
 /// The wall clock. Units: nanoseconds since the Unix epoch.
-pub(crate) fn unix_ns() -> u64 {
+pub fn unix_ns() -> u64 {
     read(ClockId::Realtime)
 }
 
 /// What this thread has had of a processor so far, the kernel's work for it included.
 /// Units: nanoseconds.
-pub(crate) fn thread_cpu_ns() -> u64 {
+pub fn thread_cpu_ns() -> u64 {
     read(ClockId::ThreadCPUTime)
 }
 

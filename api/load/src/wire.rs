@@ -3,14 +3,14 @@
 /// How a request was answered, as text of up to eight bytes: DE39, `response_code`, or an HTTP
 /// status. Compared as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Code([u8; 8]);
+pub struct Code([u8; 8]);
 
 impl Code {
     /// The answer is the request, sent back by an echo server.
-    pub(crate) const ECHO: Self = Self(*b"echo\0\0\0\0");
+    pub const ECHO: Self = Self(*b"echo\0\0\0\0");
 
     /// A code from its text, of which at most eight bytes are kept.
-    pub(crate) fn new(text: &[u8]) -> Self {
+    pub fn new(text: &[u8]) -> Self {
         let mut bytes = [0; 8];
         for (place, byte) in bytes.iter_mut().zip(text) {
             *place = *byte;
@@ -19,7 +19,7 @@ impl Code {
     }
 
     /// The code as text; anything that is not ASCII is shown as a question mark.
-    pub(crate) fn text(self) -> String {
+    pub fn text(self) -> String {
         let bytes = self.0.iter().take_while(|byte| **byte != 0);
         bytes
             .map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '?' })
@@ -29,21 +29,21 @@ impl Code {
 
 /// An answer at the start of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// Bytes that it takes.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// The slot of its request, where the answer names it.
-    pub(crate) slot: Option<u32>,
+    pub slot: Option<u32>,
     /// What it says.
-    pub(crate) code: Code,
+    pub code: Code,
 }
 
 /// Bytes that cannot be an answer: nothing after them can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BadAnswer;
+pub struct BadAnswer;
 
 /// One protocol, with the cards it draws requests from.
-pub(crate) trait Wire {
+pub trait Wire {
     /// Whether answers come in the order of requests, and name none.
     const IN_ORDER: bool;
 

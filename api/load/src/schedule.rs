@@ -8,28 +8,28 @@ use crate::clock::SECOND_NS;
 
 /// One part's share of the instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     /// Units: nanoseconds of the monotonic clock.
-    pub(crate) start_ns: u64,
+    pub start_ns: u64,
     /// Of all parts together. Units: messages a second.
-    pub(crate) rate: u64,
+    pub rate: u64,
     /// Units: nanoseconds.
-    pub(crate) duration_ns: u64,
+    pub duration_ns: u64,
     /// Which part this is, from zero.
-    pub(crate) part: u64,
+    pub part: u64,
     /// How many parts there are.
-    pub(crate) parts: u64,
+    pub parts: u64,
 }
 
 impl Schedule {
     /// When this part's message of that number is meant to be sent.
-    pub(crate) fn intended_ns(&self, number: u64) -> u64 {
+    pub fn intended_ns(&self, number: u64) -> u64 {
         let place = u128::from(number) * u128::from(self.parts) + u128::from(self.part);
         self.start_ns + narrow(place * u128::from(SECOND_NS) / u128::from(self.rate.max(1)))
     }
 
     /// How many of this part's messages are meant to have been sent by now.
-    pub(crate) fn due(&self, now_ns: u64) -> u64 {
+    pub fn due(&self, now_ns: u64) -> u64 {
         let Some(elapsed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
         // An instant is rounded down; so the message whose exact instant is within the next
         // nanosecond is due, too.
@@ -37,7 +37,7 @@ impl Schedule {
     }
 
     /// How many messages this part has to send in all.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.share(self.places_within(self.duration_ns))
     }
 

@@ -1,15 +1,13 @@
-//! What came of a run: counts, latencies, costs; of one client, of many together, and as bytes
-//! between processes.
+//! What came of a run: counts, latencies, costs; of one client, and of many together.
 //!
 //! INVARIANT: every message that was meant to be sent is in the histogram, also one that was never
 //! answered or never sent: with the time it has waited in vain, so that no percentile gets better
 //! because answers failed to come.
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::wire::Code;
 
 /// Latencies are told apart from here. Units: nanoseconds.
@@ -19,50 +17,53 @@ const LATENCY_NS_MAX: u64 = 300_000_000_000;
 
 /// The counts of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Messages of the measured time that were answered.
-    pub(crate) answered: u64,
+    pub answered: u64,
     /// Sent and not answered.
-    pub(crate) unanswered: u64,
+    pub unanswered: u64,
     /// Meant to be sent, and not sent because the switch took no more.
-    pub(crate) unsent: u64,
+    pub unsent: u64,
     /// Answers to nothing that was asked.
-    pub(crate) unmatched: u64,
+    pub unmatched: u64,
     /// Connections that broke or sent what is no answer.
-    pub(crate) broken_connections: u64,
+    pub broken_connections: u64,
     /// All messages, also those before the measured time.
-    pub(crate) messages: u64,
+    pub messages: u64,
     /// Calls of the system to send.
-    pub(crate) writes: u64,
+    pub writes: u64,
     /// Calls of the system to receive.
-    pub(crate) reads: u64,
+    pub reads: u64,
     /// What the clients had of processors. Units: nanoseconds.
-    pub(crate) cpu_ns: u64,
+    pub cpu_ns: u64,
     /// From the start of the measured time to its last answer. Units: nanoseconds.
-    pub(crate) elapsed_ns: u64,
+    pub elapsed_ns: u64,
     /// Answers by their code.
-    pub(crate) codes: Vec<(String, u64)>,
+    pub codes: Vec<(String, u64)>,
 }
 
 /// Counts and latencies.
 #[derive(Debug, Clone)]
-pub(crate) struct Tally {
-    pub(crate) counts: Counts,
+pub struct Tally {
+    /// How many of what.
+    pub counts: Counts,
     codes: Vec<(Code, u64)>,
     latencies: Histogram<u64>,
 }
 
-impl Tally {
-    /// Nothing yet.
+/// Nothing yet.
+impl Default for Tally {
     #[expect(clippy::expect_used, reason = "constant bounds, in order")]
-    pub(crate) fn new() -> Self {
+    fn default() -> Self {
         let latencies = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, 3);
         let latencies = latencies.expect("the bounds are in order");
         Self { counts: Counts::default(), codes: Vec::new(), latencies }
     }
+}
 
+impl Tally {
     /// Notes an answer.
-    pub(crate) fn note_answer(&mut self, code: Code, latency_ns: u64) {
+    pub fn note_answer(&mut self, code: Code, latency_ns: u64) {
         self.counts.answered += 1;
         self.latencies.saturating_record(latency_ns);
         match self.codes.iter_mut().find(|(known, _)| *known == code) {
@@ -72,19 +73,19 @@ impl Tally {
     }
 
     /// Notes a message that was sent and has waited so long without an answer.
-    pub(crate) fn note_unanswered(&mut self, waited_ns: u64) {
+    pub fn note_unanswered(&mut self, waited_ns: u64) {
         self.counts.unanswered += 1;
         self.latencies.saturating_record(waited_ns);
     }
 
     /// Notes a message that should have been sent so long ago.
-    pub(crate) fn note_unsent(&mut self, waited_ns: u64) {
+    pub fn note_unsent(&mut self, waited_ns: u64) {
         self.counts.unsent += 1;
         self.latencies.saturating_record(waited_ns);
     }
 
     /// Ends the notes: codes become text, in order.
-    pub(crate) fn finish(mut self) -> Self {
+    pub fn finish(mut self) -> Self {
         self.counts.codes =
             self.codes.drain(..).map(|(code, count)| (code.text(), count)).collect();
         self.counts.codes.sort();
@@ -93,7 +94,7 @@ impl Tally {
 
     /// Adds what another client noted.
     /// Errors: never, as all histograms have the same bounds.
-    pub(crate) fn add(&mut self, other: &Self) -> Result<(), Failure> {
+    pub fn add(&mut self, other: &Self) -> Result<(), Failure> {
         let (sum, more) = (&mut self.counts, &other.counts);
         sum.answered += more.answered;
         sum.unanswered += more.unanswered;
@@ -116,30 +117,25 @@ impl Tally {
     }
 
     /// The latency that so many per cent do not pass. Units: microseconds.
-    pub(crate) fn percentile_us(&self, percent: f64) -> f64 {
+    pub fn percentile_us(&self, percent: f64) -> f64 {
         self.latencies.value_at_percentile(percent) as f64 / 1e3
     }
 
     /// The longest latency. Units: microseconds.
-    pub(crate) fn max_us(&self) -> f64 {
+    pub fn max_us(&self) -> f64 {
         self.latencies.max() as f64 / 1e3
     }
 
-    /// As bytes: a line of JSON, and the histogram in its V2 form.
-    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Failure> {
-        let mut bytes = serde_json::to_vec(&self.counts)?;
-        bytes.push(b'\n');
-        V2Serializer::new().serialize(&self.latencies, &mut bytes)?;
-        Ok(bytes)
+    /// The latencies, for who sends them elsewhere.
+    #[must_use]
+    pub const fn latencies(&self) -> &Histogram<u64> {
+        &self.latencies
     }
 
-    /// From such bytes.
-    /// Errors: they are none.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Failure> {
-        let line_len = bytes.iter().position(|byte| *byte == b'\n').ok_or("no counts came")?;
-        let counts = serde_json::from_slice(&bytes[..line_len])?;
-        let latencies = Deserializer::new().deserialize(&mut &bytes[line_len + 1..])?;
-        Ok(Self { counts, codes: Vec::new(), latencies })
+    /// Those of a client elsewhere.
+    #[must_use]
+    pub const fn of(counts: Counts, latencies: Histogram<u64>) -> Self {
+        Self { counts, codes: Vec::new(), latencies }
     }
 }
 
@@ -148,7 +144,7 @@ mod tests {
     use super::*;
 
     fn tally(code: &[u8], latencies_us: std::ops::Range<u64>) -> Tally {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         latencies_us.for_each(|us| tally.note_answer(Code::new(code), us * 1_000));
         tally
     }
@@ -159,18 +155,11 @@ mod tests {
         let mut second = tally(b"61", 501..1_000);
         second.note_unanswered(1_000_000);
         second.counts.elapsed_ns = 9;
-        first.add(&Tally::from_bytes(&second.finish().to_bytes().unwrap()).unwrap()).unwrap();
+        first.add(&second.finish()).unwrap();
         assert_eq!(first.counts.codes, [("00".to_owned(), 500), ("61".to_owned(), 499)]);
         assert_eq!((first.counts.answered, first.counts.unanswered), (999, 1));
         assert_eq!(first.counts.elapsed_ns, 9);
         assert!((first.percentile_us(50.0) - 500.0).abs() < 1.0, "{}", first.percentile_us(50.0));
         assert!((first.max_us() - 1_000.0).abs() < 1.0, "what was not answered counts, too");
-    }
-
-    #[test]
-    fn bytes_that_are_no_tally_are_refused() {
-        for bytes in [&b""[..], b"{}\n", b"no line"] {
-            assert!(Tally::from_bytes(bytes).is_err());
-        }
     }
 }

@@ -1,0 +1,246 @@
+//! `token`, `company`, `user` and `app`: by the switch that runs on the data directory, else on the
+//! directory at rest.
+//!
+//! A command is parsed here and carried out where the engine is, by the same function: in this process,
+//! or in that of the switch, which it reaches through the control socket. What it prints comes back.
+//! INVARIANT: what a command reads from its terminal is read before it is sent.
+
+use std::fmt::{self, Display};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cardswitch_edge::switch::Switch;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::data_directory::DirectoryError;
+use cardswitch_engine::directory::app::AppProfile;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::CompanyId;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
+use cardswitch_wire::urls::Urls;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Failure;
+use super::app::AppSubcommand;
+use super::company::CompanyCommand;
+use super::running::{ask_running, other_answer};
+use super::token::TokenCommand;
+use super::user::UserSubcommand;
+use crate::config::{ClockSetting, Settings, read_settings};
+use crate::control::{Answer, Request};
+use crate::install::by_operator;
+use crate::opening::{KeyedDirectory, OpeningError, open_engine};
+
+/// A command of an operator.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Administration {
+    /// `token`.
+    Token(TokenCommand),
+    /// `company`.
+    Company(CompanyCommand),
+    /// `user`.
+    User(UserSubcommand),
+    /// `app`.
+    App(AppSubcommand),
+}
+
+/// What such a command is carried out with.
+#[derive(Clone, Debug)]
+pub struct Office {
+    /// The way into the engine.
+    pub switch: Switch,
+    /// The addresses in links.
+    pub urls: Urls,
+    /// The card network of new companies.
+    pub network: String,
+}
+
+impl Office {
+    /// That of a switch with these settings, which people reach at `urls`.
+    #[must_use]
+    pub fn new(switch: Switch, urls: Urls, settings: &Settings) -> Self {
+        Self { switch, urls, network: settings.network.clone() }
+    }
+}
+
+/// What came of a command. It may hold secrets, which are shown this once.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Outcome {
+    printed: String,
+    /// What somebody has to look at before it is done.
+    unconfirmed: Option<AppProfile>,
+    failure: Option<Failure>,
+}
+
+/// Tells nothing of what is in it.
+impl fmt::Debug for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Outcome").field("failure", &self.failure).finish_non_exhaustive()
+    }
+}
+
+impl Outcome {
+    /// Prints a line.
+    pub(super) fn line(&mut self, line: impl Display) {
+        self.printed.push_str(&format!("{line}\n"));
+    }
+
+    /// Leaves the rest until somebody has looked at a profile.
+    pub(super) fn ask_about(&mut self, profile: AppProfile) {
+        self.unconfirmed = Some(profile);
+    }
+}
+
+/// Carries out a command where the engine is.
+pub async fn carry_out_by(command: Administration, office: &Office) -> Outcome {
+    let mut outcome = Outcome::default();
+    let carried_out = match command {
+        Administration::Token(command) => command.carry_out(office, &mut outcome).await,
+        Administration::Company(command) => command.carry_out(office, &mut outcome).await,
+        Administration::User(command) => command.carry_out(office, &mut outcome).await,
+        Administration::App(command) => command.carry_out(office, &mut outcome).await,
+    };
+    outcome.failure = carried_out.err();
+    outcome
+}
+
+/// Carries out a command by the switch that runs on its directory, else on the directory at rest.
+/// Errors: the directory cannot be opened, its switch does not answer, or it was not done.
+pub async fn run(mut command: Administration) -> Result<(), Failure> {
+    if let Administration::User(user) = &mut command {
+        user.read_password().await?;
+    }
+    let place = Place::open(command.data())?;
+    let mut outcome = place.carry_out(&command).await?;
+    print!("{}", outcome.printed);
+    if let Some(profile) = outcome.unconfirmed.take()
+        && let Administration::App(app) = &mut command
+    {
+        app.confirm(profile)?;
+        outcome = place.carry_out(&command).await?;
+        print!("{}", outcome.printed);
+    }
+    place.close();
+    outcome.failure.map_or(Ok(()), Err)
+}
+
+impl Administration {
+    fn data(&self) -> &DataArgs {
+        match self {
+            Self::Token(command) => command.data(),
+            Self::Company(command) => command.data(),
+            Self::User(command) => command.data(),
+            Self::App(command) => command.data(),
+        }
+    }
+}
+
+/// The place of the engine.
+enum Place {
+    /// In this process.
+    Here(Box<Office>),
+    /// In the switch that runs on the directory.
+    Running(PathBuf),
+}
+
+impl Place {
+    /// Errors: the directory is damaged or none.
+    fn open(args: &DataArgs) -> Result<Self, Failure> {
+        let data = &args.directory;
+        let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
+        let place = KeyedDirectory { data, master_key: &args.master_key.source() };
+        let engine = match open_engine(place, ClockSetting::System, settings.retention) {
+            Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
+                return Ok(Self::Running(data.clone()));
+            }
+            opened => opened.map_err(Failure::new)?.0,
+        };
+        let (base, app) =
+            (settings.base_url_for(settings.http), settings.app_url_for(settings.http));
+        let switch = Switch::new(Arc::new(engine));
+        Ok(Self::Here(Box::new(Office::new(switch, Urls::with_app(&base, &app), &settings))))
+    }
+
+    async fn carry_out(&self, command: &Administration) -> Result<Outcome, Failure> {
+        // A command is the same wherever it goes.
+        let sent = serde_json::to_value(command).map_err(Failure::new)?;
+        match self {
+            Self::Here(office) => {
+                let command = serde_json::from_value(sent).map_err(Failure::new)?;
+                Ok(carry_out_by(command, office).await)
+            }
+            Self::Running(data) => match ask_running(data, &Request::Administer(sent)).await? {
+                Answer::Administered(outcome) => Ok(outcome),
+                _ => Err(other_answer()),
+            },
+        }
+    }
+
+    fn close(self) {
+        if let Self::Here(office) = self {
+            office.switch.engine().shut_down();
+        }
+    }
+}
+
+/// A data directory, and how the answer is printed.
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+pub struct DataArgs {
+    /// Data directory, in use by a running switch or at rest
+    #[arg(long = "data", env = "CARDSWITCH_DATA", value_name = "DIR")]
+    #[serde(skip)]
+    directory: PathBuf,
+    #[command(flatten)]
+    #[serde(skip)]
+    master_key: MasterKeyArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A company of a data directory.
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+pub struct CompanyDataArgs {
+    #[command(flatten)]
+    pub(super) data: DataArgs,
+    /// Which company
+    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
+    pub(super) company: Uuid,
+}
+
+impl CompanyDataArgs {
+    /// Errors: there is no such company.
+    pub(super) async fn find(&self, office: &Office) -> Result<Company, Failure> {
+        find_company(&office.switch, self.company).await
+    }
+}
+
+pub(super) fn parse_id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
+}
+
+/// Errors: there is no such company.
+pub(super) async fn find_company(switch: &Switch, id: Uuid) -> Result<Company, Failure> {
+    let found = switch.read(|snapshot| snapshot.company_by_id(CompanyId(id))).await;
+    found.map_err(Failure::new)?.ok_or_else(|| Failure::new(format!("no company `{id}`")))
+}
+
+/// Makes a change in the operator's name; reads show it when this returns.
+/// Errors: it was refused, or may be lost.
+pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
+    done(switch, switch.ask(by_operator(command)).await.map_err(Failure::new)?).await
+}
+
+/// Errors: anything but done.
+pub(super) async fn done(switch: &Switch, reply: Reply) -> Result<(), Failure> {
+    match reply {
+        Reply::Done(seq) => {
+            switch.visible(seq).await;
+            Ok(())
+        }
+        Reply::Rejected(rejection) => Err(Failure::new(format!("refused: {rejection:?}"))),
+        _ => Err(Failure::new("the journal failed; the outcome is unknown")),
+    }
+}

@@ -1,0 +1,28 @@
+//! The switch that runs on a data directory, as commands ask it through its socket.
+
+use std::path::Path;
+
+use super::Failure;
+use crate::control::{self, Answer, Request};
+use crate::node_mark::cluster_of;
+
+/// Asks the switch that has the directory open.
+/// Errors: it does not answer, or did not do it.
+pub(super) async fn ask_running(data: &Path, request: &Request) -> Result<Answer, Failure> {
+    match control::ask(data, request).await {
+        Ok(Answer::Failed(why)) => Err(Failure::new(why)),
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(Failure::new(match cluster_of(data) {
+            Ok(Some(cluster)) => format!(
+                "this node follows: run the command on the data directory of the node that leads, which \
+                 `cardswitch cluster status --journal {cluster}` names"
+            ),
+            _ => format!("the directory is in use, but its user does not answer: {error}"),
+        })),
+    }
+}
+
+/// The answer was that to another request.
+pub(super) fn other_answer() -> Failure {
+    Failure::new("the switch answered something else: is it another version?")
+}
