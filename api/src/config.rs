@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use cardswitch_cluster::ClusterAddress;
+use cardswitch_edge::tls::TlsFiles;
+use cardswitch_network::zone::ZoneSettings;
 use cardswitch_notify::mail::settings::{MailSettings, SettingError};
 
 /// The name of the configuration file inside a data directory.
@@ -21,8 +23,14 @@ pub const CONFIG_FILE: &str = "cardswitch.toml";
 pub struct Settings {
     /// Where HTTP is served: `/v1` and `/network/v1`.
     pub http: SocketAddr,
+    /// TLS of the HTTP address; none where absent.
+    pub tls: Option<TlsFiles>,
     /// Where ISO 8583 is served.
     pub iso8583: SocketAddr,
+    /// TLS of the ISO 8583 address; none where absent.
+    pub iso8583_tls: Option<TlsFiles>,
+    /// The security of ISO 8583 messages; none where absent.
+    pub iso8583_zone: Option<ZoneSettings>,
     /// The address clients see, without a trailing slash; derived from `http` where absent.
     pub base_url: Option<String>,
     /// The address of the site, where shared links lead; the one clients see where absent.
@@ -101,7 +109,10 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            tls: None,
             iso8583: SocketAddr::from((Ipv4Addr::LOCALHOST, 8583)),
+            iso8583_tls: None,
+            iso8583_zone: None,
             base_url: None,
             app_url: None,
             trusted_proxies: Vec::new(),
@@ -333,6 +344,7 @@ impl Settings {
     pub fn base_url_for(&self, http: SocketAddr) -> String {
         match &self.base_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
+            None if self.tls.is_some() => format!("https://{http}"),
             None => format!("http://{http}"),
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Switch;
+use cardswitch_edge::tls::{Spoken, TlsDoor, TlsFileError, TlsFiles};
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
@@ -19,6 +20,7 @@ use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
 use cardswitch_network::listener::{Listener, ListenerOptions};
+use cardswitch_network::zone::Zone;
 use cardswitch_notify::mail::{self, MailError, Outbox};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
@@ -29,6 +31,7 @@ use cardswitch_secrets::master_key::rotation::MasterKeys;
 use cardswitch_site::overview::LiveOverviews;
 use cardswitch_v1::operations::ACCESS;
 use cardswitch_wire::urls::Urls;
+use cardswitch_zone::KeyFileError;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -124,6 +127,12 @@ pub enum StartError {
     /// What is kept of deliveries.
     #[error(transparent)]
     Deliveries(DeliveriesError),
+    /// The certificate of a door, its key or its authorities.
+    #[error("TLS of {0}: {1}")]
+    Tls(&'static str, TlsFileError),
+    /// The keys of a door.
+    #[error("keys of iso8583: {0}")]
+    Zone(KeyFileError),
     /// An address cannot be listened at.
     #[error("{}", not_listening(.0, .1, .2))]
     Listen(&'static str, SocketAddr, io::Error),
@@ -164,9 +173,13 @@ impl Server {
         let data = place.data;
         let settings = settings.clone().checked().map_err(StartError::Config)?;
         let shares = shares_of(&settings);
-        let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
+        let mut options = listener_options(&settings, &shares).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
+        let http_tls = open_tls(("http", Spoken::Http), &settings.tls)?;
+        options.tls = open_tls(("iso8583", Spoken::Iso8583), &settings.iso8583_tls)?;
+        let zone = settings.iso8583_zone.as_ref().map(Zone::open).transpose();
+        options.zone = zone.map_err(StartError::Zone)?.map(Arc::new);
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let (watched, opened) = match opened {
@@ -177,7 +190,10 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
-        let side = Arc::new(side);
+        let side = Arc::new(side.over(http_tls.clone()));
+        for tls in [http_tls, options.tls.clone()].into_iter().flatten() {
+            doors.spawn(tls.follow_files(stopped.clone()));
+        }
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
 
         let (engine, secrets) = match opened {
@@ -330,6 +346,15 @@ impl Watched {
         tasks.spawn(listener::serve(socket, Arc::clone(&telemetry), watchers, stopped));
         Ok(Self { telemetry, address, stop, tasks })
     }
+}
+
+/// The TLS of a door, where it has any.
+fn open_tls(
+    (name, spoken): (&'static str, Spoken),
+    files: &Option<TlsFiles>,
+) -> Result<Option<Arc<TlsDoor>>, StartError> {
+    let opened = files.clone().map(|files| TlsDoor::open(spoken, files).map(Arc::new));
+    opened.transpose().map_err(|error| StartError::Tls(name, error))
 }
 
 /// How the process's descriptors are shared out.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 pub struct Counters {
     messages: AtomicU64,
     bad_messages: AtomicU64,
+    insecure: AtomicU64,
     not_taken: AtomicU64,
     outcome_unknown: AtomicU64,
     connections: AtomicU64,
@@ -32,6 +33,8 @@ pub struct CountersNow {
     pub messages: u64,
     /// Messages and frames that could not be carried out as they were.
     pub bad_messages: u64,
+    /// Those of them whose code, or whose new key, is wrong or missing; answered 63.
+    pub insecure: u64,
     /// Messages the engine did not take; answered 91.
     pub not_taken: u64,
     /// Messages whose outcome is unknown; answered 96.
@@ -55,6 +58,7 @@ impl Counters {
         CountersNow {
             messages: read(&self.messages),
             bad_messages: read(&self.bad_messages),
+            insecure: read(&self.insecure),
             not_taken: read(&self.not_taken),
             outcome_unknown: read(&self.outcome_unknown),
             connections,
@@ -74,6 +78,10 @@ impl Counters {
 
     pub(super) fn add_bad_message(&self) {
         self.bad_messages.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_insecure(&self) {
+        self.insecure.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn add_outcome_unknown(&self) {

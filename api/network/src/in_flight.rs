@@ -14,11 +14,13 @@ use cardswitch_engine::submission::ReplyPort;
 use cardswitch_iso8583::{Echo, Message, Tpdu};
 use parking_lot::Mutex;
 
+use super::zone::Owed;
+
 /// How many places come and go together: about three kilobytes.
 const GROUP_PLACES: u32 = 8;
 
 /// A request whose answer echoes it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Pending {
     /// What the answer repeats.
     pub(super) echo: Echo,
@@ -26,13 +28,15 @@ pub(super) struct Pending {
     pub(super) tpdu: Option<Tpdu>,
     /// When its bytes were taken.
     pub(super) received: Option<Stopwatch>,
+    /// What else its answer has, on a door with a zone.
+    pub(super) owed: Option<Box<Owed>>,
     is_waiting: bool,
 }
 
 impl Pending {
     /// A request that is answered without waiting.
-    pub(super) fn of(request: &Message<'_>, tpdu: Option<Tpdu>) -> Self {
-        Self { echo: Echo::of(request), tpdu, received: None, is_waiting: false }
+    pub(super) fn of(request: &Message<'_>, tpdu: Option<Tpdu>, owed: Option<Box<Owed>>) -> Self {
+        Self { echo: Echo::of(request), tpdu, received: None, owed, is_waiting: false }
     }
 }
 
@@ -67,6 +71,7 @@ impl InFlight {
         request: &Message<'_>,
         tpdu: Option<Tpdu>,
         received: Stopwatch,
+        owed: Option<Box<Owed>>,
     ) -> u64 {
         if self.free.is_empty() {
             self.add_group();
@@ -77,6 +82,7 @@ impl InFlight {
             debug_assert!(!place.is_waiting, "a place is used twice");
             place.echo.copy(request);
             (place.tpdu, place.received, place.is_waiting) = (tpdu, Some(received), true);
+            place.owed = owed;
         }
         self.waiting += 1;
         u64::from(tag)
@@ -87,6 +93,7 @@ impl InFlight {
         let Some(place) = self.place(tag).filter(|place| place.is_waiting) else { return false };
         answer(place);
         place.echo.clear();
+        place.owed = None;
         place.is_waiting = false;
         self.waiting -= 1;
         self.free.extend(u32::try_from(tag));
@@ -203,7 +210,7 @@ mod tests {
         let built = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST).set_number(11, stan);
         built.set(2, b"4111111111111111").encode(&mut frame, &Dialect::default()).unwrap();
         let message = decode(&frame, &Dialect::default()).unwrap();
-        in_flight.insert(&message, None, Stopwatch::start())
+        in_flight.insert(&message, None, Stopwatch::start(), None)
     }
 
     fn finish(in_flight: &mut InFlight, tag: u64) -> Option<u64> {

@@ -9,6 +9,7 @@ use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::descriptors::{ConnectionBound, DescriptorShares};
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Submit;
+use cardswitch_edge::tls::{TlsDoor, peer_name};
 use cardswitch_iso8583::Dialect;
 use cardswitch_secrets::Secrets;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,6 +21,7 @@ use super::counters::Counters;
 use super::limits;
 use super::session::Shared;
 use super::slow_bytes::SlowBytes;
+use super::zone::Zone;
 
 /// How a listener behaves.
 #[derive(Clone, Debug)]
@@ -28,6 +30,10 @@ pub struct ListenerOptions {
     pub address: SocketAddr,
     /// How its peers spell their messages.
     pub dialect: Dialect,
+    /// Its TLS, where it has any.
+    pub tls: Option<Arc<TlsDoor>>,
+    /// The security of its messages, where it has any.
+    pub zone: Option<Arc<Zone>>,
     /// Who may connect.
     pub peers: Vec<PeerNetwork>,
     /// How long a connection may be silent.
@@ -45,6 +51,8 @@ impl ListenerOptions {
         Self {
             address,
             dialect: Dialect::default(),
+            tls: None,
+            zone: None,
             peers: PeerNetwork::LOOPBACK.to_vec(),
             idle_limit: limits::IDLE_LIMIT_DEFAULT,
             connections: DescriptorShares::default().iso8583,
@@ -79,6 +87,7 @@ impl Listener {
             engine,
             secrets,
             dialect: options.dialect,
+            zone: options.zone.clone(),
             idle_limit: options.idle_limit,
             slow_bytes: Arc::new(SlowBytes::new(options.slow_bytes_max)),
             counters: Arc::default(),
@@ -118,12 +127,18 @@ impl Listener {
                             continue;
                         }
                     };
-                    let connection = Connection::new(stream, peer, Arc::clone(&self.shared));
+                    let (shared, tls) = (Arc::clone(&self.shared), self.options.tls.clone());
                     let stop = stop.clone();
                     let counters = self.counters();
                     counters.add_connection();
                     connections.spawn(async move {
-                        connection.serve(stop).await;
+                        match tls {
+                            None => Connection::new(stream, peer, shared).serve(stop).await,
+                            // Apart, so that plain connections need no more memory for it.
+                            Some(tls) => {
+                                Box::pin(serve_secured(stream, peer, shared, &tls, stop)).await;
+                            }
+                        }
                         counters.end_connection();
                         drop(place);
                     });
@@ -155,6 +170,35 @@ impl Listener {
         let refused = self.shared.counters.add_refused_connection();
         if refused.is_power_of_two() {
             tracing::warn!(%peer, refused, reason, "connection refused");
+        }
+    }
+}
+
+/// Serves a peer over TLS.
+async fn serve_secured(
+    stream: TcpStream,
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+    tls: &TlsDoor,
+    mut stop: watch::Receiver<bool>,
+) {
+    let agreed = tokio::select! {
+        agreed = tls.accept(stream) => agreed,
+        () = stopped(&mut stop) => return,
+    };
+    match agreed {
+        Ok(stream) => {
+            if let Some(name) = peer_name(&stream) {
+                tracing::info!(%peer, name, "peer shows its certificate");
+            }
+            Connection::new(stream, peer, shared).serve(stop).await;
+        }
+        Err(refusal) => {
+            let cut = shared.counters.add_cut_connection(refusal.reason);
+            if cut.is_power_of_two() {
+                let (reason, detail) = (refusal.reason, refusal.detail);
+                tracing::warn!(%peer, cut, detail, "connection closed: the peer {reason}");
+            }
         }
     }
 }

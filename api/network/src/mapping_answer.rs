@@ -65,6 +65,8 @@ impl AnswerElements {
         let reason = match refusal {
             Refusal::Missing(de) => format!("missing_de{de}"),
             Refusal::Invalid(de) | Refusal::Undecodable(Some(de)) => format!("invalid_de{de}"),
+            Refusal::Chip(_) => "invalid_de55".to_owned(),
+            Refusal::Security(fault) => fault.reason().to_owned(),
             Refusal::UnknownTransaction => "unknown_processing".to_owned(),
             Refusal::UnknownMessage => "unknown_message".to_owned(),
             Refusal::Undecodable(None) => "undecodable".to_owned(),
@@ -115,12 +117,25 @@ impl AnswerElements {
         out: &mut Vec<u8>,
         dialect: &Dialect,
     ) -> Result<(), EncodeError> {
+        self.encode_with(request, &[], out, dialect)
+    }
+
+    /// As `encode`, with further elements.
+    /// Errors: the codec's.
+    pub(super) fn encode_with(
+        &self,
+        request: &Echo,
+        further: &[(u8, &[u8])],
+        out: &mut Vec<u8>,
+        dialect: &Dialect,
+    ) -> Result<(), EncodeError> {
         let Some(answer) = Answer::to(request) else { return Ok(()) };
         // What names an earlier authorization identifies the message; in a request that asks for
         // one, an echo in a decline would look like an approval.
         let names_earlier = request.mti().class() == 4 || request.mti().is_advice();
         let answer = if names_earlier { answer.echo(38) } else { answer };
         let approved = self.approved.and_then(|approved| zero_padded::<12>(magnitude(approved)));
+        let answer = further.iter().fold(answer, |answer, (de, content)| answer.set(*de, content));
         answer
             .set(39, &self.code.0)
             .set_optional(4, approved.as_ref().map(<[u8; 12]>::as_slice))

@@ -25,12 +25,14 @@ use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
 use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
+use super::zone::Zone;
 
 /// What all connections of a listener share.
 pub(super) struct Shared {
     pub(super) engine: Arc<dyn Submit>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) dialect: Dialect,
+    pub(super) zone: Option<Arc<Zone>>,
     pub(super) idle_limit: Duration,
     pub(super) slow_bytes: Arc<SlowBytes>,
     pub(super) counters: Arc<Counters>,
@@ -112,36 +114,57 @@ impl Session {
         tpdu: Option<Tpdu>,
         envelopes: &mut Vec<Envelope>,
     ) {
+        self.take_read(frame, (frame, tpdu), envelopes);
+    }
+
+    /// As `take_message`, of a frame that may have been made readable; `wire` is it as it came.
+    fn take_read(
+        &mut self,
+        frame: &[u8],
+        (wire, tpdu): (&[u8], Option<Tpdu>),
+        envelopes: &mut Vec<Envelope>,
+    ) {
         let received = *self.decoding.get_or_insert_with(Stopwatch::start);
         let message = match decode(frame, &self.shared.dialect) {
             Ok(message) => message,
             Err(error) => {
                 if let Some(plain) = salvage(frame, &self.shared.dialect, &error) {
                     note_spaced(&self.peer);
-                    return self.take_message(&plain, tpdu, envelopes);
+                    return self.take_read(&plain, (wire, tpdu), envelopes);
                 }
                 let advice = Advice::on_message(frame, &self.shared.dialect);
                 self.note_bad_message(&format_args!("{error}{advice}"));
                 let refused = AnswerElements::refused(Refusal::Undecodable(error.de));
                 if let Some(readable) = &error.readable {
-                    self.answer(&Pending::of(readable, tpdu), &refused);
+                    let owed = self.shared.zone.as_ref().map(|zone| zone.owed());
+                    self.answer(&Pending::of(readable, tpdu, owed), &refused);
                 }
                 return;
             }
         };
-        match map_message(&message, &self.shared.secrets) {
+        let (mapped, owed) = match &self.shared.zone {
+            None => (map_message(&message, &self.shared.secrets), None),
+            Some(zone) => {
+                let (mapped, owed) = zone.map(&message, wire, &self.shared.secrets);
+                (mapped, Some(owed))
+            }
+        };
+        match mapped {
             Mapped::Ask(command) => {
-                let tag = self.in_flight.insert(&message, tpdu, received);
+                let tag = self.in_flight.insert(&message, tpdu, received, owed);
                 let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
                 envelopes.push(Envelope { command, tag, port });
             }
             Mapped::Answer(code) => {
-                self.answer(&Pending::of(&message, tpdu), &AnswerElements::plain(code));
+                self.answer(&Pending::of(&message, tpdu, owed), &AnswerElements::plain(code));
             }
             Mapped::Refuse(refusal) => {
                 let advice = Advice::on_message(frame, &self.shared.dialect);
                 self.note_bad_message(&format_args!("{} {refusal:?}{advice}", message.mti()));
-                self.answer(&Pending::of(&message, tpdu), &AnswerElements::refused(refusal));
+                if matches!(refusal, Refusal::Security(_)) {
+                    self.shared.counters.add_insecure();
+                }
+                self.answer(&Pending::of(&message, tpdu, owed), &AnswerElements::refused(refusal));
             }
             Mapped::Ignore => {
                 let advice = Advice::on_message(frame, &self.shared.dialect);
@@ -318,7 +341,10 @@ fn append_answer(
         *outbox = buffers::take();
     }
     let written = write_frame(outbox, dialect, request.tpdu.map(Tpdu::swapped), |out| {
-        elements.encode(&request.echo, out, dialect)
+        let Some(owed) = &request.owed else { return elements.encode(&request.echo, out, dialect) };
+        owed.encode((elements, &request.echo), out, |further, out| {
+            elements.encode_with(&request.echo, further, out, dialect)
+        })
     });
     if let Err(error) = written {
         tracing::warn!(%peer, %error, mti = %request.echo.mti(), "cannot be answered");

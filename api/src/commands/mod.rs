@@ -21,6 +21,7 @@ pub mod serve;
 pub mod token;
 pub mod user;
 pub mod verify;
+pub mod zone_keys;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub enum Command {
     RotatePanKey(pan_key::RotatePanKeyArgs),
     /// Replace the master key, which wraps all others, while the switch goes on
     RotateMasterKey(master_key::RotateMasterKeyArgs),
+    /// Print the keys of an ISO 8583 door: check values, and key blocks under the master key
+    ZoneKeys(zone_keys::ZoneKeysArgs),
     /// Tell why a transaction was approved or declined, and what would have approved it
     Explain(explain::ExplainArgs),
     /// Add a company to a data directory, or change one
@@ -129,6 +132,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Restore(args) => backup::restore(&args),
         Command::RotatePanKey(args) => pan_key::run(args).await,
         Command::RotateMasterKey(args) => master_key::run(args).await,
+        Command::ZoneKeys(args) => zone_keys::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
         Command::Cluster(command) => cluster::run(command).await,

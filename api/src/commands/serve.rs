@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use cardswitch_cluster::ClusterAddress;
+use cardswitch_edge::tls::TlsFiles;
 use cardswitch_notify::mail::settings::SmtpUrl;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
@@ -30,6 +31,15 @@ pub struct ServeArgs {
     /// Address for HTTP; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, env = "CARDSWITCH_HTTP", value_name = "ADDR", value_parser = parse_address)]
     http: Option<SocketAddr>,
+    /// Certificate chain of the HTTP address, in PEM form: HTTP is served over TLS
+    #[arg(long, env = "CARDSWITCH_TLS_CERTIFICATE", value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of that certificate
+    #[arg(long, env = "CARDSWITCH_TLS_KEY", value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Authorities in PEM form: clients over HTTP must show a certificate of one of them
+    #[arg(long, env = "CARDSWITCH_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_key")]
+    tls_client_ca: Option<PathBuf>,
     /// Address for ISO 8583; port 0 takes a free one [default: 127.0.0.1:8583]
     #[arg(long, env = "CARDSWITCH_ISO8583", value_name = "ADDR", value_parser = parse_address)]
     iso8583: Option<SocketAddr>,
@@ -144,6 +154,10 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
     let mut settings = read_settings(args.config.as_deref(), Some(&args.data))?;
     settings.http = args.http.unwrap_or(settings.http);
     settings.iso8583 = args.iso8583.unwrap_or(settings.iso8583);
+    if let (Some(certificate), Some(key)) = (&args.tls_certificate, &args.tls_key) {
+        let (certificate, key) = (certificate.clone(), key.clone());
+        settings.tls = Some(TlsFiles { certificate, key, client_ca: args.tls_client_ca.clone() });
+    }
     settings.base_url = args.base_url.clone().or(settings.base_url);
     settings.app_url = args.app_url.clone().or(settings.app_url);
     settings.trusted_proxies = args.trusted_proxies.clone().unwrap_or(settings.trusted_proxies);

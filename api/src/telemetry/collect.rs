@@ -167,6 +167,11 @@ fn iso8583(text: &mut Exposition, door: &Counters) {
         ),
         ("messages_total", "Messages handed to the engine.", now.messages),
         ("bad_messages_total", "Messages that could not be carried out.", now.bad_messages),
+        (
+            "insecure_messages_total",
+            "Messages whose authentication code, or whose new key, is wrong or missing.",
+            now.insecure,
+        ),
         ("not_taken_total", "Messages the engine did not take: answered 91.", now.not_taken),
         (
             "outcome_unknown_total",
@@ -186,6 +191,7 @@ fn http(text: &mut Exposition, telemetry: &Telemetry) {
     text.family(name, Kind::Counter, "What was refused over HTTP to keep the switch answering.");
     let refused = [
         ("address", &telemetry.http_refused),
+        ("tls", &telemetry.tls_refused),
         ("token", &telemetry.token_refused),
         ("busy", &telemetry.busy_refused),
     ];
