@@ -17,8 +17,7 @@ use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_identity::state::{ApiConfig, AppState};
-use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
-use cardswitch_network::listener::{Listener, ListenerOptions};
+use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
 use cardswitch_notify::mail::{self, MailError, Outbox};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
@@ -34,8 +33,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
+use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
+use crate::doors::{listener_options, parse_networks};
 use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
@@ -56,7 +56,8 @@ pub struct Server {
     engine: Arc<Engine>,
     telemetry: Arc<Telemetry>,
     http: SocketAddr,
-    iso8583: SocketAddr,
+    /// The first is the one at `iso8583`.
+    iso8583: Vec<DoorAddress>,
     metrics: SocketAddr,
     stop_delay: Duration,
     stop: watch::Sender<bool>,
@@ -64,6 +65,15 @@ pub struct Server {
     doors: JoinSet<()>,
     watched: Watched,
     _iso8583_threads: DoorThreads,
+}
+
+/// An ISO 8583 door that listens.
+#[derive(Clone, Debug)]
+pub struct DoorAddress {
+    /// What logs call it.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 /// What of a switch was open before its doors.
@@ -87,7 +97,7 @@ pub struct Watched {
     tasks: JoinSet<()>,
 }
 
-/// Threads of its own for the ISO 8583 door: whatever the API is asked, authorizations find a thread.
+/// Threads of their own for the ISO 8583 doors: whatever the API is asked, authorizations find a thread.
 #[derive(Debug)]
 struct DoorThreads(Option<Runtime>);
 
@@ -186,8 +196,14 @@ impl Server {
         };
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
-        let door = (Arc::clone(&engine), Arc::clone(&secrets));
-        let (listener, iso8583) = threads.bind(options, door).await?;
+        let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
+            .with_connections(shares.iso8583.max);
+        let (mut listeners, mut iso8583) = (Vec::new(), Vec::new());
+        for options in options {
+            let (listener, address) = threads.bind(options, all.clone()).await?;
+            iso8583.push(DoorAddress { name: listener.name().to_owned(), address });
+            listeners.push(listener);
+        }
         let parts = StateParts {
             secrets,
             trusted_proxies,
@@ -199,7 +215,6 @@ impl Server {
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         remove_orphans(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
-        let counters = listener.counters();
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
@@ -216,9 +231,11 @@ impl Server {
             doors.spawn(async move { drop(task.await) });
         }
         side.open(Served { state, overviews, compat: settings.compat });
-        threads.run(listener, stopped, &mut doors);
+        for listener in listeners {
+            threads.run(listener, stopped.clone(), &mut doors);
+        }
         // Ready is what answers.
-        telemetry.set_working(&engine, counters);
+        telemetry.set_working(&engine, all.counters());
         let stop_delay = Duration::from_secs(settings.stop_delay_s);
         Ok(Self {
             engine,
@@ -240,10 +257,22 @@ impl Server {
         self.http
     }
 
-    /// Where ISO 8583 is served.
+    /// Where ISO 8583 is served by the door of the setting `iso8583`.
     #[must_use]
-    pub const fn iso8583(&self) -> SocketAddr {
-        self.iso8583
+    pub fn iso8583(&self) -> SocketAddr {
+        // INVARIANT: that door always stands, as the first one.
+        self.iso8583.first().map_or(self.http, |door| door.address)
+    }
+
+    /// The line that says where it answers: `http=ADDR iso8583=ADDR metrics=ADDR`, then
+    /// `iso8583.NAME=ADDR` of each further door.
+    #[must_use]
+    pub fn addresses(&self) -> String {
+        let (http, iso8583, metrics) = (self.http, self.iso8583(), self.metrics);
+        let first = format!("http={http} iso8583={iso8583} metrics={metrics}");
+        self.iso8583.iter().skip(1).fold(first, |line, DoorAddress { name, address }| {
+            format!("{line} iso8583.{name}={address}")
+        })
     }
 
     /// Where figures and health are told.
@@ -348,24 +377,24 @@ impl DoorThreads {
         runtime.map(|runtime| Self(Some(runtime))).map_err(StartError::Threads)
     }
 
-    /// Takes the address of the door, on its threads.
+    /// Takes the address of a door, on its threads.
     async fn bind(
         &self,
         options: ListenerOptions,
-        door: (Arc<Engine>, Arc<Secrets>),
+        all: SharedByDoors,
     ) -> Result<(Listener, SocketAddr), StartError> {
-        let (address, (engine, secrets)) = (options.address, door);
+        let address = options.address;
         let refused = |error| StartError::Listen("ISO 8583", address, error);
         let Some(runtime) = &self.0 else {
             return Err(refused(io::ErrorKind::NotConnected.into()));
         };
-        let bound = runtime.spawn(Listener::bind(options, engine as _, secrets)).await;
+        let bound = runtime.spawn(async move { Listener::bind(options, &all).await }).await;
         let listener = bound.map_err(|error| refused(error.into()))?.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         Ok((listener, address))
     }
 
-    /// Serves the door on its threads.
+    /// Serves a door on its threads.
     fn run(&self, listener: Listener, stopped: watch::Receiver<bool>, doors: &mut JoinSet<()>) {
         if let Some(runtime) = &self.0 {
             doors.spawn_on(listener.run(stopped), runtime.handle());
@@ -579,39 +608,4 @@ fn remove_orphans(state: &AppState) {
             Err(error) => tracing::warn!(%error, "files of receipts that nothing names stay"),
         }
     }));
-}
-
-fn listener_options(
-    settings: &Settings,
-    shares: &DescriptorShares,
-) -> Result<ListenerOptions, ConfigError> {
-    let peers = parse_networks("iso8583_peers", &settings.iso8583_peers)?;
-    Ok(ListenerOptions {
-        dialect: dialect(settings.dialect),
-        peers,
-        idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
-        connections: shares.iso8583,
-        ..ListenerOptions::at(settings.iso8583)
-    })
-}
-
-/// Addresses and networks, as the setting `name` has them.
-fn parse_networks(name: &'static str, texts: &[String]) -> Result<Vec<PeerNetwork>, ConfigError> {
-    let parse = |text: &String| text.parse().map_err(|_| ConfigError::Value(name, text.clone()));
-    texts.iter().map(parse).collect()
-}
-
-fn dialect(settings: DialectSettings) -> Dialect {
-    Dialect {
-        bitmap: match settings.bitmap {
-            BitmapSetting::Binary => BitmapEncoding::Binary,
-            BitmapSetting::Hex => BitmapEncoding::HexText,
-        },
-        length_prefix: match settings.length_prefix {
-            LengthPrefixSetting::TwoBytes => LengthPrefix::TwoBytes,
-            LengthPrefixSetting::FourBytes => LengthPrefix::FourBytes,
-            LengthPrefixSetting::FourDigits => LengthPrefix::FourDigits,
-        },
-        tpdu: settings.tpdu,
-    }
 }

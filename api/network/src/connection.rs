@@ -193,7 +193,7 @@ impl Connection {
         let mut envelopes = Vec::new();
         let mut took_any = false;
         while self.session.has_room() {
-            let next = self.inbox.take(&self.session.shared().dialect);
+            let next = self.inbox.take(&self.session.shared().dialect.framing);
             took_any |= next != Next::Nothing;
             match next {
                 Next::Message(tpdu, range) => {

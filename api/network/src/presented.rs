@@ -57,7 +57,7 @@ impl PresentedCard {
         let private = private_use(message);
         let cvv = private.and_then(|private| private.find(private_use::CVV));
         let zip = private.and_then(|private| private.zip()).map(PackedZip::pack);
-        let pin = message.get_binary(52).map(|block| pin_of_block(secrets, pan, block));
+        let pin = message.get_array(52).map(|block| pin_of_block(secrets, pan, block));
         PresentedCredentials {
             expiry: expiry.and_then(expiry_month).map(Shown::new),
             cvv: cvv.map(|cvv| Shown::new(cvv_pair(secrets, Some(pan), cvv))),
