@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use cardswitch_cluster::ClusterAddress;
-use cardswitch_edge::tls::TlsFiles;
+use cardswitch_dialects::DialectError;
+use cardswitch_edge::tls::{TlsFileError, TlsFiles};
 use cardswitch_network::zone::ZoneSettings;
 use cardswitch_notify::mail::settings::{MailSettings, SettingError};
+use cardswitch_zone::KeyFileError;
+
+use crate::doors::{DoorSettings, LengthSetting};
 
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
@@ -55,8 +59,14 @@ pub struct Settings {
     pub iso8583_connections_per_peer: Option<NonZeroUsize>,
     /// How many HTTP connections an address may have, but for `trusted_proxies`; half of all where absent.
     pub http_connections_per_address: Option<NonZeroUsize>,
-    /// How ISO 8583 messages are spelled.
-    pub dialect: DialectSettings,
+    /// How ISO 8583 messages are spelled: a shipped dialect, or a dialect file.
+    pub dialect: String,
+    /// How they stand on the stream, where not as the dialect says: `binary2`, `ascii4`, ...
+    pub length: Option<LengthSetting>,
+    /// Whether a TPDU stands before each, where not as the dialect says.
+    pub tpdu: Option<bool>,
+    /// Further ISO 8583 doors.
+    pub iso8583_doors: Vec<DoorSettings>,
     /// After so long without a byte an ISO 8583 connection is closed. Units: seconds.
     pub iso8583_idle_timeout_s: u64,
     /// The log: `human` or `json`, on stderr.
@@ -125,7 +135,10 @@ impl Default for Settings {
             iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
             iso8583_connections_per_peer: None,
             http_connections_per_address: None,
-            dialect: DialectSettings::default(),
+            dialect: cardswitch_iso8583::dialect::DEFAULT.to_owned(),
+            length: None,
+            tpdu: None,
+            iso8583_doors: Vec::new(),
             iso8583_idle_timeout_s: 900,
             log: LogFormat::Human,
             metrics: None,
@@ -235,42 +248,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// How ISO 8583 messages are spelled on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DialectSettings {
-    /// Bitmaps: `binary` or `hex`.
-    pub bitmap: BitmapSetting,
-    /// Length before each message: `two_bytes`, `four_bytes` or `four_digits`.
-    pub length_prefix: LengthPrefixSetting,
-    /// Whether a 5-byte TPDU comes before each message.
-    pub tpdu: bool,
-}
-
-/// How bitmaps are spelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BitmapSetting {
-    /// Eight bytes.
-    #[default]
-    Binary,
-    /// Sixteen hexadecimal digits.
-    Hex,
-}
-
-/// What comes before each message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LengthPrefixSetting {
-    /// Two bytes, big endian.
-    #[default]
-    TwoBytes,
-    /// Four bytes, big endian.
-    FourBytes,
-    /// Four decimal digits.
-    FourDigits,
-}
-
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -287,9 +264,18 @@ pub enum ConfigError {
         /// What the parser says.
         source: Box<toml::de::Error>,
     },
+    /// A certificate of a door, its key or its authorities.
+    #[error("TLS of {0}: {1}")]
+    Tls(String, TlsFileError),
+    /// The keys of a door.
+    #[error("zone of {0}: {1}")]
+    Zone(String, KeyFileError),
     /// A value is out of range.
     #[error("`{1}` is no value for {0}")]
     Value(&'static str, String),
+    /// A dialect cannot be used.
+    #[error(transparent)]
+    Dialect(#[from] DialectError),
 }
 
 impl From<SettingError> for ConfigError {

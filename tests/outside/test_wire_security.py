@@ -4,6 +4,7 @@ Keys and messages are random; the seed is printed, and `CARDSWITCH_SEED` repeats
 """
 
 import contextlib
+import copy
 import os
 import random
 import struct
@@ -14,9 +15,10 @@ import iso8583
 import psec
 import pyemv
 import pytest
-from conftest import binary, running
+from conftest import binary, parse_address, running
 from cryptography.hazmat.primitives.ciphers import algorithms
 from cryptography.hazmat.primitives.cmac import CMAC
+from iso8583.specs import default_ascii
 from test_pyiso8583 import SPEC, Client, network_management, purchase, stan
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -27,6 +29,11 @@ print(f"CARDSWITCH_SEED={SEED}")
 
 SPEC["55"] |= {"data_enc": "b", "len_enc": "ascii", "max_len": 255}
 MASTER = RANDOM.randbytes(24)
+EBCDIC = copy.deepcopy(SPEC)
+for form in EBCDIC.values():
+    for part in ("data_enc", "len_enc"):
+        form[part] = form[part].replace("ascii", "cp037")
+SPELLINGS = {"ascii-hex": default_ascii, "ebcdic": EBCDIC}
 
 
 def cmac(algorithm):
@@ -116,6 +123,42 @@ def test_messages_and_answers_have_codes(authenticated):
         approval = line.ask(request)
         assert approval["39"] == "00", approval
     assert line.ask(purchase(switch.card("suspended"), 100))["39"] == "62"
+
+
+@pytest.mark.parametrize("dialect", ["ascii-hex", "ebcdic"])
+def test_codes_are_over_messages_as_each_door_spells_them(tmp_path, dialect):
+    key, code = RANDOM.randbytes(16), retail(1)
+    file = tmp_path / "zone.keys"
+    file.touch(0o600)
+    file.write_text(f'mac = {{ tdes = "{key.hex()}" }}\n')
+
+    def prepare(data, _):
+        with open(data + "/cardswitch.toml", "a") as settings:
+            settings.write(
+                '[[iso8583_doors]]\nname = "other"\naddress = "127.0.0.1:0"\n'
+                f'dialect = "{dialect}"\nzone = {{ keys = "{file}", mac = "retail_1" }}\n'
+            )
+
+    with running(tmp_path, prepare=prepare) as switch:
+        client = Client(parse_address(switch.doors["iso8583.other"]))
+        spec = SPELLINGS[dialect]
+        for amount in (100, 200):
+            request = purchase(switch.card("ordinary"), amount)
+            raw, _ = iso8583.encode({**request, "64": "00" * 8}, spec)
+            width = len(raw) - len(iso8583.encode(dict(request), spec)[0])
+            raw = bytes(raw)[:-width]
+            made = code(key, raw)
+            wire = raw + (made if width == 8 else made.hex().upper().encode())
+            if amount == 200:
+                wire = wire[:-1] + bytes([wire[-1] ^ 1])
+            client.socket.sendall(struct.pack(">H", len(wire)) + wire)
+            (length,) = struct.unpack(">H", client._exactly(2))
+            said = client._exactly(length)
+            answer, _ = iso8583.decode(said, spec)
+            assert answer["39"] == ("00" if amount == 100 else "63"), answer
+            assert answer["64"].upper() == code(key, said[:-width]).hex().upper()
+        # The first door has no zone, and asks for no code.
+        assert Client(switch.address).ask(network_management("301"))["39"] == "00"
 
 
 def insecure(answer):

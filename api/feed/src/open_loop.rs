@@ -70,7 +70,7 @@ struct OpenLoop<'run, 'cards> {
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
     connections: Vec<Connection>,
-    (address, dialect): (SocketAddr, Dialect),
+    (address, dialect): (SocketAddr, &Dialect),
     progress: &Progress,
 ) -> io::Result<Course> {
     let (news, inbox) = mpsc::channel();
@@ -81,7 +81,7 @@ pub(super) fn run(
         readers: Vec::new(),
         news,
         address,
-        dialect,
+        dialect: dialect.clone(),
         started,
         last_alive: started,
     };
@@ -188,7 +188,7 @@ impl OpenLoop<'_, '_> {
                 self.last_alive = now;
             } else if now - lane.last_attempt >= RECONNECT_PAUSE {
                 lane.last_attempt = now;
-                if let Ok(connection) = Connection::open(self.address, self.dialect) {
+                if let Ok(connection) = Connection::open(self.address, &self.dialect) {
                     lane.generation += 1;
                     let generation = lane.generation;
                     if self.start_reader(at, generation, &connection).is_ok() {
@@ -213,10 +213,10 @@ impl OpenLoop<'_, '_> {
     }
 
     fn start_reader(&mut self, lane: usize, generation: u64, from: &Connection) -> io::Result<()> {
-        let (connection, news, dialect) = (from.split()?, self.news.clone(), self.dialect);
+        let (connection, news) = (from.split()?, self.news.clone());
         let reader = std::thread::Builder::new()
             .name(format!("feed-read-{lane}"))
-            .spawn(move || read(connection, dialect, &news, News::Lost { lane, generation }))?;
+            .spawn(move || read(connection, &news, News::Lost { lane, generation }))?;
         self.readers.push(reader);
         Ok(())
     }
@@ -253,12 +253,12 @@ impl Lane {
 }
 
 /// Reads answers until the connection ends; hands over together what arrived together.
-fn read(mut connection: Connection, dialect: Dialect, news: &Sender<News>, lost: News) {
+fn read(mut connection: Connection, news: &Sender<News>, lost: News) {
     while let Ok(Some(first)) = connection.receive(None) {
         let at = Instant::now();
-        let mut answers: Vec<Answer> = Answer::parse(&first, &dialect).into_iter().collect();
+        let mut answers: Vec<Answer> = Answer::parse(&first).into_iter().collect();
         while let Ok(Some(message)) = connection.next_message() {
-            answers.extend(Answer::parse(&message, &dialect));
+            answers.extend(Answer::parse(&message));
         }
         if news.send(News::Answers { answers, at }).is_err() {
             return;

@@ -15,7 +15,7 @@ use super::client::Connection;
 pub struct SendRequest {
     /// Four digits.
     pub mti: String,
-    /// Number and content of each element; binary ones (52, 64, 128) as hex, numbers without
+    /// Number and content of each element of the default spelling; binary ones (52, 64, 128) as hex, numbers without
     /// leading zeros. The transmission time (7) and the trace number (11) are filled in if missing.
     pub fields: Vec<(u8, String)>,
 }
@@ -39,22 +39,22 @@ pub fn send(
     dialect: &Dialect,
     timeout: Duration,
 ) -> Result<Sent, FeedError> {
-    let bytes = encode(request, dialect)?;
-    let mut connection = Connection::open(address, *dialect)
+    let bytes = encode(request)?;
+    let mut connection = Connection::open(address, dialect)
         .map_err(|source| FeedError::Connect { address, source })?;
     let broken = |source| FeedError::Connection { source };
     connection.send(&bytes).map_err(broken)?;
     let answer = connection.receive(Some(timeout)).map_err(broken)?;
     Ok(Sent {
-        request: show(&bytes, dialect),
+        request: show(&bytes),
         response: answer
             .as_deref()
-            .and_then(|answer| decode(answer, dialect).ok()?.get_text(39).map(str::to_owned)),
-        answer: answer.map(|answer| show(&answer, dialect)),
+            .and_then(|answer| decode(answer).ok()?.get_text(39).map(str::to_owned)),
+        answer: answer.map(|answer| show(&answer)),
     })
 }
 
-fn encode(request: &SendRequest, dialect: &Dialect) -> Result<Vec<u8>, FeedError> {
+fn encode(request: &SendRequest) -> Result<Vec<u8>, FeedError> {
     let refuse = |message: String| FeedError::Message { message };
     let mti = Mti::parse(request.mti.as_bytes())
         .ok_or_else(|| refuse(format!("`{}` is not a message type of four digits", request.mti)))?;
@@ -75,7 +75,7 @@ fn encode(request: &SendRequest, dialect: &Dialect) -> Result<Vec<u8>, FeedError
     }
     let builder = with_defaults(builder, request);
     let mut bytes = Vec::new();
-    builder.encode(&mut bytes, dialect).map_err(|error| refuse(error.to_string()))?;
+    builder.encode(&mut bytes).map_err(|error| refuse(error.to_string()))?;
     Ok(bytes)
 }
 
@@ -92,8 +92,8 @@ fn with_defaults(mut builder: MessageBuilder, request: &SendRequest) -> MessageB
     builder
 }
 
-fn show(bytes: &[u8], dialect: &Dialect) -> String {
-    match decode(bytes, dialect) {
+fn show(bytes: &[u8]) -> String {
+    match decode(bytes) {
         Ok(message) => describe(&message).to_string(),
         Err(error) => format!("unreadable: {error}"),
     }

@@ -197,7 +197,7 @@ impl<S: DoorStream> Connection<S> {
         let mut envelopes = Vec::new();
         let mut took_any = false;
         while self.session.has_room() {
-            let next = self.inbox.take(&self.session.shared().dialect);
+            let next = self.inbox.take(&self.session.shared().dialect.framing);
             took_any |= next != Next::Nothing;
             match next {
                 Next::Message(tpdu, range) => {

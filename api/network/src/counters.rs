@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cardswitch_engine::meters::Histogram;
 use parking_lot::Mutex;
 
+use super::advice::Advice;
+
 /// Counts that only rise, and how long things took.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -18,6 +20,8 @@ pub struct Counters {
     connections_refused: AtomicU64,
     connections_cut: Mutex<BTreeMap<&'static str, u64>>,
     connections_closed: AtomicU64,
+    /// By the shipped dialect that would have read them.
+    foreign: Mutex<BTreeMap<&'static str, u64>>,
     /// How long messages took from bytes to commands, with all that came together.
     pub decode: Histogram,
     /// How long answers took from the engine to the peer's socket.
@@ -99,6 +103,18 @@ impl Counters {
     /// Returns how many have been refused, this one among them.
     pub(super) fn add_refused_connection(&self) -> u64 {
         self.connections_refused.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What could not be read and seems to be of another dialect than the door's, by the name of that.
+    #[must_use]
+    pub fn foreign(&self) -> BTreeMap<&'static str, u64> {
+        self.foreign.lock().clone()
+    }
+
+    pub(super) fn add_foreign(&self, advice: &Advice) {
+        if let Some(dialect) = advice.dialect() {
+            *self.foreign.lock().entry(dialect).or_default() += 1;
+        }
     }
 
     /// Returns how many have been cut for this reason, this one among them.

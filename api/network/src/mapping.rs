@@ -69,6 +69,16 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The same with the numbers that another dialect has for elements.
+    #[must_use]
+    pub fn with_numbers(self, number_of: impl Fn(u8) -> u8) -> Self {
+        match self {
+            Self::Missing(element) => Self::Missing(number_of(element)),
+            Self::Invalid(element) => Self::Invalid(number_of(element)),
+            other => other,
+        }
+    }
+
     /// The answer to it.
     #[must_use]
     pub const fn de39(self) -> De39 {

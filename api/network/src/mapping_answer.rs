@@ -17,7 +17,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
-use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, Echo, EncodeError};
+use cardswitch_iso8583::{AdditionalAmount, Answer, Echo, EncodeError};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -108,16 +108,11 @@ impl AnswerElements {
         }
     }
 
-    /// Appends the answer to `request`, without length prefix and TPDU. Messages that are never
+    /// Appends the answer to `request` in the default spelling, without length prefix and TPDU. Messages that are never
     /// answered leave the output as it was.
     /// Errors: the codec's.
-    pub fn encode(
-        &self,
-        request: &Echo,
-        out: &mut Vec<u8>,
-        dialect: &Dialect,
-    ) -> Result<(), EncodeError> {
-        self.encode_with(request, &[], out, dialect)
+    pub fn encode(&self, request: &Echo, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.encode_with(request, &[], out)
     }
 
     /// As `encode`, with further elements.
@@ -127,7 +122,6 @@ impl AnswerElements {
         request: &Echo,
         further: &[(u8, &[u8])],
         out: &mut Vec<u8>,
-        dialect: &Dialect,
     ) -> Result<(), EncodeError> {
         let Some(answer) = Answer::to(request) else { return Ok(()) };
         // What names an earlier authorization identifies the message; in a request that asks for
@@ -142,7 +136,7 @@ impl AnswerElements {
             .set_optional(38, self.authorization_id.as_ref().map(<[u8; 6]>::as_slice))
             .set_optional(44, Some(self.detail.as_bytes()).filter(|detail| !detail.is_empty()))
             .set_optional(54, Some(&self.amounts[..]).filter(|amounts| !amounts.is_empty()))
-            .encode(out, dialect)
+            .encode(out)
     }
 }
 

@@ -77,7 +77,7 @@ impl PresentedCard {
         let zip = private.and_then(|private| private.zip()).map(PackedZip::pack);
         // A block that holds no PIN for this card is a wrong PIN, not a malformed message.
         let pin = message
-            .get_binary(52)
+            .get_array(52)
             .map(|block| self.pin_verifier(secrets, decode_pin_block(block, pan.digits()), &block));
         PresentedCredentials {
             expiry: expiry.and_then(expiry_month).map(Shown::new),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, Shown};
-use cardswitch_iso8583::{Echo, EncodeError, Message, private_use};
+use cardswitch_iso8583::{Dialect, EncodeError, Message, Translation, private_use};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::from_hex;
 use cardswitch_zone::key_block::unwrap;
@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::de39::De39;
+use super::in_flight::Pending;
 use super::mac_place::MacPlace;
 use super::mapping::{Mapped, Refusal, map_message, private_use};
 use super::mapping_answer::AnswerElements;
@@ -172,11 +173,9 @@ impl Zone {
         wire: &[u8],
     ) -> Result<Option<Arc<MacKey>>, SecurityFault> {
         let Some((_, keys)) = &self.mac else { return Ok(None) };
-        let code: Option<[u8; MAC_BYTES]> = match message.present().elements().last() {
-            Some(de @ (64 | 128)) => message.get_binary(de),
-            _ => None,
-        };
+        let code = message.get_array(128).or_else(|| message.get_array(64));
         let code = code.ok_or(SecurityFault::MacMissing)?;
+        // Elsewhere than at the end it would leave something uncovered.
         let place = MacPlace::of(wire, &code).ok_or(SecurityFault::MacMissing)?;
         let covered = place.covered(wire);
         let keys = keys.lock().usable();
@@ -308,7 +307,7 @@ impl Owed {
     /// Errors: those of `write`.
     pub(super) fn encode(
         &self,
-        (elements, request): (&AnswerElements, &Echo),
+        (elements, request, dialect): (&AnswerElements, &Pending, &Dialect),
         out: &mut Vec<u8>,
         write: impl FnOnce(&[(u8, &[u8])], &mut Vec<u8>) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
@@ -317,7 +316,7 @@ impl Owed {
         let chip = chip.map(|card| card.issuer_authentication(elements.code.0, is_approved));
         let chip = chip.as_deref().map(|data| (55, data));
         let Some(key) = &self.mac else { return write(chip.as_slice(), out) };
-        let has_second_bitmap = request.kept().elements().any(|de| de > 64);
+        let has_second_bitmap = has_second_bitmap(request, dialect);
         let code = (if has_second_bitmap { 128 } else { 64 }, &[0; MAC_BYTES][..]);
         let start = out.len();
         write(&chip.into_iter().chain([code]).collect::<Vec<_>>(), out)?;
@@ -327,6 +326,18 @@ impl Owed {
         let code = key.code(place.covered(&out[start..]));
         place.put(&mut out[start..], &code);
         Ok(())
+    }
+}
+
+/// Whether an answer has fields beyond the first bitmap of its peer's dialect, besides its code.
+fn has_second_bitmap(request: &Pending, dialect: &Dialect) -> bool {
+    let mut echoed = request.echo.kept().elements();
+    match &dialect.translation {
+        None => echoed.any(|de| de > 64),
+        Some(translation) => {
+            echoed.any(|de| translation.field_of(de).is_some_and(|field| field > 64))
+                || Translation::repeats_beyond(&request.way_back.kept, 64)
+        }
     }
 }
 
@@ -349,7 +360,7 @@ fn credentials_of(command: &mut TimedCommand) -> Vec<&mut PresentedCredentials> 
 ///
 /// // CHOICE: DE52 has 8 bytes, so a block of 16 (format 4) stands in DE48 tag 52, in hex.
 fn pin_block(message: &Message<'_>) -> Option<Vec<u8>> {
-    if let Some(block) = message.get_binary(52) {
+    if let Some(block) = message.get(52) {
         return Some(block.to_vec());
     }
     let digits = private_use(message)?.find(private_use::PIN_BLOCK)?;

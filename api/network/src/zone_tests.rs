@@ -5,11 +5,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use cardswitch_engine::command::network::NetworkRequest;
-use cardswitch_iso8583::{Dialect, MessageBuilder, Mti, decode};
+use cardswitch_iso8583::{MessageBuilder, Mti, decode};
 use cardswitch_zone::Algorithm;
 use cardswitch_zone::key_block::wrap;
 
 use super::*;
+use crate::in_flight::WayBack;
 
 const MASTER: &str = "0123456789abcdeffedcba98765432101122334455667788";
 const MAC: &str = "1111111111111111aaaaaaaaaaaaaaaa";
@@ -39,7 +40,7 @@ fn secrets() -> Secrets {
 
 fn frame(message: &MessageBuilder) -> Vec<u8> {
     let mut frame = Vec::new();
-    message.encode(&mut frame, &Dialect::default()).unwrap();
+    message.encode(&mut frame).unwrap();
     frame
 }
 
@@ -56,7 +57,7 @@ fn echo_test() -> MessageBuilder {
 }
 
 fn map(zone: &Zone, frame: &[u8]) -> (Mapped, Box<Owed>) {
-    zone.map(&decode(frame, &Dialect::default()).unwrap(), frame, &secrets())
+    zone.map(&decode(frame).unwrap(), frame, &secrets())
 }
 
 fn fault_of(mapped: &Mapped) -> Option<SecurityFault> {
@@ -76,7 +77,7 @@ fn nothing_is_carried_out_without_a_right_code() {
         for place in 12..right.len() {
             let mut changed = right.clone();
             changed[place] ^= 1;
-            let Ok(message) = decode(&changed, &Dialect::default()) else { continue };
+            let Ok(message) = decode(&changed) else { continue };
             let mapped = zone.map(&message, &changed, &secrets()).0;
             assert_eq!(fault_of(&mapped), Some(SecurityFault::MacWrong), "{place}");
         }
@@ -97,15 +98,17 @@ fn every_answer_has_a_code_whatever_became_of_its_request() {
     let key = MacKey::new(MacAlgorithm::Retail1, &tdes(MAC)).unwrap();
     let money = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST).set_number(11, 1).set_number(4, 5);
     for (request, de) in [(frame(&echo_test()), 128), (frame(&money), 64)] {
-        let request = decode(&request, &Dialect::default()).unwrap();
-        let echo = Echo::of(&request);
+        let request = decode(&request).unwrap();
+        let request = Pending::of(&request, WayBack::default());
         for elements in [AnswerElements::not_taken(), AnswerElements::plain(De39::APPROVED)] {
             let mut out = b"before".to_vec();
             let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
-                elements.encode_with(&echo, further, out, &Dialect::default())
+                elements.encode_with(&request.echo, further, out)
             };
-            zone.owed().encode((&elements, &echo), &mut out, write).unwrap();
-            let answer = decode(&out[6..], &Dialect::default()).unwrap();
+            zone.owed()
+                .encode((&elements, &request, &Dialect::default()), &mut out, write)
+                .unwrap();
+            let answer = decode(&out[6..]).unwrap();
             let code = answer.get_array(de).unwrap();
             assert!(key.is_code_of(&out[6..out.len() - MAC_BYTES], &code), "{answer:?}");
         }
@@ -124,7 +127,7 @@ fn key_change(block: &str, sent_at: &str) -> Vec<u8> {
 
 fn changed(zone: &Zone, block: &str, sent_at: DateTime<Utc>) -> Result<(), Refusal> {
     let sent = key_change(block, &sent_at.format("%m%d%H%M%S").to_string());
-    zone.change_key(&decode(&sent, &Dialect::default()).unwrap(), Utc::now())
+    zone.change_key(&decode(&sent).unwrap(), Utc::now())
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn a_new_key_comes_wrapped_and_once() {
 fn a_key_change_that_lacks_something_is_refused() {
     let whole = key_change("B0096", "1231235959");
     let zone = zone(&[("mac", MAC)], Some(MacAlgorithm::Retail1));
-    let message = decode(&whole, &Dialect::default()).unwrap();
+    let message = decode(&whole).unwrap();
     assert_eq!(zone.change_key(&message, Utc::now()), Err(Refusal::Invalid(70)), "no master key");
     let now = |text: &str| DateTime::parse_from_rfc3339(text).unwrap().to_utc();
     // Around the turn of a year the year is the nearer one.

@@ -7,6 +7,8 @@ pub mod cluster;
 pub mod company;
 pub mod decode;
 pub mod demo;
+pub mod dialect;
+mod dialect_args;
 pub mod explain;
 pub mod feed;
 pub mod init;
@@ -56,6 +58,8 @@ pub enum Command {
     Send(send::SendArgs),
     /// Tell what captured bytes of a card network are, and print their messages field by field
     Decode(decode::DecodeArgs),
+    /// Show, check and import ISO 8583 dialects
+    Dialect(dialect::DialectCommandArgs),
     /// Show events of a company as they happen, and send them on to a receiver under development
     Listen(listen::ListenArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
@@ -126,6 +130,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Decode(args) => decode::run(&args),
+        Command::Dialect(args) => dialect::run(&args),
         Command::Listen(args) => listen::run(args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Backup(args) => backup::back_up(args).await,

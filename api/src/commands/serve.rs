@@ -12,6 +12,7 @@ use super::{Failure, StopSignal, parse_address};
 use crate::config::{
     ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
+use crate::doors::LengthSetting;
 use crate::node;
 use crate::opening::KeyedDirectory;
 use crate::server::Server;
@@ -43,6 +44,23 @@ pub struct ServeArgs {
     /// Address for ISO 8583; port 0 takes a free one [default: 127.0.0.1:8583]
     #[arg(long, env = "CARDSWITCH_ISO8583", value_name = "ADDR", value_parser = parse_address)]
     iso8583: Option<SocketAddr>,
+    /// ISO 8583 dialect: default, ascii-hex, ebcdic, bcd, 1993, or a dialect file [default: default]
+    #[arg(long, env = "CARDSWITCH_DIALECT", value_name = "NAME|FILE")]
+    dialect: Option<String>,
+    /// Length before each ISO 8583 message, such as binary4, ascii4 or `bcd4 inclusive` [default: that
+    /// of the dialect]
+    #[arg(long, env = "CARDSWITCH_LENGTH", value_name = "FORM")]
+    length: Option<LengthSetting>,
+    /// Whether a TPDU stands before each ISO 8583 message [default: as the dialect says]
+    #[arg(
+        long,
+        env = "CARDSWITCH_TPDU",
+        value_name = "TPDU",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    tpdu: Option<bool>,
     /// Address that clients see, for the links in answers [default: that of --http]
     #[arg(long, env = "CARDSWITCH_BASE_URL", value_name = "URL")]
     base_url: Option<String>,
@@ -131,12 +149,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         // thread that reads them would be waited for at any other end.
         () = stop.received() => std::process::exit(0),
     };
-    println!(
-        "ready http={} iso8583={} metrics={}",
-        server.http(),
-        server.iso8583(),
-        server.metrics()
-    );
+    println!("ready {}", server.addresses());
     let failure = tokio::select! {
         () = stop.received() => None,
         reason = server.failed() => Some(reason),
@@ -158,6 +171,9 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
         let (certificate, key) = (certificate.clone(), key.clone());
         settings.tls = Some(TlsFiles { certificate, key, client_ca: args.tls_client_ca.clone() });
     }
+    settings.dialect = args.dialect.clone().unwrap_or(settings.dialect);
+    settings.length = args.length.or(settings.length);
+    settings.tpdu = args.tpdu.or(settings.tpdu);
     settings.base_url = args.base_url.clone().or(settings.base_url);
     settings.app_url = args.app_url.clone().or(settings.app_url);
     settings.trusted_proxies = args.trusted_proxies.clone().unwrap_or(settings.trusted_proxies);

@@ -182,6 +182,12 @@ fn iso8583(text: &mut Exposition, door: &Counters) {
     for (name, help, value) in counters {
         text.single(&format!("cardswitch_iso8583_{name}"), Kind::Counter, help, value);
     }
+    let name = "cardswitch_iso8583_foreign_total";
+    let help = "What the door could not read and another dialect would, by the name of that.";
+    text.family(name, Kind::Counter, help);
+    for (dialect, count) in door.foreign() {
+        text.figure(name, &[("dialect", dialect)], count);
+    }
 }
 
 fn http(text: &mut Exposition, telemetry: &Telemetry) {
