@@ -187,6 +187,9 @@ impl HttpSide {
 pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::Receiver<bool>) {
     let places = Places::new(Arc::clone(&side));
     let closing = watch::Sender::new(false);
+    if let Some(tls) = &side.tls {
+        tokio::spawn(Arc::clone(tls).follow_files(stop.clone()));
+    }
     loop {
         let accepted = tokio::select! {
             accepted = places.accept(&listener) => accepted,

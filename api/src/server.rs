@@ -178,8 +178,8 @@ impl Server {
         let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
-        let http_tls = open_tls(("http", Spoken::Http), settings.tls.as_ref());
-        let http_tls = http_tls.map_err(StartError::Config)?;
+        let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref());
+        let tls = tls.map_err(StartError::Config)?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let (watched, opened) = match opened {
@@ -190,11 +190,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
-        let side = Arc::new(side.over(http_tls.clone()));
-        let all_tls = options.iter().map(|door| door.tls.clone()).chain([http_tls]);
-        for tls in all_tls.flatten() {
-            doors.spawn(tls.follow_files(stopped.clone()));
-        }
+        let side = Arc::new(side.over(tls));
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
 
         let (engine, secrets) = match opened {
@@ -205,12 +201,7 @@ impl Server {
         let threads = DoorThreads::start()?;
         let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
             .with_connections(shares.iso8583.max);
-        let (mut listeners, mut iso8583) = (Vec::new(), Vec::new());
-        for options in options {
-            let (listener, address) = threads.bind(options, all.clone()).await?;
-            iso8583.push(DoorAddress { name: listener.name().to_owned(), address });
-            listeners.push(listener);
-        }
+        let (listeners, iso8583) = threads.bind_all(options, &all).await?;
         let parts = StateParts {
             secrets,
             trusted_proxies,
@@ -238,9 +229,7 @@ impl Server {
             doors.spawn(async move { drop(task.await) });
         }
         side.open(Served { state, overviews, compat: settings.compat });
-        for listener in listeners {
-            threads.run(listener, stopped.clone(), &mut doors);
-        }
+        threads.run(listeners, &stopped, &mut doors);
         // Ready is what answers.
         telemetry.set_working(&engine, all.counters());
         let stop_delay = Duration::from_secs(settings.stop_delay_s);
@@ -384,6 +373,21 @@ impl DoorThreads {
         runtime.map(|runtime| Self(Some(runtime))).map_err(StartError::Threads)
     }
 
+    /// Takes the addresses of all doors.
+    async fn bind_all(
+        &self,
+        options: Vec<ListenerOptions>,
+        all: &SharedByDoors,
+    ) -> Result<(Vec<Listener>, Vec<DoorAddress>), StartError> {
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        for options in options {
+            let (listener, address) = self.bind(options, all.clone()).await?;
+            addresses.push(DoorAddress { name: listener.name().to_owned(), address });
+            listeners.push(listener);
+        }
+        Ok((listeners, addresses))
+    }
+
     /// Takes the address of a door, on its threads.
     async fn bind(
         &self,
@@ -401,10 +405,16 @@ impl DoorThreads {
         Ok((listener, address))
     }
 
-    /// Serves a door on its threads.
-    fn run(&self, listener: Listener, stopped: watch::Receiver<bool>, doors: &mut JoinSet<()>) {
-        if let Some(runtime) = &self.0 {
-            doors.spawn_on(listener.run(stopped), runtime.handle());
+    /// Serves the doors on its threads.
+    fn run(
+        &self,
+        listeners: Vec<Listener>,
+        stopped: &watch::Receiver<bool>,
+        doors: &mut JoinSet<()>,
+    ) {
+        let Some(runtime) = &self.0 else { return };
+        for listener in listeners {
+            doors.spawn_on(listener.run(stopped.clone()), runtime.handle());
         }
     }
 }

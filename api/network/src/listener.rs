@@ -168,6 +168,9 @@ impl Listener {
     /// Accepts and serves until `stop` becomes true; then answers what is in flight and returns.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
+        if let Some(tls) = &self.options.tls {
+            connections.spawn(Arc::clone(tls).follow_files(stop.clone()));
+        }
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,

@@ -223,7 +223,7 @@ impl Zone {
             return Ok(None);
         };
         let said = message.get_number(23).and_then(|number| u8::try_from(number % 100).ok());
-        let said = said.map_or(0, |number| number / 10 << 4 | number % 10);
+        let said = said.map_or(0, |number| ((number / 10) << 4) | (number % 10));
         let sequence_number = data.sequence_number.unwrap_or(said);
         Ok(Some(issuer.verify(presented.digits(), sequence_number, &data)))
     }

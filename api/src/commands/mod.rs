@@ -51,7 +51,7 @@ pub enum Command {
     /// Make a data directory: keys, a company with an account, an administrator, a token, cards
     Init(init::InitArgs),
     /// Serve a data directory: /v1 and /network/v1 over HTTP, the card network over ISO 8583
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Be the card network: send purchases, reversals and presentments to a switch and keep books
     Feed(feed::FeedArgs),
     /// Send one ISO 8583 message and print request and answer field by field
@@ -126,7 +126,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Demo(args) => demo::run(args).await,
         Command::Init(args) => init::run(args).await,
-        Command::Serve(args) => serve::run(args).await,
+        Command::Serve(args) => serve::run(*args).await,
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Decode(args) => decode::run(&args),

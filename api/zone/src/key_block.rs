@@ -106,7 +106,7 @@ pub fn unwrap(block: &str, wrapping: &ZoneKey) -> Result<(KeyUsage, ZoneKey), Ke
     if version.algorithm() != wrapping.algorithm() {
         return Err(KeyBlockFault::Cipher(version.letter()));
     }
-    let (header, enciphered, code) = parts_of(block, version)?;
+    let Parts { header, enciphered, code } = parts_of(block, version)?;
     let keys = version.derive(wrapping);
     let mut clear = enciphered;
     keys.enciphering.decrypt_chained(&code, &mut clear);
@@ -226,11 +226,15 @@ fn derived(wrapping: &ZoneKey, purpose: [u8; 2]) -> ZoneKey {
     ZoneKey::new(algorithm, bytes).expect("as long as a key of this cipher")
 }
 
-/// Header with optional blocks, enciphered key, code.
-fn parts_of(
-    block: &str,
-    version: Version,
-) -> Result<(&str, Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>), KeyBlockFault> {
+/// What a block is made of.
+struct Parts<'a> {
+    /// With the optional blocks.
+    header: &'a str,
+    enciphered: Zeroizing<Vec<u8>>,
+    code: Zeroizing<Vec<u8>>,
+}
+
+fn parts_of(block: &str, version: Version) -> Result<Parts<'_>, KeyBlockFault> {
     let cut = KeyBlockFault::Form("it is cut");
     if !block.is_ascii() || block.len() > BLOCK_LEN_MAX {
         return Err(KeyBlockFault::Form("it is too long, or not of ASCII characters"));
@@ -249,7 +253,7 @@ fn parts_of(
     if enciphered.is_empty() || !enciphered.len().is_multiple_of(block_bytes) {
         return Err(cut);
     }
-    Ok((&block[..header_len], enciphered, code))
+    Ok(Parts { header: &block[..header_len], enciphered, code })
 }
 
 /// How far the header goes with its optional blocks.
