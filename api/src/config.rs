@@ -10,10 +10,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use cardswitch_cluster::ClusterAddress;
-use cardswitch_edge::peers::{Admission, AdmissionError};
+use cardswitch_dialects::DialectError;
+use cardswitch_edge::tls::{TlsFileError, TlsFiles};
+use cardswitch_network::zone::ZoneSettings;
 use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
+use cardswitch_zone::KeyFileError;
 
 use crate::commands::parse_address;
+use crate::doors::{DoorSettings, LengthSetting, admission};
 
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
@@ -84,9 +88,28 @@ cardswitch_wire::settings! {
         /// Card network that requisitions are accepted for [default: that of --network]
         #[arg(value_name = "NAME")]
         requisition_network: String,
+        /// ISO 8583 dialect: default, ascii-hex, ebcdic, bcd, 1993, or a dialect file
+        #[arg(value_name = "NAME|FILE")]
+        dialect: String = cardswitch_iso8583::dialect::DEFAULT.to_owned(),
+        /// Length before each ISO 8583 message, such as binary4, ascii4 or `bcd4 inclusive` [default:
+        /// that of the dialect]
+        #[arg(value_name = "FORM")]
+        length: LengthSetting,
+        /// Whether a TPDU stands before each ISO 8583 message [default: as the dialect says]
+        #[arg(value_name = "TPDU", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+        tpdu: bool,
+        file {
+            /// TLS of the HTTP address; none where absent.
+            tls: Option<TlsFiles>,
+            /// TLS of the ISO 8583 address; none where absent.
+            iso8583_tls: Option<TlsFiles>,
+            /// The security of ISO 8583 messages; none where absent.
+            iso8583_zone: Option<ZoneSettings>,
+            /// Further ISO 8583 doors.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            iso8583_doors: Vec<DoorSettings>,
+        }
         sections {
-            /// How ISO 8583 messages are spelled.
-            dialect: DialectSettings, DialectFlags,
             /// How mail is sent.
             mail: MailSettings, MailFlags,
             /// The cluster that the switch is a node of.
@@ -107,21 +130,6 @@ cardswitch_wire::settings! {
         /// Address at which other nodes reach the doors of this one [default: that of the doors]
         #[arg(value_name = "ADDR")]
         peer: IpAddr,
-    }
-}
-
-cardswitch_wire::settings! {
-    /// How ISO 8583 messages are spelled on the wire.
-    "dialect." DialectSettings, DialectFlags {
-        /// Bitmaps of ISO 8583 messages
-        #[arg(long = "dialect-bitmap", value_name = "HOW")]
-        bitmap: BitmapSetting = BitmapSetting::Binary,
-        /// Length before each ISO 8583 message
-        #[arg(long = "dialect-length-prefix", value_name = "HOW")]
-        length_prefix: LengthPrefixSetting = LengthPrefixSetting::TwoBytes,
-        /// Whether a 5-byte TPDU comes before each ISO 8583 message
-        #[arg(long = "dialect-tpdu", value_name = "BOOL")]
-        tpdu: bool = false,
     }
 }
 
@@ -240,29 +248,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// How bitmaps are spelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum BitmapSetting {
-    /// Eight bytes.
-    Binary,
-    /// Sixteen hexadecimal digits.
-    Hex,
-}
-
-/// What comes before each message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
-pub enum LengthPrefixSetting {
-    /// Two bytes, big endian.
-    TwoBytes,
-    /// Four bytes, big endian.
-    FourBytes,
-    /// Four decimal digits.
-    FourDigits,
-}
-
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -279,9 +264,18 @@ pub enum ConfigError {
         /// What the parser says.
         source: Box<toml::de::Error>,
     },
+    /// A certificate of a door, its key or its authorities.
+    #[error("TLS of {0}: {1}")]
+    Tls(String, TlsFileError),
+    /// The keys of a door.
+    #[error("zone of {0}: {1}")]
+    Zone(String, KeyFileError),
     /// A value is out of range.
     #[error("`{1}` is no value for {0}")]
     Value(&'static str, String),
+    /// A dialect cannot be used.
+    #[error(transparent)]
+    Dialect(#[from] DialectError),
 }
 
 impl From<SettingError> for ConfigError {
@@ -322,20 +316,8 @@ impl Settings {
         }
         self.mail.check()?;
         self.cluster.check(self.clock)?;
-        self.admission()?;
+        admission(self.iso8583, &self.iso8583_peers)?;
         Ok(self)
-    }
-
-    /// Whom the ISO 8583 door admits.
-    /// Errors: a peer is none, or the door admits the whole world without a word that says so.
-    pub fn admission(&self) -> Result<Admission, ConfigError> {
-        Admission::at(self.iso8583, &self.iso8583_peers).map_err(|error| match error {
-            AdmissionError::NoNetwork(text) => ConfigError::Value("iso8583_peers", text),
-            AdmissionError::World(text) => ConfigError::Value(
-                "iso8583_peers (beyond loopback, `any` admits the whole world)",
-                text,
-            ),
-        })
     }
 
     /// The card network that requisitions can be made for.
@@ -349,6 +331,7 @@ impl Settings {
     pub fn base_url_for(&self, http: SocketAddr) -> String {
         match &self.base_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
+            None if self.tls.is_some() => format!("https://{http}"),
             None => format!("http://{http}"),
         }
     }

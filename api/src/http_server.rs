@@ -21,12 +21,15 @@ use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::descriptors::ConnectionBound;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::http_connection::serve_connection;
+use cardswitch_edge::lingering::linger;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::request_id::refusal;
+use cardswitch_edge::tls::{TlsDoor, TlsRefusal};
 use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use hyper::Request;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
@@ -47,10 +50,15 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait after a failed accept (no file descriptors left) before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a client may wait before its first byte.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+const PLAIN_REFUSAL: &str = "This address speaks TLS: begin with https://\n";
+
 /// Everything that is served over HTTP, as hyper asks for it.
 #[derive(Debug)]
 pub struct HttpSide {
     telemetry: Arc<Telemetry>,
+    tls: Option<Arc<TlsDoor>>,
     trusted_proxies: Vec<PeerNetwork>,
     connections: ConnectionBound,
     requests: Semaphore,
@@ -77,11 +85,44 @@ impl HttpSide {
     ) -> Self {
         Self {
             telemetry,
+            tls: None,
             trusted_proxies,
             connections,
             requests: Semaphore::new(REQUESTS_MAX),
             requests_of: AddressCounts::default(),
             whole: OnceLock::new(),
+        }
+    }
+
+    /// The same side over TLS, where there is any.
+    #[must_use]
+    pub fn over(self, tls: Option<Arc<TlsDoor>>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Serves one connection.
+    async fn serve_one(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: IpAddr,
+        closing: watch::Receiver<bool>,
+    ) {
+        let side = Arc::clone(&self);
+        let answer = move |request| Arc::clone(&side).answer(peer, request);
+        let Some(tls) = &self.tls else {
+            return serve_connection(stream, answer, closing).await;
+        };
+        if speaks_plain(&stream).await {
+            return refuse_plain(stream).await;
+        }
+        match tls.accept(stream).await {
+            Ok(stream) => serve_connection(stream, answer, closing).await,
+            Err(TlsRefusal { reason, detail }) => {
+                let refused = self.telemetry.tls_refused.fetch_add(1, Ordering::Relaxed) + 1;
+                if refused.is_power_of_two() {
+                    tracing::warn!(%peer, refused, detail, "connection closed: the client {reason}");
+                }
+            }
         }
     }
 
@@ -146,6 +187,9 @@ impl HttpSide {
 pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::Receiver<bool>) {
     let places = Places::new(Arc::clone(&side));
     let closing = watch::Sender::new(false);
+    if let Some(tls) = &side.tls {
+        tokio::spawn(Arc::clone(tls).follow_files(stop.clone()));
+    }
     loop {
         let accepted = tokio::select! {
             accepted = places.accept(&listener) => accepted,
@@ -155,8 +199,7 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
         let side = Arc::clone(&side);
         let closing = closing.subscribe();
         tokio::spawn(async move {
-            let answer = |request| Arc::clone(&side).answer(peer, request);
-            serve_connection(stream, answer, closing).await;
+            side.serve_one(stream, peer, closing).await;
             drop(place);
         });
     }
@@ -167,6 +210,24 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     }
     closing.send_replace(true);
     drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);
+}
+
+/// Whether a client begins as one without TLS does: by a method.
+async fn speaks_plain(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    let peeked = tokio::time::timeout(HELLO_TIMEOUT, stream.peek(&mut first)).await;
+    matches!(peeked, Ok(Ok(1))) && first[0].is_ascii_uppercase()
+}
+
+/// Tells such a client what it would have to do.
+async fn refuse_plain(mut stream: TcpStream) {
+    let refusal = format!(
+        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
+         Content-Length: {}\r\n\r\n{PLAIN_REFUSAL}",
+        PLAIN_REFUSAL.len()
+    );
+    drop(stream.write_all(refusal.as_bytes()).await);
+    linger(stream).await;
 }
 
 /// Where connections have their places.
@@ -261,7 +322,7 @@ mod tests {
     }
 
     async fn ask(address: std::net::SocketAddr, path: &str) -> String {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        use tokio::io::AsyncReadExt;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -319,7 +380,7 @@ mod tests {
 
     #[tokio::test]
     async fn slow_bodies_of_one_address_leave_others_served() {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        use tokio::io::AsyncReadExt;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let proxies = vec!["127.0.0.1".parse().unwrap()];

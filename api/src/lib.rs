@@ -18,7 +18,7 @@
 //!
 //! | room | what |
 //! |---|---|
-//! | `commands`, `config` | the command line, settings |
+//! | `commands`, `config`, `doors` | the command line, settings; those of ISO 8583 doors |
 //! | `server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `http_server`, `router` | HTTP connections; all routes together |
 //! | `openapi` | the published documents and the reference made from them |
@@ -32,6 +32,7 @@ mod bench;
 pub mod commands;
 pub mod config;
 pub mod control;
+pub mod doors;
 pub mod http_server;
 #[cfg(test)]
 mod idempotency_tests;

@@ -168,12 +168,7 @@ async fn lead(
     let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let server = Server::start_with(place, settings, Some(opened)).await.map_err(Failure::new)?;
     drop(engine.set(Arc::downgrade(server.engine())));
-    println!(
-        "ready http={} iso8583={} metrics={}",
-        server.http(),
-        server.iso8583(),
-        server.metrics()
-    );
+    println!("ready {}", server.addresses());
     let end = tokio::select! {
         () = stop.received() => LeadEnd::Stopped,
         reason = server.failed() => LeadEnd::Lost(reason),

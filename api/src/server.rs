@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
-use cardswitch_edge::peers::{Admission, PeerNetwork};
+use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Switch;
+use cardswitch_edge::tls::Spoken;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_identity::state::{ApiConfig, AppState};
-use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
-use cardswitch_network::listener::{Listener, ListenerOptions};
+use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
 use cardswitch_notify::mail::{self, MailError, Outbox};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
@@ -35,8 +35,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::commands::administration::Office;
-use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
+use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
+use crate::doors::{listener_options, open_tls, parse_networks};
 use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
@@ -57,7 +58,8 @@ pub struct Server {
     engine: Arc<Engine>,
     telemetry: Arc<Telemetry>,
     http: SocketAddr,
-    iso8583: SocketAddr,
+    /// The first is the one at `iso8583`.
+    iso8583: Vec<DoorAddress>,
     metrics: SocketAddr,
     stop_delay: Duration,
     stop: watch::Sender<bool>,
@@ -65,6 +67,15 @@ pub struct Server {
     doors: JoinSet<()>,
     watched: Watched,
     _iso8583_threads: DoorThreads,
+}
+
+/// An ISO 8583 door that listens.
+#[derive(Clone, Debug)]
+pub struct DoorAddress {
+    /// What logs call it.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 /// What of a switch was open before its doors.
@@ -88,7 +99,7 @@ pub struct Watched {
     tasks: JoinSet<()>,
 }
 
-/// Threads of its own for the ISO 8583 door: whatever the API is asked, authorizations find a thread.
+/// Threads of their own for the ISO 8583 doors: whatever the API is asked, authorizations find a thread.
 #[derive(Debug)]
 struct DoorThreads(Option<Runtime>);
 
@@ -168,6 +179,8 @@ impl Server {
         let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
+        let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref());
+        let tls = tls.map_err(StartError::Config)?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let (watched, opened) = match opened {
@@ -178,7 +191,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
-        let side = Arc::new(side);
+        let side = Arc::new(side.over(tls));
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
 
         let (engine, secrets) = match opened {
@@ -187,8 +200,9 @@ impl Server {
         };
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
-        let door = (Arc::clone(&engine), Arc::clone(&secrets));
-        let (listener, iso8583) = threads.bind(options, door).await?;
+        let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
+            .with_connections(shares.iso8583.max);
+        let (listeners, iso8583) = threads.bind_all(options, &all).await?;
         let parts = StateParts {
             secrets,
             trusted_proxies,
@@ -200,7 +214,6 @@ impl Server {
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         remove_orphans(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
-        let counters = listener.counters();
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
@@ -218,9 +231,9 @@ impl Server {
             doors.spawn(async move { drop(task.await) });
         }
         side.open(Served { state, overviews, compat: settings.compat });
-        threads.run(listener, stopped, &mut doors);
+        threads.run(listeners, &stopped, &mut doors);
         // Ready is what answers.
-        telemetry.set_working(&engine, counters);
+        telemetry.set_working(&engine, all.counters());
         let stop_delay = Duration::from_secs(settings.stop_delay_s);
         Ok(Self {
             engine,
@@ -242,10 +255,22 @@ impl Server {
         self.http
     }
 
-    /// Where ISO 8583 is served.
+    /// Where ISO 8583 is served by the door of the setting `iso8583`.
     #[must_use]
-    pub const fn iso8583(&self) -> SocketAddr {
-        self.iso8583
+    pub fn iso8583(&self) -> SocketAddr {
+        // INVARIANT: that door always stands, as the first one.
+        self.iso8583.first().map_or(self.http, |door| door.address)
+    }
+
+    /// The line that says where it answers: `http=ADDR iso8583=ADDR metrics=ADDR`, then
+    /// `iso8583.NAME=ADDR` of each further door.
+    #[must_use]
+    pub fn addresses(&self) -> String {
+        let (http, iso8583, metrics) = (self.http, self.iso8583(), self.metrics);
+        let first = format!("http={http} iso8583={iso8583} metrics={metrics}");
+        self.iso8583.iter().skip(1).fold(first, |line, DoorAddress { name, address }| {
+            format!("{line} iso8583.{name}={address}")
+        })
     }
 
     /// Where figures and health are told.
@@ -350,27 +375,48 @@ impl DoorThreads {
         runtime.map(|runtime| Self(Some(runtime))).map_err(StartError::Threads)
     }
 
-    /// Takes the address of the door, on its threads.
+    /// Takes the addresses of all doors.
+    async fn bind_all(
+        &self,
+        options: Vec<ListenerOptions>,
+        all: &SharedByDoors,
+    ) -> Result<(Vec<Listener>, Vec<DoorAddress>), StartError> {
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        for options in options {
+            let (listener, address) = self.bind(options, all.clone()).await?;
+            addresses.push(DoorAddress { name: listener.name().to_owned(), address });
+            listeners.push(listener);
+        }
+        Ok((listeners, addresses))
+    }
+
+    /// Takes the address of a door, on its threads.
     async fn bind(
         &self,
         options: ListenerOptions,
-        door: (Arc<Engine>, Arc<Secrets>),
+        all: SharedByDoors,
     ) -> Result<(Listener, SocketAddr), StartError> {
-        let (address, (engine, secrets)) = (options.address, door);
+        let address = options.address;
         let refused = |error| StartError::Listen("ISO 8583", address, error);
         let Some(runtime) = &self.0 else {
             return Err(refused(io::ErrorKind::NotConnected.into()));
         };
-        let bound = runtime.spawn(Listener::bind(options, engine as _, secrets)).await;
+        let bound = runtime.spawn(async move { Listener::bind(options, &all).await }).await;
         let listener = bound.map_err(|error| refused(error.into()))?.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         Ok((listener, address))
     }
 
-    /// Serves the door on its threads.
-    fn run(&self, listener: Listener, stopped: watch::Receiver<bool>, doors: &mut JoinSet<()>) {
-        if let Some(runtime) = &self.0 {
-            doors.spawn_on(listener.run(stopped), runtime.handle());
+    /// Serves the doors on its threads.
+    fn run(
+        &self,
+        listeners: Vec<Listener>,
+        stopped: &watch::Receiver<bool>,
+        doors: &mut JoinSet<()>,
+    ) {
+        let Some(runtime) = &self.0 else { return };
+        for listener in listeners {
+            doors.spawn_on(listener.run(stopped.clone()), runtime.handle());
         }
     }
 }
@@ -581,43 +627,4 @@ fn remove_orphans(state: &AppState) {
             Err(error) => tracing::warn!(%error, "files of receipts that nothing names stay"),
         }
     }));
-}
-
-fn listener_options(
-    settings: &Settings,
-    shares: &DescriptorShares,
-) -> Result<ListenerOptions, ConfigError> {
-    let Admission { peers, is_shut } = settings.admission()?;
-    if is_shut {
-        let address = settings.iso8583;
-        tracing::warn!(%address, "the ISO 8583 door takes this machine's connections alone: iso8583_peers names others");
-    }
-    Ok(ListenerOptions {
-        dialect: dialect(&settings.dialect),
-        peers,
-        idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
-        connections: shares.iso8583,
-        ..ListenerOptions::at(settings.iso8583)
-    })
-}
-
-/// Addresses and networks, as the setting `name` has them.
-fn parse_networks(name: &'static str, texts: &[String]) -> Result<Vec<PeerNetwork>, ConfigError> {
-    let parse = |text: &String| text.parse().map_err(|_| ConfigError::Value(name, text.clone()));
-    texts.iter().map(parse).collect()
-}
-
-fn dialect(settings: &DialectSettings) -> Dialect {
-    Dialect {
-        bitmap: match settings.bitmap {
-            BitmapSetting::Binary => BitmapEncoding::Binary,
-            BitmapSetting::Hex => BitmapEncoding::HexText,
-        },
-        length_prefix: match settings.length_prefix {
-            LengthPrefixSetting::TwoBytes => LengthPrefix::TwoBytes,
-            LengthPrefixSetting::FourBytes => LengthPrefix::FourBytes,
-            LengthPrefixSetting::FourDigits => LengthPrefix::FourDigits,
-        },
-        tpdu: settings.tpdu,
-    }
 }

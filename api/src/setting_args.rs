@@ -117,17 +117,15 @@ mod tests {
     #[test]
     fn flags_come_before_the_file_and_the_file_before_defaults() {
         let file =
-            "network = \"mastercard\"\niso8583_idle_timeout_s = 5\n[dialect]\nbitmap = \"hex\"\n";
-        let settings =
-            over(file, &["--iso8583-idle-timeout-s", "7", "--dialect-tpdu", "true"]).unwrap();
+            "network = \"mastercard\"\niso8583_idle_timeout_s = 5\ndialect = \"ascii-hex\"\n";
+        let settings = over(file, &["--iso8583-idle-timeout-s", "7", "--tpdu=true"]).unwrap();
         assert_eq!((settings.network.as_str(), settings.iso8583_idle_timeout_s), ("mastercard", 7));
-        let told = toml::Value::try_from(settings.dialect).unwrap().to_string();
-        assert_eq!(told, r#"{ bitmap = "hex", length_prefix = "two_bytes", tpdu = true }"#);
+        assert_eq!((settings.dialect.as_str(), settings.tpdu), ("ascii-hex", Some(true)));
         let peers = over(file, &["--iso8583-peers", "10.0.0.0/8,::1"]).unwrap().iso8583_peers;
         assert_eq!(peers, ["10.0.0.0/8", "::1"]);
         for wrong in [
             ["--iso8583-peers", "10.0.0.0/64"],
-            ["--dialect-bitmap", "octal"],
+            ["--length", "octal"],
             ["--iso8583-connections-per-peer", "0"],
             ["--mail-retry-after-s", "0"],
         ] {

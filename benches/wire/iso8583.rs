@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cardswitch_iso8583::{Dialect, Frame, MessageBuilder, Mti, decode, next_frame, write_frame};
+use cardswitch_iso8583::{Frame, Framing, MessageBuilder, Mti, decode, next_frame, write_frame};
 
 use super::connection::{Client, NUMBERS};
 use crate::Must;
@@ -62,10 +62,8 @@ impl Iso8583Client {
     #[must_use]
     pub fn new(cards: Arc<[[u8; 16]]>, place: u64) -> Self {
         let mut pattern = Vec::new();
-        write_frame(&mut pattern, &Dialect::default(), None, |out| {
-            purchase().encode(out, &Dialect::default())
-        })
-        .must("encode a purchase");
+        write_frame(&mut pattern, &Framing::default(), None, |out| purchase().encode(out))
+            .must("encode a purchase");
         let acquirer = find(&pattern, ACQUIRER);
         pattern[acquirer].copy_from_slice(&digits::<6>(400_000 + place));
         let places = Places {
@@ -80,7 +78,7 @@ impl Iso8583Client {
 
     /// Decodes an answer whole, checks it and learns where it says what.
     fn learn(&self, body: &[u8]) -> Layout {
-        let answer = decode(body, &Dialect::default()).must("decode an answer");
+        let answer = decode(body).must("decode an answer");
         let is_echo = answer.mti() == Mti::AUTHORIZATION_REQUEST;
         let place_of = |de| {
             let text: &[u8] = answer.get(de)?;
@@ -115,7 +113,7 @@ impl Client for Iso8583Client {
     }
 
     fn read_answer(&mut self, bytes: &[u8]) -> Option<(usize, u64)> {
-        let Frame::Complete { body, consumed, .. } = next_frame(bytes, &Dialect::default()) else {
+        let Frame::Complete { body, consumed, .. } = next_frame(bytes, &Framing::default()) else {
             return None;
         };
         let body = &bytes[body];

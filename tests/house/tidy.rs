@@ -6,10 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of `api/`, lowest first: each may know the engine and those before it.
-const ROOMS: [&str; 10] = [
+const ROOMS: [&str; 12] = [
     "iso8583",
+    "dialects",
     "wire",
     "secrets",
+    "zone",
     "edge",
     "network",
     "statements",
@@ -70,7 +72,8 @@ fn types_of(path: &Path) -> Vec<String> {
 }
 
 fn crates() -> Vec<PathBuf> {
-    let rooms = ROOMS.iter().chain(&["feed", "load"]).map(|room| repository().join("api").join(room));
+    let rooms =
+        ROOMS.iter().chain(&["feed", "load"]).map(|room| repository().join("api").join(room));
     rooms.chain([repository().join("engine"), repository().join("api")]).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The codec of the switch against the harness' own: two readings of one field profile agree.
 
 use cardswitch_harness::{Message, Purchase, TestCard, next_stan};
-use cardswitch_iso8583::{Dialect, MessageBuilder, decode, decode_pin_block};
+use cardswitch_iso8583::{MessageBuilder, decode, decode_pin_block};
 
 const AUTHORIZATION_ID: &str = "ABC123";
 
@@ -15,10 +15,9 @@ fn codec_reads_what_the_harness_writes_and_writes_the_same_bytes() {
         purchase.partial_reversal(AUTHORIZATION_ID, 1),
         purchase.presentment(AUTHORIZATION_ID, 1_250),
     ];
-    let dialect = Dialect::default();
     for message in messages {
         let bytes = message.encode();
-        let read = decode(&bytes, &dialect).expect("a good message");
+        let read = decode(&bytes).expect("a good message");
         assert_eq!(read.mti().as_str(), message.mti);
         let elements: Vec<u8> = read.present().elements().collect();
         assert_eq!(elements, message.field_numbers().collect::<Vec<_>>());
@@ -26,7 +25,7 @@ fn codec_reads_what_the_harness_writes_and_writes_the_same_bytes() {
             assert_eq!(read.get_text(de), message.get(de), "DE{de}");
         }
         let mut written = Vec::new();
-        MessageBuilder::from_message(&read).encode(&mut written, &dialect).expect("it was read");
+        MessageBuilder::from_message(&read).encode(&mut written).expect("it was read");
         assert_eq!(written, bytes, "{message:?}");
         assert_eq!(Message::decode(&written), message);
     }
@@ -36,7 +35,7 @@ fn codec_reads_what_the_harness_writes_and_writes_the_same_bytes() {
 fn codec_opens_the_pin_block_that_the_harness_closes() {
     let purchase = full_purchase();
     let bytes = purchase.request().encode();
-    let read = decode(&bytes, &Dialect::default()).expect("a good message");
+    let read = decode(&bytes).expect("a good message");
     let block = read.get_binary(PIN_BLOCK).expect("the purchase has a PIN");
     let pin = decode_pin_block(block, purchase.pan.as_bytes()).expect("a block of format 0");
     assert_eq!(pin.digits(), b"1234");

@@ -31,6 +31,7 @@ class Switch:
         self.credentials = credentials
         self.added_token = added_token
         self.address = parse_address(doors["iso8583"])
+        self.doors = doors
         self.http = doors["http"]
         self.metrics = doors["metrics"]
         self.process = process

@@ -16,8 +16,8 @@ use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
-use cardswitch_iso8583::{Dialect, Frame, MessageBuilder, Mti, decode, next_frame, write_frame};
-use cardswitch_network::listener::{Listener, ListenerOptions};
+use cardswitch_iso8583::{Frame, Framing, MessageBuilder, Mti, decode, next_frame, write_frame};
+use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
 use tempfile::TempDir;
@@ -150,8 +150,8 @@ impl OverIso8583 {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let (stop, stopping) = watch::channel(false);
         let options = ListenerOptions::at(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let door = Arc::clone(&engine);
-        let listener = runtime.block_on(Listener::bind(options, door, secrets))?;
+        let all = SharedByDoors::new(Arc::clone(&engine) as _, secrets);
+        let listener = runtime.block_on(Listener::bind(options, &all))?;
         let address = listener.local_addr()?;
         let running = runtime.spawn(listener.run(stopping));
         let acquirer = Acquirer::connect(address, cards, numbers)?;
@@ -197,7 +197,7 @@ impl CardNumbers {
 /// One connection that sends purchases and reads answers.
 struct Acquirer {
     stream: TcpStream,
-    dialect: Dialect,
+    framing: Framing,
     purchases: Purchases,
     /// Card numbers by the hash that the stream names cards by.
     numbers: std::collections::HashMap<u64, String>,
@@ -215,7 +215,7 @@ impl Acquirer {
         let numbers = hashes.zip(numbers.0.iter().map(|pan| pan.reveal().to_string())).collect();
         Ok(Self {
             stream,
-            dialect: Dialect::default(),
+            framing: Framing::default(),
             purchases: Purchases::new(cards, crate::SEED),
             numbers,
             sent: std::collections::HashMap::new(),
@@ -246,10 +246,8 @@ impl Acquirer {
         for _ in 0..count {
             let purchase = self.purchases.next_purchase();
             let message = self.message_of(&purchase);
-            write_frame(&mut self.outgoing, &self.dialect, None, |out| {
-                message.encode(out, &self.dialect)
-            })
-            .map_err(|error| format!("a purchase does not fit its message: {error:?}"))?;
+            write_frame(&mut self.outgoing, &self.framing, None, |out| message.encode(out))
+                .map_err(|error| format!("a purchase does not fit its message: {error:?}"))?;
             amounts.push((purchase.count % STANS, purchase.amount_minor));
         }
         let now = Instant::now();
@@ -299,11 +297,10 @@ impl Acquirer {
         let now = Instant::now();
         let (mut received, mut taken) = (0, 0);
         while let Frame::Complete { body, consumed, .. } =
-            next_frame(&self.incoming[taken..], &self.dialect)
+            next_frame(&self.incoming[taken..], &self.framing)
         {
             let body = &self.incoming[taken..][body];
-            let answer =
-                decode(body, &self.dialect).map_err(|error| format!("no message: {error:?}"))?;
+            let answer = decode(body).map_err(|error| format!("no message: {error:?}"))?;
             let stan = answer.get_number(11).ok_or("an answer without its trace number")?;
             let (sent_at, amount) =
                 self.sent.remove(&stan).ok_or("an answer to nothing in flight")?;

@@ -19,10 +19,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::door_stream::DoorStream;
 use crate::http_stream::PatientStream;
 use crate::lingering;
 use crate::request_head::check_head;
@@ -47,16 +47,14 @@ const HTTP2_REFUSAL: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\
 /// Answers the requests on `stream` by `answer` until the client leaves, or the current request's
 /// answer is out and `closing` is true. Then `closing` is dropped, also where the client is still
 /// sending.
-pub async fn serve_connection<A, F>(
-    stream: TcpStream,
-    answer: A,
-    mut closing: watch::Receiver<bool>,
-) where
+pub async fn serve_connection<S, A, F>(stream: S, answer: A, mut closing: watch::Receiver<bool>)
+where
+    S: DoorStream,
     A: Fn(Request<RequestBody>) -> F,
     F: Future<Output = Response>,
 {
     // Answers are written whole: waiting to fill a segment only delays them.
-    drop(stream.set_nodelay(true));
+    drop(stream.socket().set_nodelay(true));
     let is_unread = AtomicBool::new(false);
     let service = service_fn(|request| answer_one(request, &answer, &is_unread));
     let stream = TokioIo::new(PatientStream::new(stream, WRITE_PATIENCE));
@@ -78,9 +76,10 @@ pub async fn serve_connection<A, F>(
     if ended.is_err_and(|error| error.is_parse_version_h2()) {
         drop(timeout(lingering::SILENCE, stream.write_all(HTTP2_REFUSAL)).await);
     }
-    let is_sending = stream.try_read(&mut [0]).is_ok_and(|bytes| bytes > 0);
+    let socket = stream.into_socket().await;
+    let is_sending = socket.try_read(&mut [0]).is_ok_and(|bytes| bytes > 0);
     if is_refused || is_sending || is_unread.into_inner() {
-        lingering::linger(stream).await;
+        lingering::linger(socket).await;
     }
 }
 
@@ -125,7 +124,7 @@ mod tests {
     use axum::http::StatusCode;
     use axum::response::IntoResponse;
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::request_body::read_body;

@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::time::{Duration, Instant};
 
-use cardswitch_iso8583::Dialect;
-
 use super::books::{Books, Difference};
 use super::client::Connection;
 use super::message::{Answer, Identity, Key, balance_inquiry};
@@ -32,7 +30,6 @@ pub(super) struct Inquiry {
     /// Reference numbers count down from here.
     pub(super) first_rrn: u64,
     pub(super) answer_timeout: Duration,
-    pub(super) dialect: Dialect,
 }
 
 /// Asks for the balance of every card. A card that declines the inquiry is left out.
@@ -52,7 +49,7 @@ pub(super) fn read(
             sent_us: inquiry.at_us,
         };
         let virtual_us = inquiry.is_virtual.then_some(inquiry.at_us);
-        let (bytes, key) = balance_inquiry(card, identity, virtual_us, &inquiry.dialect);
+        let (bytes, key) = balance_inquiry(card, identity, virtual_us);
         connection.send(&bytes)?;
         awaited.insert(key, slot);
         collect(connection, &mut awaited, &mut balances, (window - 1, inquiry))?;
@@ -75,7 +72,7 @@ fn collect(
             awaited.clear();
             return Ok(());
         };
-        let Some(answer) = Answer::parse(&message, &inquiry.dialect) else { continue };
+        let Some(answer) = Answer::parse(&message) else { continue };
         if let Some(slot) = awaited.remove(&answer.key)
             && let (b"00", Some(balance)) = (&answer.response, answer.available_minor)
         {

@@ -31,10 +31,11 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects.
     /// Errors: those of the socket.
-    pub(super) fn open(address: SocketAddr, dialect: Dialect) -> io::Result<Self> {
+    pub(super) fn open(address: SocketAddr, dialect: &Dialect) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        let dialect = dialect.clone();
         Ok(Self { stream, dialect, buffer: Vec::new(), read_timeout: None })
     }
 
@@ -42,7 +43,8 @@ impl Connection {
     /// Errors: those of the socket.
     pub(super) fn split(&self) -> io::Result<Self> {
         let stream = self.stream.try_clone()?;
-        Ok(Self { stream, dialect: self.dialect, buffer: Vec::new(), read_timeout: None })
+        let dialect = self.dialect.clone();
+        Ok(Self { stream, dialect, buffer: Vec::new(), read_timeout: None })
     }
 
     /// Sends one message.
@@ -78,9 +80,9 @@ impl Connection {
     /// Errors: a stream out of step.
     pub(super) fn next_message(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
-            let (message, consumed) = match next_frame(&self.buffer, &self.dialect) {
+            let (message, consumed) = match next_frame(&self.buffer, &self.dialect.framing) {
                 Frame::Complete { body, consumed, .. } => {
-                    (Some(self.buffer.get(body).unwrap_or_default().to_vec()), consumed)
+                    (Some(self.plain(self.buffer.get(body).unwrap_or_default())), consumed)
                 }
                 Frame::ZeroLength { consumed } => (None, consumed),
                 Frame::Incomplete { .. } => return Ok(None),
@@ -93,6 +95,15 @@ impl Connection {
                 return Ok(message);
             }
         }
+    }
+
+    /// A message in the default spelling; what cannot be read of another one is left out.
+    fn plain(&self, message: &[u8]) -> Vec<u8> {
+        let Some(translation) = &self.dialect.translation else { return message.to_vec() };
+        let mut plain = Vec::new();
+        // What is missing then is missing in what is shown, too.
+        let _ = translation.read(message, &mut plain, &mut Vec::new());
+        plain
     }
 
     /// Ends the connection for all its handles.
@@ -125,12 +136,15 @@ impl Connection {
     }
 }
 
-/// Appends a message in its frame.
+/// Appends a message of the default spelling in the spelling and the frame of a dialect.
 /// Errors: a message above the frame cap.
 pub(super) fn frame(out: &mut Vec<u8>, message: &[u8], dialect: &Dialect) -> io::Result<()> {
-    write_frame(out, dialect, None, |out| {
-        out.extend_from_slice(message);
-        Ok(())
+    write_frame(out, &dialect.framing, None, |out| match &dialect.translation {
+        Some(translation) => translation.write(message, &[], out),
+        None => {
+            out.extend_from_slice(message);
+            Ok(())
+        }
     })
     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }

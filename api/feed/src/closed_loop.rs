@@ -35,7 +35,7 @@ pub(super) struct Pacing {
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
     mut connection: Connection,
-    (address, dialect): (SocketAddr, Dialect),
+    (address, dialect): (SocketAddr, &Dialect),
     pacing: Pacing,
     progress: &Progress,
 ) -> Course {
@@ -49,7 +49,7 @@ pub(super) fn run(
         course.ended_us = due_us;
         let purchases = conversation.tally.counts.authorizations;
         let Some(outgoing) = conversation.take_due(due_us) else { continue };
-        if !exchange(conversation, &mut connection, &outgoing, (dialect, pacing.answer_timeout)) {
+        if !exchange(conversation, &mut connection, &outgoing, pacing.answer_timeout) {
             match reopen(address, dialect, progress) {
                 Some(opened) => connection = opened,
                 None => {
@@ -76,14 +76,14 @@ fn exchange(
     conversation: &mut Conversation<'_>,
     connection: &mut Connection,
     outgoing: &Outgoing,
-    (dialect, timeout): (Dialect, Duration),
+    timeout: Duration,
 ) -> bool {
     let (due_us, sent) = (outgoing.due_us, Instant::now());
     let mut is_alive = connection.send(&outgoing.bytes).is_ok();
     while is_alive {
         match connection.receive(Some(timeout.saturating_sub(sent.elapsed()))) {
             Ok(Some(message)) => {
-                let Some(answer) = Answer::parse(&message, &dialect) else { continue };
+                let Some(answer) = Answer::parse(&message) else { continue };
                 let latency_us = micros(sent.elapsed());
                 // The late answer to a message given up before is not the one waited for.
                 if conversation.answered(&answer, due_us, latency_us) && answer.key == outgoing.key
@@ -112,7 +112,7 @@ fn wait_until(due_us: u64, started: Instant, pacing: Pacing, progress: &Progress
     }
 }
 
-fn reopen(address: SocketAddr, dialect: Dialect, progress: &Progress) -> Option<Connection> {
+fn reopen(address: SocketAddr, dialect: &Dialect, progress: &Progress) -> Option<Connection> {
     let lost = Instant::now();
     while lost.elapsed() < GIVE_UP_AFTER && !progress.is_stopped() {
         if let Ok(connection) = Connection::open(address, dialect) {

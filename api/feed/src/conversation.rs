@@ -15,7 +15,6 @@ mod opening;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use cardswitch_iso8583::Dialect;
 use due::{Action, Due};
 use live::{Awaited, Live};
 
@@ -74,7 +73,6 @@ pub(super) struct Settings {
     pub(super) arrivals_end_us: u64,
     /// How long an answer is waited for.
     pub(super) answer_timeout_us: u64,
-    pub(super) dialect: Dialect,
 }
 
 /// The conversation of one run.

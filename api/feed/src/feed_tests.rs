@@ -8,18 +8,12 @@ use std::sync::Arc;
 
 use cardswitch_iso8583::additional_amounts::Sign;
 use cardswitch_iso8583::{
-    AdditionalAmount, Dialect, Frame, Message, MessageBuilder, OriginalData, PrivateUse, decode,
-    next_frame, replacement_amounts::parse_replacement_amount, write_frame,
+    AdditionalAmount, Dialect, Frame, Framing, Message, MessageBuilder, OriginalData, PrivateUse,
+    decode, next_frame, replacement_amounts::parse_replacement_amount, write_frame,
 };
 use parking_lot::Mutex;
 
 use super::*;
-
-const DIALECT: Dialect = Dialect {
-    bitmap: cardswitch_iso8583::BitmapEncoding::Binary,
-    length_prefix: cardswitch_iso8583::LengthPrefix::TwoBytes,
-    tpdu: false,
-};
 
 /// What the switch does wrong, each so many messages.
 #[derive(Debug, Clone, Copy, Default)]
@@ -313,10 +307,11 @@ fn page(switch: &SmallSwitch, request: &str) -> serde_json::Value {
 fn serve(mut stream: TcpStream, switch: &Mutex<SmallSwitch>) {
     let (mut buffer, mut chunk) = (Vec::new(), [0; 4096]);
     loop {
-        while let Frame::Complete { body, consumed, .. } = next_frame(&buffer, &DIALECT) {
+        while let Frame::Complete { body, consumed, .. } = next_frame(&buffer, &Framing::default())
+        {
             let frame: Vec<u8> = buffer[body].to_vec();
             // Noise of a hostile wire is not answered.
-            if let Ok(message) = decode(&frame, &DIALECT)
+            if let Ok(message) = decode(&frame)
                 && let Some(verdict) = switch.lock().answer(&message, &frame)
             {
                 stream.write_all(&encode(&message, &verdict)).unwrap_or_default();
@@ -353,7 +348,7 @@ fn encode(request: &Message<'_>, verdict: &Verdict) -> Vec<u8> {
         builder = builder.set(54, &group.to_group().unwrap());
     }
     let mut framed = Vec::new();
-    write_frame(&mut framed, &DIALECT, None, |out| builder.encode(out, &DIALECT)).unwrap();
+    write_frame(&mut framed, &Framing::default(), None, |out| builder.encode(out)).unwrap();
     framed
 }
 
@@ -556,13 +551,13 @@ fn one_message_is_sent_and_shown() {
         mti: "0100".to_owned(),
         fields: fields.map(|(de, content)| (de, content.to_owned())).to_vec(),
     };
-    let sent = send(address, &request, &DIALECT, ANSWER_TIMEOUT).unwrap();
+    let sent = send(address, &request, &Dialect::default(), ANSWER_TIMEOUT).unwrap();
     assert_eq!(sent.element(39), Some("00"));
     assert!(sent.request.contains("000000001234"), "{}", sent.request);
     assert!(!sent.request.contains("9999990000000000"), "card data is masked");
     let bad = SendRequest { mti: "01".to_owned(), fields: Vec::new() };
     assert!(matches!(
-        send(address, &bad, &DIALECT, ANSWER_TIMEOUT),
+        send(address, &bad, &Dialect::default(), ANSWER_TIMEOUT),
         Err(FeedError::Message { .. })
     ));
 }

@@ -241,7 +241,7 @@ pub enum FeedError {
 /// Errors: options that cannot be, no switch at the address, books that cannot be read.
 pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, FeedError> {
     let mean_gap_ns = mean_gap_ns(options)?;
-    let mut side = Connection::open(options.connect, options.dialect)
+    let mut side = Connection::open(options.connect, &options.dialect)
         .map_err(|source| FeedError::Connect { address: options.connect, source })?;
     let start_us = start_us(options.time);
     let epoch = Epoch { start_us, is_virtual: matches!(options.time, FeedTime::Virtual { .. }) };
@@ -328,7 +328,6 @@ fn settings(options: &FeedOptions, epoch: Epoch, mean_gap_ns: u64) -> Settings {
         epoch,
         arrivals_end_us: open_loop::micros(options.duration),
         answer_timeout_us: open_loop::micros(options.answer_timeout),
-        dialect: options.dialect,
     }
 }
 
@@ -348,7 +347,7 @@ fn converse(
     options: &FeedOptions,
     progress: &Progress,
 ) -> Result<Course, FeedError> {
-    let (address, dialect) = (options.connect, options.dialect);
+    let (address, dialect) = (options.connect, &options.dialect);
     let open = || {
         Connection::open(address, dialect).map_err(|source| FeedError::Connect { address, source })
     };
@@ -389,7 +388,7 @@ fn sign(
     let address = options.connect;
     let identity = Identity { stan: 0, rrn: 0, sent_us: epoch.start_us };
     let virtual_us = epoch.is_virtual.then_some(epoch.start_us);
-    let (bytes, key) = message::control(control, identity, virtual_us, &options.dialect);
+    let (bytes, key) = message::control(control, identity, virtual_us);
     connection.send(&bytes).map_err(|source| FeedError::Connection { source })?;
     let failed = |answer: &str| FeedError::SignOn { address, answer: answer.to_owned() };
     loop {
@@ -397,7 +396,7 @@ fn sign(
             .receive(Some(options.answer_timeout))
             .map_err(|source| failed(&source.to_string()))?
             .ok_or_else(|| failed("no answer"))?;
-        match Answer::parse(&message, &options.dialect) {
+        match Answer::parse(&message) {
             Some(answer) if answer.key == key && answer.response == *b"00" => return Ok(()),
             Some(answer) if answer.key == key => return Err(failed(&answer.response_text())),
             _ => {}
@@ -419,7 +418,6 @@ fn read_balances(
         is_virtual: epoch.is_virtual,
         first_rrn,
         answer_timeout: options.answer_timeout,
-        dialect: options.dialect,
     };
     balances::read(connection, &options.portfolio, inquiry)
         .map_err(|source| FeedError::Connection { source })
@@ -445,7 +443,7 @@ fn compare_books(
     }
     // A connection of its own: the first one may have been idle for long, or lost with the switch.
     let address = options.connect;
-    let mut connection = Connection::open(address, options.dialect)
+    let mut connection = Connection::open(address, &options.dialect)
         .map_err(|source| FeedError::Connect { address, source })?;
     let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
     let after = read_balances(&mut connection, options, inquiries)?;

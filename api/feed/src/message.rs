@@ -5,7 +5,7 @@ use cardswitch_iso8583::number::parse_number;
 use cardswitch_iso8583::private_use::PrivateUseWriter;
 use cardswitch_iso8583::replacement_amounts::replacement_amounts;
 use cardswitch_iso8583::{
-    AdditionalAmount, Dialect, MerchantLocation, Message, MessageBuilder, Mti, OriginalData, Pin,
+    AdditionalAmount, MerchantLocation, Message, MessageBuilder, Mti, OriginalData, Pin,
     PresentmentNumber, additional_amounts, decode, encode_pin_block,
 };
 use chrono::{DateTime, Utc};
@@ -116,7 +116,7 @@ const FITS: &str = "the feed's own values fit their elements";
 
 impl OpeningMessage<'_> {
     /// The message; marked, it says that it was sent before.
-    pub(super) fn encode(&self, marked: bool, dialect: &Dialect) -> Vec<u8> {
+    pub(super) fn encode(&self, marked: bool) -> Vec<u8> {
         let mti = opening_mti(self.plan.opening);
         let merchant = catalogue().merchant(self.plan.merchant);
         let builder = MessageBuilder::new(if marked { repeat_of(mti) } else { mti });
@@ -128,7 +128,7 @@ impl OpeningMessage<'_> {
         let builder = with_amounts(builder, self.plan, self.amounts());
         let builder = with_merchant(self.with_credentials(builder), merchant, self.plan.merchant);
         let stands_in = self.plan.opening == Opening::Advice;
-        finish(builder.set_optional(39, stands_in.then_some(b"00")), self.private_use(), dialect)
+        finish(builder.set_optional(39, stands_in.then_some(b"00")), self.private_use())
     }
 
     /// What its answer is matched by.
@@ -230,7 +230,6 @@ impl LaterMessage {
         (plan, pan): (&Plan, &str),
         virtual_us: Option<u64>,
         repeated: bool,
-        dialect: &Dialect,
     ) -> Vec<u8> {
         let mti = if repeated { repeat_of(self.kind.mti()) } else { self.kind.mti() };
         let amounts = Amounts { amount_minor: self.amount_minor, billing_minor: self.held_minor };
@@ -261,7 +260,7 @@ impl LaterMessage {
             Some(number) => writer.presentment(number),
             None => writer,
         };
-        finish(builder, with_virtual_time(writer, virtual_us), dialect)
+        finish(builder, with_virtual_time(writer, virtual_us))
     }
 
     fn processing_code(&self, plan: &Plan) -> &'static [u8] {
@@ -302,8 +301,8 @@ impl LaterMessage {
 
 impl Answer {
     /// Reads an answer; `None` where a message is none.
-    pub(super) fn parse(bytes: &[u8], dialect: &Dialect) -> Option<Self> {
-        let message = decode(bytes, dialect).ok()?;
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let message = decode(bytes).ok()?;
         let mti = message.mti();
         mti.is_response().then_some(())?;
         let rrn = message.get(37).and_then(parse_number);
@@ -338,7 +337,6 @@ pub(super) fn balance_inquiry(
     card: &Card,
     identity: Identity,
     virtual_us: Option<u64>,
-    dialect: &Dialect,
 ) -> (Vec<u8>, Key) {
     let builder = with_identity(MessageBuilder::new(Mti::AUTHORIZATION_REQUEST), identity)
         .set_text(2, &card.pan)
@@ -347,7 +345,7 @@ pub(super) fn balance_inquiry(
         .set_number(32, FIRST_ACQUIRER)
         .set_number(37, identity.rrn);
     let key = Key { class: 1, stan: identity.stan.into(), rrn: Some(identity.rrn) };
-    (finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us), dialect), key)
+    (finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us)), key)
 }
 
 /// Sign-on or sign-off.
@@ -355,14 +353,13 @@ pub(super) fn control(
     control: Control,
     identity: Identity,
     virtual_us: Option<u64>,
-    dialect: &Dialect,
 ) -> (Vec<u8>, Key) {
     let builder = MessageBuilder::new(Mti::NETWORK_REQUEST)
         .set(7, &transmission_time(identity.sent_us))
         .set_number(11, identity.stan.into())
         .set_number(70, control as u64);
     let key = Key { class: 8, stan: identity.stan.into(), rrn: None };
-    (finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us), dialect), key)
+    (finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us)), key)
 }
 
 /// What a message is about, in both currencies.
@@ -436,14 +433,10 @@ fn with_virtual_time(writer: PrivateUseWriter, virtual_us: Option<u64>) -> Priva
 }
 
 /// The message as bytes.
-pub(super) fn finish(
-    builder: MessageBuilder,
-    private_use: PrivateUseWriter,
-    dialect: &Dialect,
-) -> Vec<u8> {
+pub(super) fn finish(builder: MessageBuilder, private_use: PrivateUseWriter) -> Vec<u8> {
     let content = Some(private_use.as_bytes()).filter(|content| !content.is_empty());
     let mut bytes = Vec::with_capacity(256);
-    builder.set_optional(48, content).encode(&mut bytes, dialect).expect(FITS);
+    builder.set_optional(48, content).encode(&mut bytes).expect(FITS);
     bytes
 }
 
@@ -517,7 +510,7 @@ mod tests {
 
     #[test]
     fn every_opening_decodes_and_carries_what_was_planned() {
-        let (portfolio, dialect) = (portfolio(), Dialect::default());
+        let portfolio = portfolio();
         let mut traffic = Traffic::new(2, 1000, REAL_PACE, 0);
         for _ in 0..3000 {
             let plan = traffic.next_plan(&portfolio);
@@ -529,8 +522,8 @@ mod tests {
                 identity: IDENTITY,
                 virtual_us: Some(IDENTITY.sent_us),
             };
-            let bytes = opening.encode(false, &dialect);
-            let message = decode(&bytes, &dialect).unwrap();
+            let bytes = opening.encode(false);
+            let message = decode(&bytes).unwrap();
             assert_eq!(message.get(7), Some(&b"0105080000"[..]));
             assert_eq!(message.get(37), Some(&b"000000000042"[..]));
             assert!(message.has(2) != message.has(35), "{message:?}");
@@ -551,7 +544,6 @@ mod tests {
 
     #[test]
     fn a_later_message_names_its_purchase_in_one_way() {
-        let dialect = Dialect::default();
         let plan = Traffic::new(2, 1000, REAL_PACE, 0).next_plan(&portfolio());
         for (reference, element) in
             [(Reference::AuthorizationId, 38), (Reference::OriginalData, 90), (Reference::Rrn, 37)]
@@ -568,8 +560,8 @@ mod tests {
                 keep_amount_minor: 200,
                 keep_held_minor: 200,
             };
-            let bytes = message.encode((&plan, "9999990000000003"), None, true, &dialect);
-            let decoded = decode(&bytes, &dialect).unwrap();
+            let bytes = message.encode((&plan, "9999990000000003"), None, true);
+            let decoded = decode(&bytes).unwrap();
             assert_eq!(decoded.mti().as_str(), "0401");
             let named: Vec<u8> =
                 [37, 38, 90].into_iter().filter(|element| decoded.has(*element)).collect();
@@ -580,7 +572,6 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        let dialect = Dialect::default();
         let balance = AdditionalAmount {
             account_type: *b"00",
             amount_type: *b"02",
@@ -595,9 +586,9 @@ mod tests {
             .set(39, b"61")
             .set(44, b"1502 daily limit")
             .set(54, &balance.to_group().unwrap())
-            .encode(&mut bytes, &dialect)
+            .encode(&mut bytes)
             .unwrap();
-        let answer = Answer::parse(&bytes, &dialect).unwrap();
+        let answer = Answer::parse(&bytes).unwrap();
         assert_eq!(answer.exact_code(), 1502);
         assert_eq!(answer.available_minor, Some(-250));
         assert_eq!(answer.key, Key { class: 1, stan: 7, rrn: Some(42) });

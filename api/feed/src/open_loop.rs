@@ -74,7 +74,7 @@ struct OpenLoop<'run, 'cards> {
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
     connections: Vec<Connection>,
-    (address, dialect): (SocketAddr, Dialect),
+    (address, dialect): (SocketAddr, &Dialect),
     wire: Option<Wire>,
     progress: &Progress,
 ) -> io::Result<Course> {
@@ -86,7 +86,7 @@ pub(super) fn run(
         readers: Vec::new(),
         news,
         address,
-        dialect,
+        dialect: dialect.clone(),
         wire,
         started,
         last_alive: started,
@@ -192,10 +192,10 @@ impl OpenLoop<'_, '_> {
 
     /// Adds a message to those that its connection writes next.
     fn pass(&mut self, purchase: u64, bytes: &[u8]) {
-        let dialect = self.dialect;
-        if let Some(lane) = self.lane_of(purchase) {
+        let at = self.place_of(purchase);
+        if let Some(lane) = self.lanes.get_mut(at) {
             // The feed builds no message near the cap; one that were too long stays unsent.
-            let _ = frame(&mut lane.outbox, bytes, &dialect);
+            let _ = frame(&mut lane.outbox, bytes, &self.dialect);
         }
     }
 
@@ -207,7 +207,8 @@ impl OpenLoop<'_, '_> {
             _ => {}
         }
         self.pass(*purchase, bytes);
-        let Some(lane) = self.lane_of(*purchase) else { return };
+        let at = self.place_of(*purchase);
+        let Some(lane) = self.lanes.get_mut(at) else { return };
         match mishap {
             Some(Mishap::Cut) => {
                 lane.outbox.truncate(lane.outbox.len() - bytes.len() / 2);
@@ -223,16 +224,17 @@ impl OpenLoop<'_, '_> {
     fn send_stranger(&self, noise: &[u8]) {
         let mut framed = Vec::new();
         if frame(&mut framed, noise, &self.dialect).is_ok()
-            && let Ok(mut stranger) = Connection::open(self.address, self.dialect)
+            && let Ok(mut stranger) = Connection::open(self.address, &self.dialect)
         {
             // Whether the switch reads it or not is the stranger's risk.
             let _ = stranger.send_framed(&framed[..framed.len().div_ceil(2)]);
         }
     }
 
-    fn lane_of(&mut self, purchase: u64) -> Option<&mut Lane> {
+    /// Which connection carries the messages of a purchase.
+    fn place_of(&self, purchase: u64) -> usize {
         let lanes = self.lanes.len() as u64;
-        self.lanes.get_mut(usize::try_from(purchase % lanes.max(1)).ok()?)
+        usize::try_from(purchase % lanes.max(1)).unwrap_or(0)
     }
 
     /// Opens broken connections again. Returns how long none has been open.
@@ -243,7 +245,7 @@ impl OpenLoop<'_, '_> {
                 self.last_alive = now;
             } else if now - lane.last_attempt >= RECONNECT_PAUSE {
                 lane.last_attempt = now;
-                if let Ok(connection) = Connection::open(self.address, self.dialect) {
+                if let Ok(connection) = Connection::open(self.address, &self.dialect) {
                     lane.generation += 1;
                     let generation = lane.generation;
                     if self.start_reader(at, generation, &connection).is_ok() {
@@ -268,10 +270,10 @@ impl OpenLoop<'_, '_> {
     }
 
     fn start_reader(&mut self, lane: usize, generation: u64, from: &Connection) -> io::Result<()> {
-        let (connection, news, dialect) = (from.split()?, self.news.clone(), self.dialect);
+        let (connection, news) = (from.split()?, self.news.clone());
         let reader = std::thread::Builder::new()
             .name(format!("feed-read-{lane}"))
-            .spawn(move || read(connection, dialect, &news, News::Lost { lane, generation }))?;
+            .spawn(move || read(connection, &news, News::Lost { lane, generation }))?;
         self.readers.push(reader);
         Ok(())
     }
@@ -324,12 +326,12 @@ impl Lane {
 }
 
 /// Reads answers until the connection ends; hands over together what arrived together.
-fn read(mut connection: Connection, dialect: Dialect, news: &Sender<News>, lost: News) {
+fn read(mut connection: Connection, news: &Sender<News>, lost: News) {
     while let Ok(Some(first)) = connection.receive(None) {
         let at = Instant::now();
-        let mut answers: Vec<Answer> = Answer::parse(&first, &dialect).into_iter().collect();
+        let mut answers: Vec<Answer> = Answer::parse(&first).into_iter().collect();
         while let Ok(Some(message)) = connection.next_message() {
-            answers.extend(Answer::parse(&message, &dialect));
+            answers.extend(Answer::parse(&message));
         }
         if news.send(News::Answers { answers, at }).is_err() {
             return;

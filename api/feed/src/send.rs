@@ -15,7 +15,7 @@ use super::client::Connection;
 pub struct SendRequest {
     /// Four digits.
     pub mti: String,
-    /// Number and content of each element; binary ones (52, 64, 128) as hex, numbers without
+    /// Number and content of each element of the default spelling; binary ones (52, 64, 128) as hex, numbers without
     /// leading zeros. The transmission time (7) and the trace number (11) are filled in if missing.
     pub fields: Vec<(u8, String)>,
 }
@@ -50,29 +50,26 @@ pub fn send(
     dialect: &Dialect,
     timeout: Duration,
 ) -> Result<Sent, FeedError> {
-    let bytes = encode(request, dialect)?;
-    let mut connection = Connection::open(address, *dialect)
+    let bytes = encode(request)?;
+    let mut connection = Connection::open(address, dialect)
         .map_err(|source| FeedError::Connect { address, source })?;
     let broken = |source| FeedError::Connection { source };
     connection.send(&bytes).map_err(broken)?;
     let answer = connection.receive(Some(timeout)).map_err(broken)?;
     Ok(Sent {
-        request: show(&bytes, dialect),
-        elements: answer
-            .as_deref()
-            .map(|answer| plain_elements(answer, dialect))
-            .unwrap_or_default(),
-        answer: answer.map(|answer| show(&answer, dialect)),
+        request: show(&bytes),
+        elements: answer.as_deref().map(plain_elements).unwrap_or_default(),
+        answer: answer.map(|answer| show(&answer)),
     })
 }
 
-fn plain_elements(answer: &[u8], dialect: &Dialect) -> Vec<(u8, String)> {
-    let Ok(message) = decode(answer, dialect) else { return Vec::new() };
+fn plain_elements(answer: &[u8]) -> Vec<(u8, String)> {
+    let Ok(message) = decode(answer) else { return Vec::new() };
     let element = |de: u8| Some((de, message.get_text(de)?.to_owned()));
     PLAIN_ELEMENTS.into_iter().filter_map(element).collect()
 }
 
-fn encode(request: &SendRequest, dialect: &Dialect) -> Result<Vec<u8>, FeedError> {
+fn encode(request: &SendRequest) -> Result<Vec<u8>, FeedError> {
     let refuse = |message: String| FeedError::Message { message };
     let mti = Mti::parse(request.mti.as_bytes())
         .ok_or_else(|| refuse(format!("`{}` is not a message type of four digits", request.mti)))?;
@@ -93,7 +90,7 @@ fn encode(request: &SendRequest, dialect: &Dialect) -> Result<Vec<u8>, FeedError
     }
     let builder = with_defaults(builder, request);
     let mut bytes = Vec::new();
-    builder.encode(&mut bytes, dialect).map_err(|error| refuse(error.to_string()))?;
+    builder.encode(&mut bytes).map_err(|error| refuse(error.to_string()))?;
     Ok(bytes)
 }
 
@@ -110,8 +107,8 @@ fn with_defaults(mut builder: MessageBuilder, request: &SendRequest) -> MessageB
     builder
 }
 
-fn show(bytes: &[u8], dialect: &Dialect) -> String {
-    match decode(bytes, dialect) {
+fn show(bytes: &[u8]) -> String {
+    match decode(bytes) {
         Ok(message) => describe(&message).to_string(),
         Err(error) => format!("unreadable: {error}"),
     }

@@ -32,7 +32,7 @@ fn dialect(choice: u8) -> Dialect {
 }
 
 fn exercise(frame: &[u8], dialect: &Dialect) {
-    let message = match decode(frame, dialect) {
+    let message = match decode(frame) {
         Ok(message) => message,
         Err(error) => match error.readable {
             Some(readable) => *readable,
@@ -42,16 +42,16 @@ fn exercise(frame: &[u8], dialect: &Dialect) {
     assert!(!describe(&message).to_string().is_empty());
     let mut again = Vec::new();
     MessageBuilder::from_message(&message)
-        .encode(&mut again, dialect)
+        .encode(&mut again)
         .expect("what was read can be written");
-    let copy = decode(&again, dialect).expect("what was written can be read");
+    let copy = decode(&again).expect("what was written can be read");
     for (de, content) in message.fields() {
         let copied = copy.get(de).expect("the copy has each element");
         assert!(copied.eq_ignore_ascii_case(content), "DE {de}");
     }
     if let Some(answer) = Answer::to(&Echo::of(&message)) {
         let mut out = Vec::new();
-        answer.set(39, b"30").encode(&mut out, dialect).expect("an answer can be written");
-        assert!(decode(&out, dialect).is_ok());
+        answer.set(39, b"30").encode(&mut out).expect("an answer can be written");
+        assert!(decode(&out).is_ok());
     }
 }

@@ -3,10 +3,9 @@
 //! Nothing is copied but into the output, so answering allocates nothing of its own. Values are borrowed too; make
 //! numbers with [`zero_padded`](crate::number::zero_padded).
 
-use crate::bitmap::Bitmap;
-use crate::dialect::Dialect;
+use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::echo::{ECHOED, Echo};
-use crate::encode::{EncodeError, Value, write_element};
+use crate::encode::{EncodeError, write_element};
 use crate::fields::field;
 use crate::mti::Mti;
 
@@ -77,17 +76,17 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Appends the answer to the output, without length prefix and TPDU. The dialect is the request's.
+    /// Appends the answer to the output in the default spelling, without length prefix and TPDU.
     ///
     /// Errors: the first fault of a setter, else of the lowest element; the output is then as before.
-    pub fn encode(&self, out: &mut Vec<u8>, dialect: &Dialect) -> Result<(), EncodeError> {
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
         let start = out.len();
         out.extend_from_slice(&self.mti.bytes());
-        self.echoed.union(self.own.present).write(out, dialect.bitmap);
-        let written = self.write_elements(out, dialect);
+        self.echoed.union(self.own.present).write(out, BitmapEncoding::Binary);
+        let written = self.write_elements(out);
         if written.is_err() {
             out.truncate(start);
         }
@@ -95,7 +94,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Between what is set and what is left out, the echoed elements go out as they came in.
-    fn write_elements(&self, out: &mut Vec<u8>, dialect: &Dialect) -> Result<(), EncodeError> {
+    fn write_elements(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let left_out = self.request.kept().without(self.echoed);
         let mut echoed_to = 0;
         for de in self.own.present.union(left_out).elements() {
@@ -103,7 +102,7 @@ impl<'a> Answer<'a> {
             echoed_to = self.request.end_of(de);
             if let Some(content) = self.own.get(de) {
                 let spec = field(de).ok_or(EncodeError::UnknownElement(de))?;
-                write_element(out, spec, Value::plain(content), dialect.bitmap)?;
+                write_element(out, spec, content)?;
             }
         }
         out.extend_from_slice(self.request.wire_bytes(echoed_to, self.request.len()));
@@ -159,15 +158,9 @@ impl std::fmt::Debug for OwnElements<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BitmapEncoding, MessageBuilder, decode};
+    use crate::{MessageBuilder, decode};
 
-    const HEX_TEXT: Dialect = Dialect {
-        bitmap: BitmapEncoding::HexText,
-        length_prefix: crate::LengthPrefix::TwoBytes,
-        tpdu: false,
-    };
-
-    fn request(mti: &[u8], dialect: &Dialect) -> Vec<u8> {
+    fn request(mti: &[u8]) -> Vec<u8> {
         let mut frame = Vec::new();
         MessageBuilder::new(Mti::parse(mti).unwrap())
             .set(2, b"4111111111111111")
@@ -179,38 +172,36 @@ mod tests {
             .set_text(41, "T1")
             .set_text(48, "9203123")
             .set(52, &[0xab; 8])
-            .encode(&mut frame, dialect)
+            .encode(&mut frame)
             .unwrap();
         frame
     }
 
     #[test]
     fn an_answer_echoes_what_identifies_the_request_and_no_secrets() {
-        for dialect in [Dialect::default(), HEX_TEXT] {
-            let frame = request(b"0101", &dialect);
-            let request = decode(&frame, &dialect).unwrap();
-            let mut out = Vec::new();
-            Answer::to(&Echo::of(&request))
-                .unwrap()
-                .set(38, b"A00001")
-                .set(39, b"10")
-                .set(4, b"000000003000")
-                .set_optional(44, None)
-                .encode(&mut out, &dialect)
-                .unwrap();
-            let answer = decode(&out, &dialect).unwrap();
-            assert_eq!(answer.mti(), Mti::AUTHORIZATION_RESPONSE);
-            let elements: Vec<u8> = answer.present().elements().collect();
-            assert_eq!(elements, [2, 3, 4, 11, 37, 38, 39, 41]);
-            assert_eq!(answer.get_number(4), Some(3000), "what the answer sets wins");
-            assert_eq!(answer.get(2), request.get(2));
-        }
+        let frame = request(b"0101");
+        let request = decode(&frame).unwrap();
+        let mut out = Vec::new();
+        Answer::to(&Echo::of(&request))
+            .unwrap()
+            .set(38, b"A00001")
+            .set(39, b"10")
+            .set(4, b"000000003000")
+            .set_optional(44, None)
+            .encode(&mut out)
+            .unwrap();
+        let answer = decode(&out).unwrap();
+        assert_eq!(answer.mti(), Mti::AUTHORIZATION_RESPONSE);
+        let elements: Vec<u8> = answer.present().elements().collect();
+        assert_eq!(elements, [2, 3, 4, 11, 37, 38, 39, 41]);
+        assert_eq!(answer.get_number(4), Some(3000), "what the answer sets wins");
+        assert_eq!(answer.get(2), request.get(2));
     }
 
     #[test]
     fn elements_are_left_out_and_added_wherever_they_stand() {
-        let frame = request(b"0400", &Dialect::default());
-        let echo = Echo::of(&decode(&frame, &Dialect::default()).unwrap());
+        let frame = request(b"0400");
+        let echo = Echo::of(&decode(&frame).unwrap());
         let answer = || Answer::to(&echo).unwrap();
         for (answer, expected) in [
             (answer(), &[2, 3, 4, 11, 37, 41][..]),
@@ -220,8 +211,8 @@ mod tests {
             (answer().set(2, b"1").without(3).set(5, b"000000000001"), &[2, 4, 5, 11, 37, 41]),
         ] {
             let mut out = Vec::new();
-            answer.encode(&mut out, &Dialect::default()).unwrap();
-            let read = decode(&out, &Dialect::default()).unwrap();
+            answer.encode(&mut out).unwrap();
+            let read = decode(&out).unwrap();
             assert_eq!(read.present().elements().collect::<Vec<_>>(), expected);
             assert!(read.get(37).is_none_or(|rrn| rrn == b"RRN000000001"));
         }
@@ -229,33 +220,29 @@ mod tests {
 
     #[test]
     fn responses_get_no_answer() {
-        let frame = request(b"0110", &Dialect::default());
-        let message = decode(&frame, &Dialect::default()).unwrap();
+        let frame = request(b"0110");
+        let message = decode(&frame).unwrap();
         assert!(Answer::to(&Echo::of(&message)).is_none());
     }
 
     #[test]
     fn a_bad_message_can_be_answered_with_what_was_readable() {
-        let mut frame = request(b"0100", &Dialect::default());
+        let mut frame = request(b"0100");
         // The first digit of the amount, behind type, bitmap, card number and processing code.
         frame[4 + 8 + 18 + 6] = b'?';
-        let error = decode(&frame, &Dialect::default()).unwrap_err();
+        let error = decode(&frame).unwrap_err();
         let readable = error.readable.unwrap();
         let mut out = Vec::new();
-        Answer::to(&Echo::of(&readable))
-            .unwrap()
-            .set(39, b"30")
-            .encode(&mut out, &Dialect::default())
-            .unwrap();
-        let answer = decode(&out, &Dialect::default()).unwrap();
+        Answer::to(&Echo::of(&readable)).unwrap().set(39, b"30").encode(&mut out).unwrap();
+        let answer = decode(&out).unwrap();
         assert_eq!((answer.get_number(11), answer.get(4)), (Some(42), None));
         assert_eq!(answer.get_text(39), Some("30"));
     }
 
     #[test]
     fn wrong_values_are_refused_and_leave_the_output_alone() {
-        let frame = request(b"0100", &Dialect::default());
-        let request = Echo::of(&decode(&frame, &Dialect::default()).unwrap());
+        let frame = request(b"0100");
+        let request = Echo::of(&decode(&frame).unwrap());
         let answer = || Answer::to(&request).unwrap();
         let crowded = (70..90).fold(answer(), |answer, de| answer.set(de, b"1"));
         for (answer, error) in [
@@ -265,11 +252,11 @@ mod tests {
             (crowded, EncodeError::TooManyElements(78)),
         ] {
             let mut out = vec![7];
-            assert_eq!(answer.encode(&mut out, &Dialect::default()), Err(error));
+            assert_eq!(answer.encode(&mut out), Err(error));
             assert_eq!(out, [7]);
         }
         let mut out = Vec::new();
-        answer().set(39, b"00").without(39).encode(&mut out, &Dialect::default()).unwrap();
-        assert_eq!(decode(&out, &Dialect::default()).unwrap().get(39), None);
+        answer().set(39, b"00").without(39).encode(&mut out).unwrap();
+        assert_eq!(decode(&out).unwrap().get(39), None);
     }
 }

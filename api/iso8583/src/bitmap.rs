@@ -4,7 +4,15 @@
 
 use std::fmt;
 
-use crate::dialect::BitmapEncoding;
+/// How a bitmap stands in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BitmapEncoding {
+    /// Eight bytes.
+    #[default]
+    Binary,
+    /// Sixteen hex characters.
+    HexText,
+}
 
 /// A set of data elements 1 to 128.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +129,16 @@ impl Bitmap {
         }
         let second = read_half(bytes.get(each..2 * each)?, encoding)?;
         Some((Self { halves: [first, second] }, 2 * each))
+    }
+
+    /// Writes the bitmap over one that stands there in bytes, of as many halves.
+    pub(crate) fn write_over(self, place: &mut [u8], has_secondary: bool) {
+        let [first, second] = self.halves;
+        let first = if has_secondary { first | BIT_1 } else { first & !BIT_1 };
+        let bytes = (u128::from(first) << 64 | u128::from(second)).to_be_bytes();
+        for (byte, new) in place.iter_mut().zip(&bytes[..if has_secondary { 16 } else { 8 }]) {
+            *byte = *new;
+        }
     }
 
     /// Appends the bitmap; the second one, and bit 1 with it, only when it is needed.

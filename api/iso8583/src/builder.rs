@@ -4,9 +4,8 @@
 
 use std::fmt;
 
-use crate::bitmap::{Bitmap, read_hex};
-use crate::dialect::Dialect;
-use crate::encode::{EncodeError, Value, write_message};
+use crate::bitmap::Bitmap;
+use crate::encode::{EncodeError, write_message};
 use crate::fields::{Class, Length, field};
 use crate::message::Message;
 use crate::mti::Mti;
@@ -70,7 +69,7 @@ impl MessageBuilder {
         self.present
     }
 
-    /// Sets an element to exactly these bytes. Binary elements are given as bytes, whatever the dialect.
+    /// Sets an element to exactly these bytes.
     #[must_use]
     pub fn set(mut self, de: u8, content: &[u8]) -> Self {
         self.put(de, |contents| {
@@ -126,18 +125,8 @@ impl MessageBuilder {
 
     /// Copies an element of a decoded message, if it is there.
     #[must_use]
-    pub fn copy(mut self, from: &Message<'_>, de: u8) -> Self {
-        if let Some(content) = from.get(de) {
-            self.put(de, |contents| {
-                if !from.is_hex(de) {
-                    contents.extend_from_slice(content);
-                } else if !read_hex(content, contents) {
-                    return Err(EncodeError::BadContent(de));
-                }
-                Ok(())
-            });
-        }
-        self
+    pub fn copy(self, from: &Message<'_>, de: u8) -> Self {
+        self.set_optional(de, from.get(de))
     }
 
     /// Takes an element out.
@@ -147,16 +136,16 @@ impl MessageBuilder {
         self
     }
 
-    /// Appends the message to the output, without length prefix and TPDU.
+    /// Appends the message to the output in the default spelling, without length prefix and TPDU.
     ///
     /// Errors: the first fault of a setter, else of the lowest element; the output is then as before.
-    pub fn encode(&self, out: &mut Vec<u8>, dialect: &Dialect) -> Result<(), EncodeError> {
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        write_message(out, dialect, (self.mti, self.present), |de| {
+        write_message(out, (self.mti, self.present), |de| {
             let (start, end) = *self.places.get(usize::from(de))?;
-            self.contents.get(usize::from(start)..usize::from(end)).map(Value::plain)
+            self.contents.get(usize::from(start)..usize::from(end))
         })
     }
 
@@ -201,11 +190,11 @@ fn padded_width(de: u8) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BitmapEncoding, FRAME_BYTES_MAX, decode};
+    use crate::{FRAME_BYTES_MAX, decode};
 
     fn encode(builder: &MessageBuilder) -> Result<Vec<u8>, EncodeError> {
         let mut out = b"kept".to_vec();
-        let encoded = builder.encode(&mut out, &Dialect::default());
+        let encoded = builder.encode(&mut out);
         assert_eq!(&out[..4], b"kept");
         match encoded {
             Ok(()) => Ok(out.split_off(4)),
@@ -241,7 +230,7 @@ mod tests {
             (new().set_optional(39, Some(b"00")), 39, b"00"),
         ] {
             let frame = encode(&built).unwrap();
-            assert_eq!(decode(&frame, &Dialect::default()).unwrap().get(de), Some(content));
+            assert_eq!(decode(&frame).unwrap().get(de), Some(content));
         }
     }
 
@@ -274,21 +263,6 @@ mod tests {
         });
         assert!(encode(&full).unwrap().len() <= FRAME_BYTES_MAX);
         assert_eq!(encode(&full.set(60, &long)).unwrap_err(), EncodeError::FrameTooLong);
-    }
-
-    #[test]
-    fn a_copy_of_a_hex_text_message_goes_out_in_any_dialect() {
-        let hex_text = Dialect { bitmap: BitmapEncoding::HexText, ..Dialect::default() };
-        let built = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
-            .set(52, &[1, 2, 3, 4, 5, 6, 7, 0xff])
-            .set(55, &[0x9f, 0x26])
-            .set_number(128, 0)
-            .set(128, &[9; 8]);
-        let mut text = Vec::new();
-        built.encode(&mut text, &hex_text).unwrap();
-        assert!(text.ends_with(b"01020304050607FF0049F260909090909090909"));
-        let copied = MessageBuilder::from_message(&decode(&text, &hex_text).unwrap());
-        assert_eq!(encode(&copied).unwrap(), encode(&built).unwrap());
     }
 
     #[test]

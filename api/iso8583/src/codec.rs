@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use crate::bitmap::Bitmap;
-use crate::dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX};
+use crate::bitmap::{Bitmap, BitmapEncoding};
+use crate::dialect::FRAME_BYTES_MAX;
 use crate::fields::{Class, FieldSpec, Length, field};
 use crate::message::{Message, Span};
 use crate::mti::Mti;
@@ -32,6 +32,8 @@ pub enum DecodeFault {
     BadContent,
     /// Bytes follow the last announced element.
     TrailingBytes,
+    /// The counterpart's dialect has no such element.
+    UnknownElement,
 }
 
 impl DecodeFault {
@@ -47,6 +49,7 @@ impl DecodeFault {
             Self::TooLong => "value is too long",
             Self::BadContent => "value has characters that do not belong there",
             Self::TrailingBytes => "bytes follow the last element",
+            Self::UnknownElement => "the dialect has no such element",
         }
     }
 }
@@ -82,19 +85,19 @@ impl fmt::Display for DecodeError<'_> {
 
 impl std::error::Error for DecodeError<'_> {}
 
-/// Reads one message from its frame, which is without length prefix and TPDU.
+/// Reads one message of the default spelling from its frame, which is without length prefix and TPDU.
 ///
 /// Errors: the first fault, with what was readable.
 /// Cost: one pass over the frame; allocates only in an error.
-pub fn decode<'a>(frame: &'a [u8], dialect: &Dialect) -> Result<Message<'a>, DecodeError<'a>> {
+pub fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError<'_>> {
     if frame.len() > FRAME_BYTES_MAX {
         return Err(DecodeError { fault: DecodeFault::FrameTooLong, de: None, readable: None });
     }
     let Some(mti) = frame.get(..MTI_BYTES).and_then(Mti::parse) else {
         return Err(DecodeError { fault: DecodeFault::BadMessageType, de: None, readable: None });
     };
-    let mut message = Message::empty(frame, mti, dialect.bitmap);
-    match read_elements(&mut message, frame, dialect.bitmap) {
+    let mut message = Message::empty(frame, mti);
+    match read_elements(&mut message, frame) {
         Ok(()) => Ok(message),
         Err(Fault { fault, de }) => {
             Err(DecodeError { fault, de, readable: Some(Box::new(message)) })
@@ -107,13 +110,13 @@ pub fn decode<'a>(frame: &'a [u8], dialect: &Dialect) -> Result<Message<'a>, Dec
 ///
 /// None where the layout cannot be read, or where nothing changes.
 #[must_use]
-pub fn with_plain_texts(frame: &[u8], dialect: &Dialect) -> Option<Vec<u8>> {
-    let (announced, bitmap_bytes) = Bitmap::read(frame.get(MTI_BYTES..)?, dialect.bitmap)?;
+pub fn with_plain_texts(frame: &[u8]) -> Option<Vec<u8>> {
+    let (announced, bitmap_bytes) = read_bitmap(frame)?;
     let mut cursor = Cursor { frame, at: MTI_BYTES + bitmap_bytes };
     let mut plain = frame.to_vec();
     for de in announced.elements() {
         let Some(spec) = field(de) else { continue };
-        let (offset, content) = take_content(&mut cursor, spec, dialect.bitmap).ok()?;
+        let (offset, content) = take_content(&mut cursor, spec).ok()?;
         if spec.class == Class::Printable || de == RETRIEVAL_REFERENCE {
             let text = plain.get_mut(offset..offset + content.len())?;
             text.iter_mut()
@@ -133,21 +136,20 @@ struct Fault {
     de: Option<u8>,
 }
 
-fn read_elements(
-    message: &mut Message<'_>,
-    frame: &[u8],
-    encoding: BitmapEncoding,
-) -> Result<(), Fault> {
-    let bad_bitmap = Fault { fault: DecodeFault::BadBitmap, de: None };
-    let after_mti = frame.get(MTI_BYTES..).unwrap_or_default();
-    let Some((announced, bitmap_bytes)) = Bitmap::read(after_mti, encoding) else {
-        return Err(bad_bitmap);
+/// The bitmaps of a frame, and how many bytes they have.
+fn read_bitmap(frame: &[u8]) -> Option<(Bitmap, usize)> {
+    Bitmap::read(frame.get(MTI_BYTES..)?, BitmapEncoding::Binary)
+}
+
+fn read_elements(message: &mut Message<'_>, frame: &[u8]) -> Result<(), Fault> {
+    let Some((announced, bitmap_bytes)) = read_bitmap(frame) else {
+        return Err(Fault { fault: DecodeFault::BadBitmap, de: None });
     };
     let mut cursor = Cursor { frame, at: MTI_BYTES + bitmap_bytes };
     let mut content_fault = None;
     for de in announced.elements() {
         let Some(spec) = field(de) else { continue };
-        match read_element(&mut cursor, spec, encoding) {
+        match read_element(&mut cursor, spec) {
             Ok(span) => message.note(de, span),
             Err(ElementFault::Content(fault)) => {
                 content_fault.get_or_insert(Fault { fault, de: Some(de) });
@@ -174,13 +176,9 @@ enum ElementFault {
     Layout(DecodeFault),
 }
 
-fn read_element(
-    cursor: &mut Cursor<'_>,
-    spec: &FieldSpec,
-    encoding: BitmapEncoding,
-) -> Result<Span, ElementFault> {
-    let (offset, content) = take_content(cursor, spec, encoding)?;
-    if !spec.class.accepts(content, encoding) {
+fn read_element(cursor: &mut Cursor<'_>, spec: &FieldSpec) -> Result<Span, ElementFault> {
+    let (offset, content) = take_content(cursor, spec)?;
+    if !spec.class.accepts(content) {
         return Err(ElementFault::Content(DecodeFault::BadContent));
     }
     let too_long = |_| ElementFault::Layout(DecodeFault::FrameTooLong);
@@ -193,11 +191,9 @@ fn read_element(
 fn take_content<'a>(
     cursor: &mut Cursor<'a>,
     spec: &FieldSpec,
-    encoding: BitmapEncoding,
 ) -> Result<(usize, &'a [u8]), ElementFault> {
-    let len_max = spec.wire_len_max(encoding);
     let len = match spec.length {
-        Length::Fixed => len_max,
+        Length::Fixed => spec.len_max,
         Length::LlVar | Length::LllVar => {
             let digits = cursor.take(spec.length.prefix_digits())?;
             read_length(digits).ok_or(ElementFault::Layout(DecodeFault::BadLength))?
@@ -205,7 +201,7 @@ fn take_content<'a>(
     };
     let offset = cursor.at;
     let content = cursor.take(len)?;
-    if len > len_max {
+    if len > spec.len_max {
         return Err(ElementFault::Content(DecodeFault::TooLong));
     }
     Ok((offset, content))
@@ -238,7 +234,7 @@ mod tests {
     use super::*;
     use crate::MessageBuilder;
 
-    /// 0100 with DE 2, 3, 4, 11, 41, as binary dialect.
+    /// 0100 with DE 2, 3, 4, 11, 41, of the default spelling.
     fn good() -> Vec<u8> {
         let mut frame = Vec::new();
         MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
@@ -247,7 +243,7 @@ mod tests {
             .set_number(4, 12_345)
             .set_number(11, 42)
             .set_text(41, "TERM1")
-            .encode(&mut frame, &Dialect::default())
+            .encode(&mut frame)
             .unwrap();
         frame
     }
@@ -257,7 +253,7 @@ mod tests {
     const AMOUNT_AT: usize = 36;
 
     fn faulty(frame: &[u8]) -> (DecodeFault, Option<u8>, Vec<u8>) {
-        let error = decode(frame, &Dialect::default()).unwrap_err();
+        let error = decode(frame).unwrap_err();
         let readable = error
             .readable
             .map(|message| message.present().elements().collect())
@@ -268,7 +264,7 @@ mod tests {
     #[test]
     fn a_good_message_decodes_whole() {
         let frame = good();
-        let message = decode(&frame, &Dialect::default()).unwrap();
+        let message = decode(&frame).unwrap();
         assert_eq!(message.mti(), Mti::AUTHORIZATION_REQUEST);
         assert_eq!(message.get(2), Some(&b"4111111111111111"[..]));
         assert_eq!(message.get_number(11), Some(42));
@@ -293,24 +289,23 @@ mod tests {
 
     #[test]
     fn texts_lose_what_is_not_printable_and_nothing_else_changes() {
-        let dialect = Dialect::default();
         let frame = good();
-        assert_eq!(with_plain_texts(&frame, &dialect), None);
+        assert_eq!(with_plain_texts(&frame), None);
         let terminal = frame.len() - 8;
         for byte in [b'\0', b'\r', 0x1b, 0x7f, 0x85, 0xe9, 0xff] {
             let mut hostile = frame.clone();
             hostile[terminal + 1] = byte;
             assert_eq!(faulty(&hostile), (DecodeFault::BadContent, Some(41), vec![2, 3, 4, 11]));
-            let plain = with_plain_texts(&hostile, &dialect).unwrap();
-            let message = decode(&plain, &dialect).unwrap();
+            let plain = with_plain_texts(&hostile).unwrap();
+            let message = decode(&plain).unwrap();
             assert_eq!(message.get(41), Some(&b"T RM1   "[..]));
             assert_eq!(plain[..terminal], frame[..terminal]);
         }
         let mut letters = frame.clone();
         letters[AMOUNT_AT] = b'\0';
-        assert_eq!(with_plain_texts(&letters, &dialect), None, "amounts are no texts");
+        assert_eq!(with_plain_texts(&letters), None, "amounts are no texts");
         for end in 0..frame.len() {
-            assert_eq!(with_plain_texts(&frame[..end], &dialect), None, "cut at {end}");
+            assert_eq!(with_plain_texts(&frame[..end]), None, "cut at {end}");
         }
     }
 
@@ -345,15 +340,15 @@ mod tests {
     #[test]
     fn without_a_type_nothing_is_readable_and_without_a_bitmap_only_the_type() {
         for frame in [&b""[..], b"01", b"01x0\0\0\0\0\0\0\0\0"] {
-            let error = decode(frame, &Dialect::default()).unwrap_err();
+            let error = decode(frame).unwrap_err();
             assert_eq!((error.fault, error.mti()), (DecodeFault::BadMessageType, None));
         }
         for frame in [&b"0100"[..], b"0100\0\0\0\0\0\0\0", b"0100\x80\0\0\0\0\0\0\0\0"] {
-            let error = decode(frame, &Dialect::default()).unwrap_err();
+            let error = decode(frame).unwrap_err();
             assert_eq!(error.fault, DecodeFault::BadBitmap);
             assert_eq!(error.mti(), Some(Mti::AUTHORIZATION_REQUEST));
         }
-        let error = decode(&[b'0'; FRAME_BYTES_MAX + 1], &Dialect::default()).unwrap_err();
+        let error = decode(&[b'0'; FRAME_BYTES_MAX + 1]).unwrap_err();
         assert_eq!(error.fault, DecodeFault::FrameTooLong);
     }
 
@@ -361,13 +356,13 @@ mod tests {
     fn every_truncation_of_a_good_message_is_an_error() {
         let frame = good();
         for end in 0..frame.len() {
-            assert!(decode(&frame[..end], &Dialect::default()).is_err(), "cut at {end}");
+            assert!(decode(&frame[..end]).is_err(), "cut at {end}");
         }
     }
 
     #[test]
     fn a_message_without_elements_is_a_message() {
-        let message = decode(b"0800\0\0\0\0\0\0\0\0", &Dialect::default()).unwrap();
+        let message = decode(b"0800\0\0\0\0\0\0\0\0").unwrap();
         assert_eq!(message.fields().count(), 0);
     }
 
@@ -375,7 +370,7 @@ mod tests {
     fn errors_say_where_and_never_what() {
         let mut frame = good();
         frame[PAN_AT] = b'x';
-        let error = decode(&frame, &Dialect::default()).unwrap_err();
+        let error = decode(&frame).unwrap_err();
         assert_eq!(
             error.to_string(),
             "data element 2: value has characters that do not belong there"

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::dialect::BitmapEncoding;
 use crate::fields::{Class, FieldSpec, field};
 use crate::message::Message;
 use crate::private_use::{PARTIAL_CAPABLE, PRESENTMENT, PrivateUse};
@@ -29,20 +28,15 @@ impl fmt::Display for Description<'_, '_> {
             write!(f, "\n{de:>3}  {:<36} ", spec.name)?;
             match spec.sensitive {
                 true => write_masked(f, de, content)?,
-                false => write_clear(f, spec, content, self.0.encoding())?,
+                false => write_clear(f, spec, content)?,
             }
         }
         Ok(())
     }
 }
 
-fn write_clear(
-    f: &mut fmt::Formatter<'_>,
-    spec: &FieldSpec,
-    content: &[u8],
-    encoding: BitmapEncoding,
-) -> fmt::Result {
-    if spec.class == Class::Binary && encoding == BitmapEncoding::Binary {
+fn write_clear(f: &mut fmt::Formatter<'_>, spec: &FieldSpec, content: &[u8]) -> fmt::Result {
+    if spec.class == Class::Binary {
         return content.iter().try_for_each(|byte| write!(f, "{byte:02X}"));
     }
     write!(f, "{}", content.escape_ascii())
@@ -101,18 +95,12 @@ impl fmt::Display for MaskedPan<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dialect, MessageBuilder, Mti, decode};
+    use crate::{MessageBuilder, Mti, decode};
 
-    const HEX_TEXT: Dialect = Dialect {
-        bitmap: BitmapEncoding::HexText,
-        length_prefix: crate::LengthPrefix::TwoBytes,
-        tpdu: false,
-    };
-
-    fn described(builder: &MessageBuilder, dialect: &Dialect) -> String {
+    fn described(builder: &MessageBuilder) -> String {
         let mut frame = Vec::new();
-        builder.encode(&mut frame, dialect).unwrap();
-        describe(&decode(&frame, dialect).unwrap()).to_string()
+        builder.encode(&mut frame).unwrap();
+        describe(&decode(&frame).unwrap()).to_string()
     }
 
     #[test]
@@ -126,22 +114,19 @@ mod tests {
             .set(52, &[0xab; 8])
             .set_text(60, "cvv 123")
             .set(64, &[0x0c; 8]);
-        for dialect in [Dialect::default(), HEX_TEXT] {
-            let pin_len = if dialect == HEX_TEXT { 16 } else { 8 };
-            let expected = [
-                "MTI  0100",
-                "  2  primary account number               411111******1111",
-                "  4  amount, transaction                  000000012345",
-                " 35  track 2 data                         411111******1111 and 12 characters withheld",
-                " 43  card acceptor name and location      Blue Bottle                             ",
-                " 48  additional data, private             92=(3 withheld) 11=0102 61=1 80=(5 withheld) 99=(16 withheld)",
-                &format!(" 52  PIN block                            ({pin_len} withheld)"),
-                " 60  reserved, national                   (7 withheld)",
-                " 64  message authentication code          0C0C0C0C0C0C0C0C",
-            ]
-            .join("\n");
-            assert_eq!(described(&message, &dialect), expected);
-        }
+        let expected = [
+            "MTI  0100",
+            "  2  primary account number               411111******1111",
+            "  4  amount, transaction                  000000012345",
+            " 35  track 2 data                         411111******1111 and 12 characters withheld",
+            " 43  card acceptor name and location      Blue Bottle                             ",
+            " 48  additional data, private             92=(3 withheld) 11=0102 61=1 80=(5 withheld) 99=(16 withheld)",
+            " 52  PIN block                            (8 withheld)",
+            " 60  reserved, national                   (7 withheld)",
+            " 64  message authentication code          0C0C0C0C0C0C0C0C",
+        ]
+        .join("\n");
+        assert_eq!(described(&message), expected);
     }
 
     #[test]
@@ -149,7 +134,7 @@ mod tests {
         let message = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
             .set(35, b"4111111111111111")
             .set_text(48, "4111111111111111");
-        let shown = described(&message, &Dialect::default());
+        let shown = described(&message);
         assert!(!shown.contains("1111") && shown.contains("(16 withheld)"), "{shown}");
     }
 

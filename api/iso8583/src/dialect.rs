@@ -1,48 +1,49 @@
-//! The ways in which counterparts spell the same message. The field table is one for all of them.
+//! One counterpart's way to write the same messages: how they are framed, and how they are spelled.
+//!
+//! The switch reads and writes one spelling, the default one: ISO 8583:1987 in ASCII with binary bitmaps. A counterpart
+//! with another spelling has a [`Translation`] between the two, so that no second decoder and no second mapping exists.
+
+use std::sync::Arc;
+
+use crate::length_prefix::LengthPrefix;
+use crate::translation::Translation;
 
 /// The most bytes that a frame may announce, TPDU included.
 pub const FRAME_BYTES_MAX: usize = 4096;
 
-/// How the bitmaps, and with them the binary fields, stand in a message.
+/// How messages stand on a stream. The default is two bytes of length and no TPDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BitmapEncoding {
-    /// Eight bytes a bitmap; binary fields as they are.
-    #[default]
-    Binary,
-    /// Sixteen hex characters a bitmap; binary fields as two hex characters a byte.
-    HexText,
+pub struct Framing {
+    /// The length before each message, or the delimiter after it.
+    pub length: LengthPrefix,
+    /// Whether a five-byte TPDU stands before each message.
+    pub tpdu: bool,
 }
 
-/// How the length stands before a message on a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LengthPrefix {
-    /// Two bytes, big-endian.
-    #[default]
-    TwoBytes,
-    /// Four bytes, big-endian.
-    FourBytes,
-    /// Four ASCII digits.
-    FourDigits,
+/// One counterpart's dialect. The default has the default framing and no translation.
+#[derive(Debug, Clone)]
+pub struct Dialect {
+    /// What it is called: a shipped dialect, or a file.
+    pub name: Arc<str>,
+    /// How messages stand on a stream.
+    pub framing: Framing,
+    /// Between the counterpart's spelling and the switch's own; none where these are the same.
+    pub translation: Option<Arc<Translation>>,
 }
 
-impl LengthPrefix {
-    /// Bytes that the prefix itself takes.
+impl Dialect {
+    /// The default spelling in this framing.
     #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::TwoBytes => 2,
-            Self::FourBytes | Self::FourDigits => 4,
-        }
+    pub fn framed(framing: Framing) -> Self {
+        Self { framing, ..Self::default() }
     }
 }
 
-/// One counterpart's spelling. The default is binary bitmaps, two bytes of length, no TPDU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Dialect {
-    /// Bitmaps and binary fields.
-    pub bitmap: BitmapEncoding,
-    /// The length before each message.
-    pub length_prefix: LengthPrefix,
-    /// Whether a five-byte TPDU stands between length and message.
-    pub tpdu: bool,
+impl Default for Dialect {
+    fn default() -> Self {
+        Self { name: DEFAULT.into(), framing: Framing::default(), translation: None }
+    }
 }
+
+/// The name of the dialect that needs no translation.
+pub const DEFAULT: &str = "default";

@@ -2,7 +2,7 @@
 //!
 //! A frame holds card data and is wiped as soon as it is read; what identifies the message waits here, in a place of
 //! fixed size, until its answer is known. The elements stand as on the wire, length prefixes included and one after the
-//! other, so an answer in the same dialect copies them in runs.
+//! other, so an answer copies them in runs.
 //!
 //! INVARIANT: the elements passed the checks of `codec` and none is binary, so they are written as they were read.
 
@@ -167,13 +167,7 @@ const fn bytes_max() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BitmapEncoding, Dialect, LengthPrefix, MessageBuilder, decode};
-
-    const HEX_TEXT: Dialect = Dialect {
-        bitmap: BitmapEncoding::HexText,
-        length_prefix: LengthPrefix::TwoBytes,
-        tpdu: false,
-    };
+    use crate::{MessageBuilder, decode};
 
     fn request() -> MessageBuilder {
         MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
@@ -189,25 +183,23 @@ mod tests {
             .set_text(95, "000000003050000000000000C00000000C00000000")
     }
 
-    fn echo_of(request: &MessageBuilder, dialect: &Dialect) -> Echo {
+    fn echo_of(request: &MessageBuilder) -> Echo {
         let mut frame = Vec::new();
-        request.encode(&mut frame, dialect).unwrap();
-        Echo::of(&decode(&frame, dialect).unwrap())
+        request.encode(&mut frame).unwrap();
+        Echo::of(&decode(&frame).unwrap())
     }
 
     #[test]
     fn what_identifies_a_request_is_kept_and_no_secret() {
-        for dialect in [Dialect::default(), HEX_TEXT] {
-            let echo = echo_of(&request(), &dialect);
-            let kept: Vec<u8> = echo.kept().elements().collect();
-            assert_eq!(kept, [2, 4, 11, 32, 37, 38, 95]);
-            assert_eq!(echo.get(2), Some(&b"4111111111111111"[..]));
-            assert_eq!((echo.get_number(4), echo.get_number(11)), (Some(5000), Some(42)));
-            assert_eq!((echo.get(32), echo.get(38)), (Some(&b"12345"[..]), Some(&b"A1B2C3"[..])));
-            assert_eq!((echo.get(14), echo.get(48), echo.get(52)), (None, None, None));
-            assert_eq!(echo.wire_bytes(0, echo.start_of(4)), b"164111111111111111");
-            assert_eq!((echo.start_of(3), echo.end_of(128)), (18, echo.len()));
-        }
+        let echo = echo_of(&request());
+        let kept: Vec<u8> = echo.kept().elements().collect();
+        assert_eq!(kept, [2, 4, 11, 32, 37, 38, 95]);
+        assert_eq!(echo.get(2), Some(&b"4111111111111111"[..]));
+        assert_eq!((echo.get_number(4), echo.get_number(11)), (Some(5000), Some(42)));
+        assert_eq!((echo.get(32), echo.get(38)), (Some(&b"12345"[..]), Some(&b"A1B2C3"[..])));
+        assert_eq!((echo.get(14), echo.get(48), echo.get(52)), (None, None, None));
+        assert_eq!(echo.wire_bytes(0, echo.start_of(4)), b"164111111111111111");
+        assert_eq!((echo.start_of(3), echo.end_of(128)), (18, echo.len()));
     }
 
     #[test]
@@ -216,18 +208,18 @@ mod tests {
             let longest = vec![b'1'; usize::from(field(de).unwrap().len_max)];
             built.set(de, &longest)
         });
-        let mut echo = echo_of(&full, &Dialect::default());
+        let mut echo = echo_of(&full);
         assert_eq!((echo.kept(), echo.len()), (KEPT, ECHO_BYTES_MAX));
         echo.clear();
         assert_eq!((echo.len(), echo.get(2)), (0, None));
         assert!(echo.bytes.iter().all(|byte| *byte == 0));
-        echo.copy(&decode(b"0800\0\0\0\0\0\0\0\0", &Dialect::default()).unwrap());
+        echo.copy(&decode(b"0800\0\0\0\0\0\0\0\0").unwrap());
         assert_eq!((echo.mti(), echo.len()), (Mti::NETWORK_REQUEST, 0));
     }
 
     #[test]
     fn debug_shows_no_content() {
-        let shown = format!("{:?}", echo_of(&request(), &Dialect::default()));
+        let shown = format!("{:?}", echo_of(&request()));
         assert_eq!(shown, "Echo { mti: Mti(0100), kept: [2, 4, 11, 32, 37, 38, 95], .. }");
     }
 }

@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-use crate::bitmap::{Bitmap, read_hex, write_hex};
-use crate::dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX};
-use crate::fields::{Class, FieldSpec, field};
+use crate::bitmap::{Bitmap, BitmapEncoding};
+use crate::dialect::FRAME_BYTES_MAX;
+use crate::fields::{FieldSpec, field};
 use crate::mti::Mti;
 use crate::number::write_zero_padded;
 
@@ -43,39 +43,23 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
-/// A content to write, and how its bytes are meant.
-#[derive(Clone, Copy)]
-pub(crate) struct Value<'a> {
-    pub(crate) content: &'a [u8],
-    /// Whether this is hex text for the bytes of a binary element, from a message that has them so.
-    pub(crate) is_hex: bool,
-}
-
-impl<'a> Value<'a> {
-    /// Text as it is, and binary elements as bytes.
-    pub(crate) const fn plain(content: &'a [u8]) -> Self {
-        Self { content, is_hex: false }
-    }
-}
-
 /// Appends type, bitmaps and the elements of the set, each with the value that `value_of` gives for it.
 pub(crate) fn write_message<'v>(
     out: &mut Vec<u8>,
-    dialect: &Dialect,
     head: (Mti, Bitmap),
-    value_of: impl Fn(u8) -> Option<Value<'v>>,
+    value_of: impl Fn(u8) -> Option<&'v [u8]>,
 ) -> Result<(), EncodeError> {
     let start = out.len();
     let (mti, present) = head;
     out.extend_from_slice(&mti.bytes());
-    present.write(out, dialect.bitmap);
+    present.write(out, BitmapEncoding::Binary);
     let mut written = Ok(());
     for de in present.elements() {
         // INVARIANT: the set has only elements with a value; one without would be a hole in the layout.
-        let value = value_of(de).unwrap_or(Value::plain(b""));
+        let value = value_of(de).unwrap_or_default();
         written = field(de)
             .ok_or(EncodeError::UnknownElement(de))
-            .and_then(|spec| write_element(out, spec, value, dialect.bitmap));
+            .and_then(|spec| write_element(out, spec, value));
         if written.is_err() {
             break;
         }
@@ -93,40 +77,29 @@ pub(crate) fn write_message<'v>(
 pub(crate) fn write_element(
     out: &mut Vec<u8>,
     spec: &FieldSpec,
-    value: Value<'_>,
-    encoding: BitmapEncoding,
+    content: &[u8],
 ) -> Result<(), EncodeError> {
     let prefix_at = out.len();
     let prefix_digits = usize::from(spec.length.prefix_digits());
     out.resize(prefix_at + prefix_digits, b'0');
     let content_at = out.len();
-    if !write_content(out, spec, value, encoding) {
-        return Err(EncodeError::BadContent(spec.number));
-    }
-    let len = out.len() - content_at;
-    if !spec.fits(len, encoding) {
+    out.extend_from_slice(content);
+    if !spec.fits(content.len()) {
         return Err(EncodeError::WrongLength(spec.number));
     }
-    if !spec.class.accepts(&out[content_at..], encoding) {
+    if !spec.class.accepts(content) {
         return Err(EncodeError::BadContent(spec.number));
     }
-    let prefix = &mut out[prefix_at..content_at];
-    // Writing into no digits at all is right for a fixed element only.
-    let wrote = prefix.is_empty() || u64::try_from(len).is_ok_and(|n| write_zero_padded(n, prefix));
-    if wrote { Ok(()) } else { Err(EncodeError::WrongLength(spec.number)) }
+    match put_len(out, prefix_at, content_at) {
+        true => Ok(()),
+        false => Err(EncodeError::WrongLength(spec.number)),
+    }
 }
 
-/// Appends the content in the spelling of the dialect; false when hex text is none.
-fn write_content(
-    out: &mut Vec<u8>,
-    spec: &FieldSpec,
-    value: Value<'_>,
-    encoding: BitmapEncoding,
-) -> bool {
-    match (spec.class, encoding, value.is_hex) {
-        (Class::Binary, BitmapEncoding::HexText, false) => write_hex(value.content, out),
-        (Class::Binary, BitmapEncoding::Binary, true) => return read_hex(value.content, out),
-        _ => out.extend_from_slice(value.content),
-    }
-    true
+/// Writes into its place before the content how long that is; false where it needs more digits.
+pub(crate) fn put_len(out: &mut [u8], prefix_at: usize, content_at: usize) -> bool {
+    let Ok(len) = u64::try_from(out.len() - content_at) else { return false };
+    let prefix = &mut out[prefix_at..content_at];
+    // Writing into no digits at all is right for a fixed element only.
+    prefix.is_empty() || write_zero_padded(len, prefix)
 }

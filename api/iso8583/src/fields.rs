@@ -3,8 +3,6 @@
 //! Source: ISO 8583:1987, with the choices of the field profile where the standard leaves one (currency codes as digits,
 //! DE 54 of 120 characters, ICC data of DE 55 as bytes). This is the only place that knows lengths.
 
-use crate::dialect::BitmapEncoding;
-
 /// How the length of a data element is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
@@ -41,7 +39,7 @@ pub enum Class {
     Printable,
     /// z: track data, which are digits, the separators `:;<=>?` and `D`.
     Track,
-    /// b: any bytes; two hex characters a byte where bitmaps are hex text.
+    /// b: any bytes.
     Binary,
     /// x+n: C or D, then digits.
     SignedDigits,
@@ -65,19 +63,14 @@ impl Class {
     /// Whether the bytes, as they stand on the wire, are of this class.
     /// Cost: eight bytes at a time where the class is a run of characters.
     #[must_use]
-    pub fn accepts(self, content: &[u8], encoding: BitmapEncoding) -> bool {
+    pub fn accepts(self, content: &[u8]) -> bool {
         match self {
             Self::Digits => are_within::<b'0', b'9'>(content),
             Self::Letters => are_all(content, |c| c.is_ascii_alphabetic() || c == b' '),
             Self::LettersDigits => are_all(content, |c| LETTERS_DIGITS[usize::from(c)]),
             Self::Printable => are_within::<b' ', b'~'>(content),
             Self::Track => are_all(content, |c| matches!(c, b'0'..=b'?' | b'D')),
-            Self::Binary => match encoding {
-                BitmapEncoding::Binary => true,
-                BitmapEncoding::HexText => {
-                    content.len().is_multiple_of(2) && are_all(content, |c| c.is_ascii_hexdigit())
-                }
-            },
+            Self::Binary => true,
             Self::SignedDigits => match content {
                 [b'C' | b'D', digits @ ..] => are_within::<b'0', b'9'>(digits),
                 _ => false,
@@ -163,19 +156,10 @@ pub struct FieldSpec {
 }
 
 impl FieldSpec {
-    /// The greatest length on the wire: a fixed binary element takes twice its bytes in hex text.
+    /// Whether a content of this length fits. Units: bytes.
     #[must_use]
-    pub const fn wire_len_max(&self, encoding: BitmapEncoding) -> u16 {
-        match (self.class, self.length, encoding) {
-            (Class::Binary, Length::Fixed, BitmapEncoding::HexText) => self.len_max * 2,
-            _ => self.len_max,
-        }
-    }
-
-    /// Whether a content of this length fits. Units: characters on the wire.
-    #[must_use]
-    pub fn fits(&self, len: usize, encoding: BitmapEncoding) -> bool {
-        let len_max = usize::from(self.wire_len_max(encoding));
+    pub fn fits(&self, len: usize) -> bool {
+        let len_max = usize::from(self.len_max);
         match self.length {
             Length::Fixed => len == len_max,
             Length::LlVar | Length::LllVar => len <= len_max,
@@ -381,7 +365,7 @@ mod tests {
             Class::LettersDigits => byte.is_ascii_alphanumeric() || byte == b' ',
             Class::Printable => (0x20..0x7f).contains(&byte),
             Class::Track => byte.is_ascii_digit() || b":;<=>?D".contains(&byte),
-            Class::Binary => byte.is_ascii_hexdigit(),
+            Class::Binary => true,
             Class::SignedDigits => byte.is_ascii_digit(),
         };
         for class in [N, Class::Letters, AN, ANS, Z, B, XN] {
@@ -396,15 +380,12 @@ mod tests {
                     if class == Class::SignedDigits {
                         content.insert(0, b'C');
                     }
-                    let whole = class != Class::Binary || len.is_multiple_of(2);
-                    let expected = whole && is_of(class, byte);
-                    let accepted = class.accepts(&content, BitmapEncoding::HexText);
-                    assert_eq!(accepted, expected, "{class:?} {len} {at} {byte}");
+                    let accepted = class.accepts(&content);
+                    assert_eq!(accepted, is_of(class, byte), "{class:?} {len} {at} {byte}");
                 }
             }
-            assert_eq!(class.accepts(b"", BitmapEncoding::HexText), class != XN);
+            assert_eq!(class.accepts(b""), class != XN);
         }
-        assert!(B.accepts(&[0, 255], BitmapEncoding::Binary));
     }
 
     /// The lengths of the profile, written down a second time.
@@ -461,7 +442,6 @@ mod tests {
 
     #[test]
     fn each_class_accepts_its_characters_and_no_others() {
-        use BitmapEncoding::{Binary, HexText};
         for (class, good, bad) in [
             (Class::Digits, &[&b"0123456789"[..], b""][..], &[&b"12a"[..], b" 1", b"-1"][..]),
             (Class::Letters, &[b"Az "], &[b"A1", b"A-"]),
@@ -471,14 +451,12 @@ mod tests {
             (Class::SignedDigits, &[b"C001", b"D9"], &[b"X1", b"1", b"", b"C1D"]),
         ] {
             for content in good {
-                assert!(class.accepts(content, Binary), "{class:?} {content:?}");
+                assert!(class.accepts(content), "{class:?} {content:?}");
             }
             for content in bad {
-                assert!(!class.accepts(content, Binary), "{class:?} {content:?}");
+                assert!(!class.accepts(content), "{class:?} {content:?}");
             }
         }
-        assert!(Class::Binary.accepts(b"\0\xff", Binary));
-        assert!(Class::Binary.accepts(b"00fF", HexText));
-        assert!(!Class::Binary.accepts(b"00f", HexText) && !Class::Binary.accepts(b"0g", HexText));
+        assert!(Class::Binary.accepts(b"\0\xff"));
     }
 }

@@ -1,10 +1,11 @@
-//! ISO 8583:1987 messages: what bytes mean, and nothing of what a switch does with them.
+//! ISO 8583 messages: what bytes mean, and nothing of what a switch does with them.
 //!
 //! | file | what |
 //! |---|---|
 //! | `fields` | the table of all data elements (DE): format, content class, length, sensitivity |
-//! | `mti`, `bitmap`, `dialect` | message type, presence bits, the ways counterparts spell them |
-//! | `frame` | messages out of a byte stream and back into it |
+//! | `mti`, `bitmap` | message type, presence bits |
+//! | `frame`, `length_prefix` | messages out of a byte stream and back into it |
+//! | `dialect`, `translation` | the ways counterparts spell messages, and between them and the default one |
 //! | `codec`, `message` | borrowed decoding: no allocation for a good message |
 //! | `builder`, `encode` | owned messages |
 //! | `echo`, `answer` | what an answer repeats of its request, and the answer |
@@ -16,6 +17,7 @@
 //! `Debug` or `Display` of it shows a card number, a CVV or a PIN.
 
 pub mod additional_amounts;
+pub mod alphabet;
 pub mod answer;
 pub mod bitmap;
 pub mod builder;
@@ -24,8 +26,10 @@ pub mod describe;
 pub mod dialect;
 pub mod echo;
 mod encode;
+pub mod field_form;
 pub mod fields;
 pub mod frame;
+pub mod length_prefix;
 pub mod merchant_location;
 pub mod message;
 pub mod mti;
@@ -36,18 +40,23 @@ pub mod private_use;
 pub mod replacement_amounts;
 pub mod spelling;
 pub mod track2;
+mod translate_in;
+mod translate_out;
+pub mod translation;
 
 pub use additional_amounts::AdditionalAmount;
+pub use alphabet::Alphabet;
 pub use answer::Answer;
-pub use bitmap::Bitmap;
+pub use bitmap::{Bitmap, BitmapEncoding};
 pub use builder::MessageBuilder;
 pub use codec::{DecodeError, DecodeFault, decode, with_plain_texts};
 pub use describe::describe;
-pub use dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX, LengthPrefix};
+pub use dialect::{Dialect, FRAME_BYTES_MAX, Framing};
 pub use echo::Echo;
 pub use encode::EncodeError;
 pub use fields::{Class, FIELDS, FieldSpec, Length, field};
 pub use frame::{Frame, FramingLoss, Tpdu, next_frame, write_frame};
+pub use length_prefix::LengthPrefix;
 pub use merchant_location::MerchantLocation;
 pub use message::Message;
 pub use mti::Mti;
@@ -56,3 +65,5 @@ pub use pin_block::{Pin, decode_pin_block, encode_pin_block};
 pub use private_use::{PresentmentNumber, PrivateUse, PrivateUseWriter};
 pub use spelling::Spelling;
 pub use track2::Track2;
+pub use translate_in::TranslationFault;
+pub use translation::Translation;

@@ -6,9 +6,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::bitmap::{Bitmap, hex_value};
-use crate::dialect::BitmapEncoding;
-use crate::fields::{Class, field};
+use crate::bitmap::Bitmap;
+use crate::fields::field;
 use crate::mti::Mti;
 use crate::number::parse_number;
 
@@ -26,16 +25,15 @@ pub(crate) struct Span {
 pub struct Message<'a> {
     frame: &'a [u8],
     mti: Mti,
-    encoding: BitmapEncoding,
     present: Bitmap,
     spans: [Span; 129],
 }
 
 impl<'a> Message<'a> {
     /// A message of which only the type is known yet.
-    pub(crate) const fn empty(frame: &'a [u8], mti: Mti, encoding: BitmapEncoding) -> Self {
+    pub(crate) const fn empty(frame: &'a [u8], mti: Mti) -> Self {
         let none = Span { offset: 0, len: 0 };
-        Self { frame, mti, encoding, present: Bitmap::EMPTY, spans: [none; 129] }
+        Self { frame, mti, present: Bitmap::EMPTY, spans: [none; 129] }
     }
 
     /// Notes where an element lies. The span has been checked against the frame.
@@ -57,12 +55,6 @@ impl<'a> Message<'a> {
     #[must_use]
     pub const fn present(&self) -> Bitmap {
         self.present
-    }
-
-    /// How binary elements stand in this message.
-    #[must_use]
-    pub const fn encoding(&self) -> BitmapEncoding {
-        self.encoding
     }
 
     /// Whether the message has the element.
@@ -106,23 +98,6 @@ impl<'a> Message<'a> {
         self.get(de)?.try_into().ok()
     }
 
-    /// The eight bytes of a fixed binary element (52, 64, 96, 128), whatever the dialect.
-    #[must_use]
-    pub fn get_binary(&self, de: u8) -> Option<[u8; 8]> {
-        let content = self.get(de)?;
-        match self.encoding {
-            BitmapEncoding::Binary => content.try_into().ok(),
-            BitmapEncoding::HexText => {
-                let characters: [u8; 16] = content.try_into().ok()?;
-                let mut bytes = [0; 8];
-                for (byte, pair) in bytes.iter_mut().zip(characters.chunks_exact(2)) {
-                    *byte = hex_value(pair[0])? << 4 | hex_value(pair[1])?;
-                }
-                Some(bytes)
-            }
-        }
-    }
-
     /// Where an element lies in the frame, its length prefix included.
     pub(crate) fn wire_range(&self, de: u8) -> Range<usize> {
         let prefix = field(de).map_or(0, |spec| usize::from(spec.length.prefix_digits()));
@@ -140,12 +115,6 @@ impl<'a> Message<'a> {
     pub fn fields(&self) -> impl Iterator<Item = (u8, &'a [u8])> {
         self.present.elements().filter_map(|de| Some((de, self.get(de)?)))
     }
-
-    /// Whether the content of the element is hex text that stands for bytes.
-    pub(crate) fn is_hex(&self, de: u8) -> bool {
-        self.encoding == BitmapEncoding::HexText
-            && field(de).is_some_and(|spec| spec.class == Class::Binary)
-    }
 }
 
 impl fmt::Debug for Message<'_> {
@@ -160,38 +129,28 @@ impl fmt::Debug for Message<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dialect, LengthPrefix, MessageBuilder, decode};
-
-    fn hex_dialect() -> Dialect {
-        Dialect {
-            bitmap: BitmapEncoding::HexText,
-            length_prefix: LengthPrefix::FourDigits,
-            tpdu: false,
-        }
-    }
+    use crate::{MessageBuilder, decode};
 
     #[test]
-    fn accessors_read_text_numbers_and_bytes_alike_in_both_dialects() {
+    fn accessors_read_text_numbers_and_bytes() {
         let block = [0x04, 0x12, 0xac, 0x89, 0xab, 0xcd, 0xef, 0x67];
-        for dialect in [Dialect::default(), hex_dialect()] {
-            let mut frame = Vec::new();
-            MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
-                .set(2, b"4111111111111111")
-                .set_number(4, 12_345)
-                .set_text(41, "TERM1")
-                .set(52, &block)
-                .encode(&mut frame, &dialect)
-                .unwrap();
-            let message = decode(&frame, &dialect).unwrap();
-            assert_eq!(message.get_number(4), Some(12_345));
-            assert_eq!(message.get_text(41), Some("TERM1   "));
-            assert_eq!(message.get_trimmed(41), Some("TERM1"));
-            assert_eq!(message.get_array::<12>(4), Some(*b"000000012345"));
-            assert_eq!(message.get_array::<11>(4), None);
-            assert_eq!(message.get_binary(52), Some(block));
-            assert_eq!((message.get(3), message.get_number(41)), (None, None));
-            assert_eq!(message.fields().map(|(de, _)| de).collect::<Vec<_>>(), [2, 4, 41, 52]);
-        }
+        let mut frame = Vec::new();
+        MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
+            .set(2, b"4111111111111111")
+            .set_number(4, 12_345)
+            .set_text(41, "TERM1")
+            .set(52, &block)
+            .encode(&mut frame)
+            .unwrap();
+        let message = decode(&frame).unwrap();
+        assert_eq!(message.get_number(4), Some(12_345));
+        assert_eq!(message.get_text(41), Some("TERM1   "));
+        assert_eq!(message.get_trimmed(41), Some("TERM1"));
+        assert_eq!(message.get_array::<12>(4), Some(*b"000000012345"));
+        assert_eq!(message.get_array::<11>(4), None);
+        assert_eq!(message.get_array(52), Some(block));
+        assert_eq!((message.get(3), message.get_number(41)), (None, None));
+        assert_eq!(message.fields().map(|(de, _)| de).collect::<Vec<_>>(), [2, 4, 41, 52]);
     }
 
     #[test]
@@ -200,9 +159,9 @@ mod tests {
         MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
             .set(2, b"4111111111111111")
             .set_text(48, "9203123")
-            .encode(&mut frame, &Dialect::default())
+            .encode(&mut frame)
             .unwrap();
-        let shown = format!("{:?}", decode(&frame, &Dialect::default()).unwrap());
+        let shown = format!("{:?}", decode(&frame).unwrap());
         assert_eq!(shown, "Message { mti: Mti(0100), elements: [2, 48], .. }");
     }
 }

@@ -1,11 +1,11 @@
-//! DE 52, the PIN block of ISO 9564-1, format 0.
+//! DE 52, the PIN block of ISO 9564-1, formats 0 and 3.
 //!
 //! ```text
-//! PIN field   0 | length | PIN digits, then F to sixteen nibbles
+//! PIN field   0 | length | PIN digits, then F to sixteen nibbles; format 3: 3, and random A to F
 //! PAN field   0 0 0 0 | the twelve digits of the card number before its check digit
 //! block       PIN field XOR PAN field
 //! ```
-//! This is the clear block. Enciphering it under a zone key is not done here.
+//! This is the clear block; `zone` opens those under a key.
 
 use std::fmt;
 
@@ -58,17 +58,24 @@ pub fn encode_pin_block(pin: &Pin, pan: &[u8]) -> Option<[u8; 8]> {
     Some(xor(pack(nibbles), pan_field(pan)?))
 }
 
-/// The PIN of a clear block for a card number; none when the block is not of format 0 or was made for another number.
+/// The PIN of a clear block for a card number; none when the block is of neither format or was made for another number.
 #[must_use]
 pub fn decode_pin_block(block: [u8; 8], pan: &[u8]) -> Option<Pin> {
     let nibbles = unpack(xor(block, pan_field(pan)?));
     let (&[format, len], rest) = nibbles.split_first_chunk()?;
     let len = usize::from(len);
-    if format != 0 || !(PIN_DIGITS_MIN..=PIN_DIGITS_MAX).contains(&len) {
+    let filling = match format {
+        0 => 0xf..=0xf,
+        3 => 0xa..=0xf,
+        _ => return None,
+    };
+    if !(PIN_DIGITS_MIN..=PIN_DIGITS_MAX).contains(&len) {
         return None;
     }
     let (digits, filler) = rest.split_at_checked(len)?;
-    if digits.iter().any(|digit| *digit > 9) || filler.iter().any(|nibble| *nibble != 0xf) {
+    if digits.iter().any(|digit| *digit > 9)
+        || !filler.iter().all(|nibble| filling.contains(nibble))
+    {
         return None;
     }
     let mut pin = Pin { digits: [b'0'; PIN_DIGITS_MAX], len };
@@ -140,6 +147,17 @@ mod tests {
         let mut too_long = block;
         too_long[0] = 0x0d;
         assert_eq!(decode_pin_block(too_long, PAN), None);
+    }
+
+    /// A block of PyPI `psec`'s documents.
+    #[test]
+    fn a_block_of_format_3_has_random_filling() {
+        let block = [0x34, 0x12, 0x77, 0xee, 0xef, 0xcc, 0xb4, 0x3c];
+        assert_eq!(decode_pin_block(block, b"5544332211009966"), Pin::parse(b"1234"));
+        // 5 is no filling.
+        let mut filled = block;
+        filled[7] = 0xc6;
+        assert_eq!(decode_pin_block(filled, b"5544332211009966"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! | tag | value |
 //! |---|---|
 //! | 11 | presentment number and count: "0102" is the first of two |
+//! | 52 | PIN block of 16 bytes, in hex |
 //! | 61 | "1": the terminal takes partial approvals |
 //! | 80 | billing ZIP |
 //! | 92 | CVV |
@@ -14,6 +15,8 @@ use crate::number::parse_number;
 
 /// Tag of the presentment number.
 pub const PRESENTMENT: u8 = 11;
+/// Tag of a PIN block that DE52 has no room for.
+pub const PIN_BLOCK: u8 = 52;
 /// Tag of the terminal's ability to take partial approvals.
 pub const PARTIAL_CAPABLE: u8 = 61;
 /// Tag of the billing ZIP.

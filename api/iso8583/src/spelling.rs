@@ -5,25 +5,12 @@
 
 use std::fmt;
 
-use crate::dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX, LengthPrefix};
+use crate::alphabet::Alphabet;
+use crate::bitmap::BitmapEncoding;
+use crate::dialect::{DEFAULT, Dialect, FRAME_BYTES_MAX, Framing};
+use crate::field_form::Coding;
 use crate::frame::Tpdu;
-
-/// How the length stands before a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LengthSpelling {
-    /// There is none.
-    Absent,
-    /// Big-endian, of what follows.
-    Bytes(usize),
-    /// Big-endian, and it counts itself.
-    InclusiveBytes(usize),
-    /// Four ASCII digits.
-    AsciiDigits,
-    /// Four EBCDIC digits.
-    EbcdicDigits,
-    /// Two bytes of packed digits.
-    PackedDigits,
-}
+use crate::length_prefix::{LengthDigits, LengthForm, LengthPrefix};
 
 /// How type and texts are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +26,8 @@ pub enum TextSpelling {
 /// What a first frame seems to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spelling {
-    /// The length before it.
-    pub length: LengthSpelling,
+    /// The length before it, if there is one.
+    pub length: Option<LengthPrefix>,
     /// Whether five bytes of TPDU stand behind the length.
     pub tpdu: bool,
     /// Type and texts.
@@ -51,15 +38,24 @@ pub struct Spelling {
     pub bitmap: BitmapEncoding,
 }
 
-const LENGTHS: [LengthSpelling; 8] = [
-    LengthSpelling::Bytes(2),
-    LengthSpelling::Bytes(4),
-    LengthSpelling::AsciiDigits,
-    LengthSpelling::EbcdicDigits,
-    LengthSpelling::PackedDigits,
-    LengthSpelling::InclusiveBytes(2),
-    LengthSpelling::InclusiveBytes(4),
-    LengthSpelling::Absent,
+const fn length(digits: LengthDigits, bytes: usize, is_inclusive: bool) -> Option<LengthPrefix> {
+    Some(LengthPrefix::Length(LengthForm { digits, bytes, is_inclusive }))
+}
+
+const ASCII: LengthDigits = LengthDigits::Text(Alphabet::Ascii);
+const EBCDIC: LengthDigits = LengthDigits::Text(Alphabet::Ebcdic037);
+const LENGTHS: [Option<LengthPrefix>; 11] = [
+    length(LengthDigits::Binary, 2, false),
+    length(LengthDigits::Binary, 4, false),
+    length(ASCII, 4, false),
+    length(EBCDIC, 4, false),
+    length(LengthDigits::Packed, 2, false),
+    length(LengthDigits::Binary, 2, true),
+    length(LengthDigits::Binary, 4, true),
+    length(ASCII, 4, true),
+    length(ASCII, 2, false),
+    length(ASCII, 2, true),
+    None,
 ];
 const TEXTS: [TextSpelling; 3] = [TextSpelling::Ascii, TextSpelling::Ebcdic, TextSpelling::Packed];
 /// Below it, what was found may be chance.
@@ -72,28 +68,54 @@ impl Spelling {
         best(LENGTHS.into_iter().flat_map(|length| framed(bytes, length)))
     }
 
-    /// The same of a message without its length, which `length` has told.
+    /// The same of a message that was cut out of a stream framed so.
     #[must_use]
-    pub fn of_message(bytes: &[u8], length: LengthPrefix, tpdu: bool) -> Option<Self> {
-        let length = match length {
-            LengthPrefix::TwoBytes => LengthSpelling::Bytes(2),
-            LengthPrefix::FourBytes => LengthSpelling::Bytes(4),
-            LengthPrefix::FourDigits => LengthSpelling::AsciiDigits,
-        };
-        best(messages(bytes, length, tpdu, LENGTH_EXACT))
+    pub fn of_message(bytes: &[u8], framing: &Framing) -> Option<Self> {
+        best(messages(bytes, Some(framing.length), framing.tpdu, LENGTH_EXACT))
     }
 
-    /// The dialect that reads it, where there is one.
+    /// How it is framed, where that is known.
     #[must_use]
-    pub fn dialect(&self) -> Option<Dialect> {
-        let length_prefix = match self.length {
-            LengthSpelling::Bytes(2) => LengthPrefix::TwoBytes,
-            LengthSpelling::Bytes(_) => LengthPrefix::FourBytes,
-            LengthSpelling::AsciiDigits => LengthPrefix::FourDigits,
-            _ => return None,
+    pub fn framing(&self) -> Option<Framing> {
+        self.length.map(|length| Framing { length, tpdu: self.tpdu })
+    }
+
+    /// Whether this dialect writes so.
+    #[must_use]
+    pub fn is_of(&self, dialect: &Dialect) -> bool {
+        let (text, bitmap, version) = match &dialect.translation {
+            None => (TextSpelling::Ascii, BitmapEncoding::Binary, b'0'),
+            Some(translation) => {
+                let text = match translation.types.coding {
+                    Coding::Packed(_) => TextSpelling::Packed,
+                    Coding::Text(Alphabet::Ascii) => TextSpelling::Ascii,
+                    _ => TextSpelling::Ebcdic,
+                };
+                (text, translation.bitmap.0, translation.types.version)
+            }
         };
-        let is_read = self.text == TextSpelling::Ascii && self.mti[0] == b'0';
-        is_read.then_some(Dialect { bitmap: self.bitmap, length_prefix, tpdu: self.tpdu })
+        self.framing() == Some(dialect.framing)
+            && (self.text, self.bitmap, self.mti[0]) == (text, bitmap, version)
+    }
+
+    /// The shipped dialect that reads it, and what a file based on it has to say besides; none for 2003.
+    #[must_use]
+    pub const fn dialect(&self) -> Option<(&'static str, &'static str)> {
+        use BitmapEncoding::{Binary, HexText};
+        use TextSpelling::{Ascii, Ebcdic, Packed};
+        Some(match (self.mti[0], self.text, self.bitmap) {
+            (b'0', Ascii, Binary) => (DEFAULT, ""),
+            (b'0', Ascii, HexText) => ("ascii-hex", ""),
+            (b'0', Ebcdic, Binary) => ("ebcdic", ""),
+            (b'0', Ebcdic, HexText) => ("ebcdic", "bitmap = \"hex\""),
+            (b'0', Packed, Binary) => ("bcd", ""),
+            (b'0', Packed, HexText) => ("bcd", "bitmap = \"hex\""),
+            (b'1', Ascii, Binary) => ("1993", ""),
+            (b'1', Ascii, HexText) => ("1993", "bitmap = \"hex\", bytes = \"hex\""),
+            (b'1', Ebcdic, _) => ("1993", "text = \"ebcdic\""),
+            (b'1', Packed, _) => ("1993", "mti = \"bcd\", digits = \"bcd\", prefix = \"bcd\""),
+            _ => return None,
+        })
     }
 
     /// The year of the standard. Source: ISO 8583, first digit of the type.
@@ -110,14 +132,18 @@ impl Spelling {
 impl fmt::Display for Spelling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.length {
-            LengthSpelling::Absent => f.write_str("no length")?,
-            LengthSpelling::Bytes(bytes) => write!(f, "a length of {bytes} bytes")?,
-            LengthSpelling::InclusiveBytes(bytes) => {
-                write!(f, "a length of {bytes} bytes that counts itself")?;
+            None => f.write_str("no length")?,
+            Some(LengthPrefix::Delimiter(_)) => f.write_str("a delimiter")?,
+            Some(LengthPrefix::Length(form)) => {
+                let LengthForm { digits, bytes, is_inclusive } = form;
+                match digits {
+                    LengthDigits::Binary => write!(f, "a length of {bytes} bytes")?,
+                    ASCII => write!(f, "a length of {bytes} ASCII digits")?,
+                    LengthDigits::Text(_) => write!(f, "a length of {bytes} EBCDIC digits")?,
+                    LengthDigits::Packed => write!(f, "a length of {} packed digits", 2 * bytes)?,
+                }
+                f.write_str(if is_inclusive { " that counts itself" } else { "" })?;
             }
-            LengthSpelling::AsciiDigits => f.write_str("a length of 4 ASCII digits")?,
-            LengthSpelling::EbcdicDigits => f.write_str("a length of 4 EBCDIC digits")?,
-            LengthSpelling::PackedDigits => f.write_str("a length of 4 packed digits")?,
         }
         let tpdu = if self.tpdu { ", a TPDU" } else { "" };
         let text = match self.text {
@@ -146,7 +172,7 @@ fn best(found: impl Iterator<Item = Scored>) -> Option<Spelling> {
 }
 
 /// What may stand behind this length.
-fn framed(bytes: &[u8], length: LengthSpelling) -> impl Iterator<Item = Scored> {
+fn framed(bytes: &[u8], length: Option<LengthPrefix>) -> impl Iterator<Item = Scored> {
     let framing = frame_of(bytes, length);
     framing.into_iter().flat_map(move |(score, message)| {
         [false, true].into_iter().flat_map(move |tpdu| {
@@ -157,21 +183,9 @@ fn framed(bytes: &[u8], length: LengthSpelling) -> impl Iterator<Item = Scored> 
 }
 
 /// The message behind a length, and how well that length explains the bytes.
-fn frame_of(bytes: &[u8], length: LengthSpelling) -> Option<(u32, &[u8])> {
-    let (prefix_bytes, announced) = match length {
-        LengthSpelling::Absent => return Some((1, bytes)),
-        LengthSpelling::Bytes(count) => (count, big_endian(bytes.get(..count)?)),
-        LengthSpelling::InclusiveBytes(count) => {
-            (count, big_endian(bytes.get(..count)?).checked_sub(count)?)
-        }
-        LengthSpelling::AsciiDigits => {
-            (4, decimal(bytes.get(..4)?, |byte| byte.wrapping_sub(b'0'))?)
-        }
-        LengthSpelling::EbcdicDigits => {
-            (4, decimal(bytes.get(..4)?, |byte| byte.wrapping_sub(0xF0))?)
-        }
-        LengthSpelling::PackedDigits => (2, decimal(&nibbles(bytes.get(..2)?), |digit| digit)?),
-    };
+fn frame_of(bytes: &[u8], length: Option<LengthPrefix>) -> Option<(u32, &[u8])> {
+    let Some(LengthPrefix::Length(form)) = length else { return Some((1, bytes)) };
+    let (prefix_bytes, announced) = (form.bytes, form.read(bytes.get(..form.bytes)?)?);
     if announced == 0 || announced > FRAME_BYTES_MAX {
         return None;
     }
@@ -194,7 +208,7 @@ fn frame_of(bytes: &[u8], length: LengthSpelling) -> Option<(u32, &[u8])> {
 /// What a message may be, by its type and its first bitmap.
 fn messages(
     message: &[u8],
-    length: LengthSpelling,
+    length: Option<LengthPrefix>,
     tpdu: bool,
     score: u32,
 ) -> impl Iterator<Item = Scored> {
@@ -257,17 +271,6 @@ fn score_of(bits: u64, bitmap: BitmapEncoding) -> u32 {
     is_hex + is_usual + 2 * has(11) + has(3) + has(7)
 }
 
-fn big_endian(bytes: &[u8]) -> usize {
-    bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
-}
-
-fn decimal(bytes: &[u8], digit: impl Fn(u8) -> u8) -> Option<usize> {
-    bytes.iter().try_fold(0, |number, byte| {
-        let digit = digit(*byte);
-        (digit <= 9).then(|| number * 10 + usize::from(digit))
-    })
-}
-
 fn nibbles(bytes: &[u8]) -> [u8; 4] {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(u8::MAX);
     [byte(0) >> 4, byte(0) & 15, byte(1) >> 4, byte(1) & 15]
@@ -305,21 +308,10 @@ mod tests {
         message
     }
 
-    fn behind_length(length: LengthSpelling, message: &[u8]) -> Vec<u8> {
-        let len = message.len();
-        let mut bytes = match length {
-            LengthSpelling::Absent => Vec::new(),
-            LengthSpelling::Bytes(count) => len.to_be_bytes()[8 - count..].to_vec(),
-            LengthSpelling::InclusiveBytes(count) => {
-                (len + count).to_be_bytes()[8 - count..].to_vec()
-            }
-            LengthSpelling::AsciiDigits => format!("{len:04}").into_bytes(),
-            LengthSpelling::EbcdicDigits => ebcdic(&format!("{len:04}")),
-            LengthSpelling::PackedDigits => {
-                let digits = format!("{len:04}").into_bytes();
-                digits.chunks(2).map(|two| (two[0] - b'0') << 4 | (two[1] - b'0')).collect()
-            }
-        };
+    fn behind_length(length: Option<LengthPrefix>, message: &[u8]) -> Vec<u8> {
+        let Some(LengthPrefix::Length(form)) = length else { return message.to_vec() };
+        let mut bytes = vec![0; form.bytes];
+        form.write(message.len(), &mut bytes).unwrap();
         bytes.extend(message);
         bytes
     }
@@ -344,15 +336,14 @@ mod tests {
                         };
                         assert_eq!(found, expected, "{expected}");
                         // Two messages in one read, and half of one, say the same.
-                        if length != LengthSpelling::Absent {
+                        if let Some(LengthPrefix::Length(form)) = length {
                             let twice = [&bytes[..], &bytes].concat();
                             assert_eq!(Spelling::of_stream(&twice), Some(expected), "{expected}");
                             // Half of a frame leaves open whether a length counts itself, and which
                             // number two bytes are.
-                            if matches!(
-                                length,
-                                LengthSpelling::PackedDigits | LengthSpelling::InclusiveBytes(_)
-                            ) {
+                            if form.is_inclusive
+                                || form.digits != LengthDigits::Binary && form.bytes == 2
+                            {
                                 continue;
                             }
                             let half = Spelling::of_stream(&bytes[..bytes.len() - 8]);
@@ -382,27 +373,28 @@ mod tests {
     #[test]
     fn a_dialect_is_named_where_there_is_one() {
         let spelling = Spelling {
-            length: LengthSpelling::AsciiDigits,
+            length: length(ASCII, 4, false),
             tpdu: true,
             text: TextSpelling::Ascii,
             mti: *b"0100",
-            bitmap: BitmapEncoding::HexText,
+            bitmap: BitmapEncoding::Binary,
         };
-        let dialect = Dialect {
-            bitmap: BitmapEncoding::HexText,
-            length_prefix: LengthPrefix::FourDigits,
-            tpdu: true,
-        };
-        assert_eq!(spelling.dialect(), Some(dialect));
+        let framing = Framing { length: "ascii4".parse().unwrap(), tpdu: true };
+        assert_eq!(spelling.framing(), Some(framing));
+        assert!(spelling.is_of(&Dialect::framed(framing)));
+        assert!(!spelling.is_of(&Dialect::default()));
         assert_eq!(
             spelling.to_string(),
-            "a length of 4 ASCII digits, a TPDU, ISO 8583:1987 in ASCII, type 0100, hex bitmap"
+            "a length of 4 ASCII digits, a TPDU, ISO 8583:1987 in ASCII, type 0100, binary bitmap"
         );
-        let others = [
-            Spelling { text: TextSpelling::Ebcdic, ..spelling },
-            Spelling { mti: *b"1100", ..spelling },
-            Spelling { length: LengthSpelling::Absent, ..spelling },
-        ];
-        assert!(others.iter().all(|other| other.dialect().is_none()));
+        for (other, dialect) in [
+            (spelling, Some(("default", ""))),
+            (Spelling { bitmap: BitmapEncoding::HexText, ..spelling }, Some(("ascii-hex", ""))),
+            (Spelling { text: TextSpelling::Ebcdic, ..spelling }, Some(("ebcdic", ""))),
+            (Spelling { mti: *b"1100", ..spelling }, Some(("1993", ""))),
+            (Spelling { mti: *b"2100", ..spelling }, None),
+        ] {
+            assert_eq!(other.dialect(), dialect, "{other}");
+        }
     }
 }

@@ -2,7 +2,7 @@ use std::net::{TcpListener, TcpStream};
 
 use cardswitch_feed::{Card, Portfolio};
 use cardswitch_iso8583::{
-    Answer as IsoAnswer, Dialect, Echo, Frame, decode, next_frame, write_frame,
+    Answer as IsoAnswer, Echo, Frame, Framing, decode, next_frame, write_frame,
 };
 
 use super::*;
@@ -70,7 +70,7 @@ fn approver(manner: Manner) -> SocketAddr {
 
 /// Serves a connection until either end leaves.
 fn approve_all(mut stream: TcpStream, manner: Manner) {
-    let dialect = Dialect::default();
+    let framing = Framing::default();
     let (mut unread, mut bytes, mut count) = (Vec::new(), vec![0; 4_096], 0);
     if let Manner::Stalling(pause) = manner {
         thread::sleep(pause);
@@ -78,14 +78,14 @@ fn approve_all(mut stream: TcpStream, manner: Manner) {
     while let Ok(came @ 1..) = stream.read(&mut bytes) {
         unread.extend_from_slice(&bytes[..came]);
         let mut answers = Vec::new();
-        while let Frame::Complete { body, consumed, .. } = next_frame(&unread, &dialect) {
-            let request = decode(&unread[body], &dialect).unwrap();
+        while let Frame::Complete { body, consumed, .. } = next_frame(&unread, &framing) {
+            let request = decode(&unread[body]).unwrap();
             let code =
                 if request.get_number(11).unwrap().is_multiple_of(10) { b"61" } else { b"00" };
             let echo = Echo::of(&request);
             let answer = IsoAnswer::to(&echo).unwrap().set(39, code);
             let mut frame = Vec::new();
-            write_frame(&mut frame, &dialect, None, |out| answer.encode(out, &dialect)).unwrap();
+            write_frame(&mut frame, &framing, None, |out| answer.encode(out)).unwrap();
             answers.push(frame);
             unread.drain(..consumed);
         }

@@ -10,7 +10,7 @@ use std::iter::once;
 use cardswitch_feed::Card;
 use cardswitch_iso8583::number::parse_number;
 use cardswitch_iso8583::{
-    Dialect, EncodeError, Frame, Length, MerchantLocation, MessageBuilder, Mti, PrivateUseWriter,
+    EncodeError, Frame, Framing, Length, MerchantLocation, MessageBuilder, Mti, PrivateUseWriter,
     decode, field, next_frame, write_frame,
 };
 use chrono::DateTime;
@@ -114,7 +114,7 @@ impl Wire for Iso {
     }
 
     fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer> {
-        let (body, consumed) = match next_frame(bytes, &Dialect::default()) {
+        let (body, consumed) = match next_frame(bytes, &Framing::default()) {
             Frame::Complete { body, consumed, .. } => (&bytes[body], consumed),
             Frame::Incomplete { .. } => return Ok(None),
             _ => return Err(BadAnswer),
@@ -147,13 +147,13 @@ impl Template {
     /// Errors: the card does not fit its elements.
     fn new(card: &Card, currency: u64) -> Result<Self, Failure> {
         let mut bytes = Vec::new();
-        let dialect = Dialect::default();
-        write_frame(&mut bytes, &dialect, None, |out| encode(card, currency, out))
+        let framing = Framing::default();
+        write_frame(&mut bytes, &framing, None, |out| encode(card, currency, out))
             .map_err(|error| format!("a card does not fit a message: {error:?}"))?;
-        let Frame::Complete { body, .. } = next_frame(&bytes, &dialect) else {
+        let Frame::Complete { body, .. } = next_frame(&bytes, &framing) else {
             return Err("a message is not framed as it should be".into());
         };
-        let message = decode(&bytes[body], &dialect).map_err(|error| format!("{error:?}"))?;
+        let message = decode(&bytes[body]).map_err(|error| format!("{error:?}"))?;
         // An element is a part of the frame, so its address says where.
         let place = |de: u8| -> Result<usize, Failure> {
             let content = message.get(de).ok_or("a message lacks an element")?;
@@ -214,7 +214,7 @@ fn encode(card: &Card, currency: u64, out: &mut Vec<u8>) -> Result<(), EncodeErr
         .set(43, &merchant.to_content())
         .set_optional(48, private_use.as_ref().map(PrivateUseWriter::as_bytes))
         .set_number(49, currency)
-        .encode(out, &Dialect::default())
+        .encode(out)
 }
 
 /// MMDDhhmmss, UTC. Source: ISO DE7.

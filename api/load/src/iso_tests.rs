@@ -22,7 +22,7 @@ fn iso() -> Iso {
 }
 
 fn body(frame: &[u8]) -> &[u8] {
-    let Frame::Complete { body, consumed, .. } = next_frame(frame, &Dialect::default()) else {
+    let Frame::Complete { body, consumed, .. } = next_frame(frame, &Framing::default()) else {
         panic!("a whole frame");
     };
     assert_eq!(consumed, frame.len());
@@ -30,7 +30,7 @@ fn body(frame: &[u8]) -> &[u8] {
 }
 
 fn decoded(frame: &[u8]) -> Message<'_> {
-    decode(body(frame), &Dialect::default()).unwrap()
+    decode(body(frame)).unwrap()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_is_patched_in_is_what_the_codec_reads() {
 #[test]
 fn answers_are_found_by_slot_whatever_elements_they_have() {
     let mut iso = iso();
-    let dialect = Dialect::default();
+    let framing = Framing::default();
     for (slot, code, detail) in
         [(7, "00", None), (8, "61", Some("1502 daily limit")), (9, "00", None)]
     {
@@ -77,7 +77,7 @@ fn answers_are_found_by_slot_whatever_elements_they_have() {
         let answer = IsoAnswer::to(&echo).unwrap().set(39, code.as_bytes());
         let answer = answer.set_optional(44, detail.map(str::as_bytes));
         let mut frame = Vec::new();
-        write_frame(&mut frame, &dialect, None, |out| answer.encode(out, &dialect)).unwrap();
+        write_frame(&mut frame, &framing, None, |out| answer.encode(out)).unwrap();
         for cut in 0..frame.len() {
             assert_eq!(iso.read(&frame[..cut]), Ok(None), "{cut} bytes have come");
         }

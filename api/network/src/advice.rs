@@ -3,66 +3,68 @@
 
 use std::fmt;
 
-use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix, Spelling};
+use cardswitch_iso8583::{Dialect, Framing, Spelling};
 
 /// A clause behind a log line; empty where the bytes are of the door's own dialect, or of none.
 pub struct Advice {
+    /// What they seem to be, unless the door speaks so itself.
     spelling: Option<Spelling>,
-    dialect: Dialect,
 }
 
 impl Advice {
-    /// On bytes of a stream that begin with a length, at a door with this dialect.
+    /// On bytes of a stream, at a door with this dialect.
     #[must_use]
     pub fn on_stream(bytes: &[u8], dialect: &Dialect) -> Self {
-        Self { spelling: Spelling::of_stream(bytes), dialect: *dialect }
+        Self::unless_spoken(Spelling::of_stream(bytes), dialect)
     }
 
     /// On the message of a frame, at a door with this dialect.
     #[must_use]
     pub fn on_message(message: &[u8], dialect: &Dialect) -> Self {
-        let spelling = Spelling::of_message(message, dialect.length_prefix, dialect.tpdu);
-        Self { spelling, dialect: *dialect }
+        Self::unless_spoken(Spelling::of_message(message, &dialect.framing), dialect)
+    }
+
+    fn unless_spoken(spelling: Option<Spelling>, dialect: &Dialect) -> Self {
+        Self { spelling: spelling.filter(|spelling| !spelling.is_of(dialect)) }
+    }
+
+    /// The dialect that would read the bytes, for a metric: of few names, none where the door reads them itself
+    /// or nobody knows what they are.
+    #[must_use]
+    pub fn dialect(&self) -> Option<&'static str> {
+        let dialect = self.spelling.as_ref()?.dialect();
+        Some(dialect.map_or("none", |(name, _)| name))
     }
 }
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(spelling) = &self.spelling else { return Ok(()) };
-        let dialect = spelling.dialect();
-        if dialect == Some(self.dialect) {
-            return Ok(());
-        }
         write!(f, "; it seems to be {spelling}: ")?;
-        match dialect {
-            Some(dialect) => write_settings(f, &dialect, &self.dialect),
-            None => f.write_str("no dialect of this switch reads that"),
+        match (spelling.dialect(), spelling.framing()) {
+            (Some((name, "")), Some(framing)) => {
+                write!(f, "start with --dialect {name}")?;
+                write_framing(f, framing)
+            }
+            (Some((name, settings)), Some(framing)) => {
+                write!(f, "start with --dialect FILE, a file with base = \"{name}\", {settings}")?;
+                write_framing(f, framing)
+            }
+            _ => f.write_str("no dialect of this switch reads that"),
         }
     }
 }
 
-/// The settings of `wanted` that differ from those of the door, as the configuration file has them.
-fn write_settings(f: &mut fmt::Formatter<'_>, wanted: &Dialect, door: &Dialect) -> fmt::Result {
-    f.write_str("set")?;
-    if wanted.length_prefix != door.length_prefix {
-        let name = match wanted.length_prefix {
-            LengthPrefix::TwoBytes => "two_bytes",
-            LengthPrefix::FourBytes => "four_bytes",
-            LengthPrefix::FourDigits => "four_digits",
-        };
-        write!(f, " dialect.length_prefix = \"{name}\"")?;
+fn write_framing(f: &mut fmt::Formatter<'_>, framing: Framing) -> fmt::Result {
+    let default = Framing::default();
+    if framing.length != default.length {
+        let length = framing.length.to_string();
+        match length.contains(' ') {
+            true => write!(f, " --length \"{length}\"")?,
+            false => write!(f, " --length {length}")?,
+        }
     }
-    if wanted.bitmap != door.bitmap {
-        let name = match wanted.bitmap {
-            BitmapEncoding::Binary => "binary",
-            BitmapEncoding::HexText => "hex",
-        };
-        write!(f, " dialect.bitmap = \"{name}\"")?;
-    }
-    if wanted.tpdu != door.tpdu {
-        write!(f, " dialect.tpdu = {}", wanted.tpdu)?;
-    }
-    Ok(())
+    f.write_str(if framing.tpdu { " --tpdu" } else { "" })
 }
 
 #[cfg(test)]
@@ -70,21 +72,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_settings_that_differ_are_named() {
+    fn the_dialect_that_reads_it_is_named() {
         let hex = b"0800822000000000000004000000000000000101000001000001301";
         let framed = |prefix: &str| [prefix.as_bytes(), hex].concat();
         let rows = [
-            (
-                framed("0055"),
-                "set dialect.length_prefix = \"four_digits\" dialect.bitmap = \"hex\"",
-            ),
-            (framed("\0\x37"), "set dialect.bitmap = \"hex\""),
+            (framed("0055"), "start with --dialect ascii-hex --length ascii4"),
+            (framed("0059"), "start with --dialect ascii-hex --length \"ascii4 inclusive\""),
+            (framed("\0\x37"), "start with --dialect ascii-hex"),
             (hex.to_vec(), "no dialect of this switch reads that"),
         ];
         for (bytes, expected) in rows {
-            let advice = Advice::on_stream(&bytes, &Dialect::default()).to_string();
+            let advice = Advice::on_stream(&bytes, &Dialect::default());
+            assert_eq!(advice.dialect(), Some("ascii-hex"));
+            let advice = advice.to_string();
             assert!(advice.ends_with(&format!(": {expected}")), "{advice}");
         }
-        assert_eq!(Advice::on_stream(b"hello", &Dialect::default()).to_string(), "");
+        let unknown = Advice::on_stream(b"hello", &Dialect::default());
+        assert_eq!((unknown.to_string(), unknown.dialect()), (String::new(), None));
     }
 }

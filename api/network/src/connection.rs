@@ -12,9 +12,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::lingering::linger;
-use tokio::io::{AsyncReadExt, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -36,8 +36,8 @@ enum Intake {
 }
 
 /// One peer.
-pub(super) struct Connection {
-    stream: TcpStream,
+pub(super) struct Connection<S> {
+    stream: S,
     peer: SocketAddr,
     intake: Intake,
     /// Whether a whole frame has come.
@@ -50,8 +50,8 @@ pub(super) struct Connection {
     last_active: Instant,
 }
 
-impl Connection {
-    pub(super) fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) -> Self {
+impl<S: DoorStream> Connection<S> {
+    pub(super) fn new(stream: S, peer: SocketAddr, shared: Arc<Shared>) -> Self {
         Self {
             stream,
             peer,
@@ -73,9 +73,11 @@ impl Connection {
         if self.is_lost {
             // What was answered before is read, although the peer is sending still.
             tokio::select! {
-                () = linger(self.stream) => {}
+                () = async { linger(self.stream.into_socket().await).await } => {}
                 () = stopped(&mut stop) => {}
             }
+        } else if S::KEEPS_WRITTEN {
+            drop(self.stream.into_socket().await);
         }
         if !self.has_spoken && self.inbox.unread_bytes() > 0 {
             self.session.note_lost("its first frame never came whole", self.inbox.unread());
@@ -118,8 +120,10 @@ impl Connection {
                 continue;
             }
             self.session.rest();
+            let is_flushed = self.flush(context)?;
             // Nothing moved, so nothing whole is left in the inbox: there was room for it.
-            let is_finished = self.intake == Intake::Closed
+            let is_finished = is_flushed
+                && self.intake == Intake::Closed
                 && self.session.is_all_answered()
                 && self.session.outbox().is_empty();
             if is_finished {
@@ -193,7 +197,7 @@ impl Connection {
         let mut envelopes = Vec::new();
         let mut took_any = false;
         while self.session.has_room() {
-            let next = self.inbox.take(&self.session.shared().dialect);
+            let next = self.inbox.take(&self.session.shared().dialect.framing);
             took_any |= next != Next::Nothing;
             match next {
                 Next::Message(tpdu, range) => {
@@ -236,6 +240,18 @@ impl Connection {
             self.last_active = Instant::now();
         }
         Ok(has_moved)
+    }
+
+    /// Passes on what the stream keeps of what was written. Returns whether nothing is left there; what
+    /// is left wakes the task when the peer takes more.
+    fn flush(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        if !S::KEEPS_WRITTEN {
+            return Ok(true);
+        }
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Ready(flushed) => flushed.map(|()| true),
+            Poll::Pending => Ok(false),
+        }
     }
 }
 

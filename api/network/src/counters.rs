@@ -6,17 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cardswitch_engine::meters::Histogram;
 use parking_lot::Mutex;
 
+use super::advice::Advice;
+
 /// Counts that only rise, and how long things took.
 #[derive(Debug, Default)]
 pub struct Counters {
     messages: AtomicU64,
     bad_messages: AtomicU64,
+    insecure: AtomicU64,
     not_taken: AtomicU64,
     outcome_unknown: AtomicU64,
     connections: AtomicU64,
     connections_refused: AtomicU64,
     connections_cut: Mutex<BTreeMap<&'static str, u64>>,
     connections_closed: AtomicU64,
+    /// By the shipped dialect that would have read them.
+    foreign: Mutex<BTreeMap<&'static str, u64>>,
     /// How long messages took from bytes to commands, with all that came together.
     pub decode: Histogram,
     /// How long answers took from the engine to the peer's socket.
@@ -32,6 +37,8 @@ pub struct CountersNow {
     pub messages: u64,
     /// Messages and frames that could not be carried out as they were.
     pub bad_messages: u64,
+    /// Those of them whose code, or whose new key, is wrong or missing; answered 63.
+    pub insecure: u64,
     /// Messages the engine did not take; answered 91.
     pub not_taken: u64,
     /// Messages whose outcome is unknown; answered 96.
@@ -55,6 +62,7 @@ impl Counters {
         CountersNow {
             messages: read(&self.messages),
             bad_messages: read(&self.bad_messages),
+            insecure: read(&self.insecure),
             not_taken: read(&self.not_taken),
             outcome_unknown: read(&self.outcome_unknown),
             connections,
@@ -76,6 +84,10 @@ impl Counters {
         self.bad_messages.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn add_insecure(&self) {
+        self.insecure.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn add_outcome_unknown(&self) {
         self.outcome_unknown.fetch_add(1, Ordering::Relaxed);
     }
@@ -91,6 +103,18 @@ impl Counters {
     /// Returns how many have been refused, this one among them.
     pub(super) fn add_refused_connection(&self) -> u64 {
         self.connections_refused.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What could not be read and seems to be of another dialect than the door's, by the name of that.
+    #[must_use]
+    pub fn foreign(&self) -> BTreeMap<&'static str, u64> {
+        self.foreign.lock().clone()
+    }
+
+    pub(super) fn add_foreign(&self, advice: &Advice) {
+        if let Some(dialect) = advice.dialect() {
+            *self.foreign.lock().entry(dialect).or_default() += 1;
+        }
     }
 
     /// Returns how many have been cut for this reason, this one among them.

@@ -26,6 +26,10 @@ impl De39 {
     pub const NOT_FOUND: Self = Self(*b"25");
     /// A field is missing or wrong.
     pub const FORMAT_ERROR: Self = Self(*b"30");
+    /// A code, a key or a certificate is wrong.
+    ///
+    /// // CHOICE: 63, as ISO 8583:1987 names it; DE44 tells it from risk monitoring, which answers 63 too.
+    pub const SECURITY_VIOLATION: Self = Self(*b"63");
     /// The message never entered the engine: nothing of it will happen.
     pub const NOT_TAKEN: Self = Self(*b"91");
     /// The same key came with other content.

@@ -8,13 +8,13 @@ use std::mem;
 use std::ops::Range;
 
 use cardswitch_iso8583::frame::{Frame, FramingLoss, Tpdu, next_frame};
-use cardswitch_iso8583::{Dialect, FRAME_BYTES_MAX};
+use cardswitch_iso8583::{FRAME_BYTES_MAX, Framing};
 use zeroize::Zeroize;
 
 use super::{buffers, limits};
 
 /// What may be left of a frame that has not come whole. Units: bytes.
-const LEFTOVER_BYTES_MAX: usize = FRAME_BYTES_MAX + 4;
+const LEFTOVER_BYTES_MAX: usize = FRAME_BYTES_MAX + 6;
 
 const _: () = assert!(LEFTOVER_BYTES_MAX < limits::READ_BYTES);
 
@@ -96,10 +96,10 @@ impl FrameBuffer {
     }
 
     /// Takes the next frame off.
-    pub(super) fn take(&mut self, dialect: &Dialect) -> Next {
+    pub(super) fn take(&mut self, framing: &Framing) -> Next {
         loop {
             let unread = &self.bytes[self.read_to..];
-            match next_frame(unread, dialect) {
+            match next_frame(unread, framing) {
                 Frame::Complete { tpdu, body, consumed } => {
                     let at = self.read_to;
                     self.read_to += consumed;
@@ -163,7 +163,7 @@ mod tests {
     fn taken(buffer: &mut FrameBuffer) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         loop {
-            match buffer.take(&Dialect::default()) {
+            match buffer.take(&Framing::default()) {
                 Next::Message(_, range) => messages.push(buffer.bytes(range).to_vec()),
                 Next::Skipped => messages.push(b"skipped".to_vec()),
                 Next::Nothing => return messages,
@@ -188,12 +188,12 @@ mod tests {
 
     #[test]
     fn a_frame_too_short_for_its_header_costs_no_other() {
-        let dialect = Dialect { tpdu: true, ..Dialect::default() };
+        let framing = Framing { tpdu: true, ..Framing::default() };
         let mut buffer = FrameBuffer::default();
         buffer.space().extend_from_slice(b"\x00\x03abc\x00\x07\x60\x00\x00\x00\x00ok");
-        assert_eq!(buffer.take(&dialect), Next::Skipped);
-        assert!(matches!(buffer.take(&dialect), Next::Message(Some(_), _)));
-        assert_eq!(buffer.take(&dialect), Next::Nothing);
+        assert_eq!(buffer.take(&framing), Next::Skipped);
+        assert!(matches!(buffer.take(&framing), Next::Message(Some(_), _)));
+        assert_eq!(buffer.take(&framing), Next::Nothing);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
         buffer.space().extend_from_slice(&empty);
         assert!(taken(&mut buffer).is_empty());
         buffer.space().extend_from_slice(&[&[0, 0][..], message].concat());
-        let next = buffer.take(&Dialect::default());
+        let next = buffer.take(&Framing::default());
         assert_eq!(next, Next::Lost(Loss::EmptyFrames), "nothing behind them counts");
     }
 

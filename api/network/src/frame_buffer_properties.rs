@@ -1,24 +1,28 @@
 //! What holds for a connection's bytes however they come. The fuzz target `frame_buffer` and the
 //! test below run it.
 
-use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
+use cardswitch_iso8583::Framing;
 
 use super::{FrameBuffer, LEFTOVER_BYTES_MAX, Next, limits};
 
 /// The same messages come out of a stream whether it comes whole or in pieces of `cuts`, and what
 /// waits for its end is bounded.
 pub fn check(choice: u8, cuts: &[u8], stream: &[u8]) {
-    let dialect = Dialect {
-        bitmap: BitmapEncoding::Binary,
-        length_prefix: match choice & 3 {
-            0 => LengthPrefix::FourBytes,
-            1 => LengthPrefix::FourDigits,
-            _ => LengthPrefix::TwoBytes,
-        },
-        tpdu: choice & 4 != 0,
+    let length = match choice & 7 {
+        0 => "binary4",
+        1 => "ascii4",
+        2 => "bcd4",
+        3 => "ebcdic4",
+        4 => "binary2 inclusive",
+        5 => "delimiter 03",
+        6 => "delimiter 0D0A",
+        _ => "binary2",
     };
-    let whole = taken(&dialect, stream.chunks(limits::READ_BYTES));
-    assert_eq!(taken(&dialect, pieces(stream, cuts)), whole);
+    // INVARIANT: each of them is one.
+    let length = length.parse().unwrap_or_default();
+    let framing = Framing { length, tpdu: choice & 8 != 0 };
+    let whole = taken(&framing, stream.chunks(limits::READ_BYTES));
+    assert_eq!(taken(&framing, pieces(stream, cuts)), whole);
 }
 
 /// The stream in pieces that are as long as the cuts say, in turn.
@@ -33,13 +37,13 @@ fn pieces<'a>(mut stream: &'a [u8], cuts: &'a [u8]) -> impl Iterator<Item = &'a 
 }
 
 /// What comes out of a buffer into which these pieces are read, as a connection reads them.
-fn taken<'a>(dialect: &Dialect, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+fn taken<'a>(framing: &Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut buffer = FrameBuffer::default();
     let mut taken = Vec::new();
     for piece in pieces {
         buffer.space().extend_from_slice(piece);
         loop {
-            match buffer.take(dialect) {
+            match buffer.take(framing) {
                 Next::Message(tpdu, range) => {
                     taken.push(format!("{tpdu:?} {:?}", buffer.bytes(range)));
                 }

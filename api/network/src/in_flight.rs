@@ -14,16 +14,38 @@ use cardswitch_engine::submission::ReplyPort;
 use cardswitch_iso8583::{Echo, Message, Tpdu};
 use parking_lot::Mutex;
 
+use super::zone::Owed;
+
 /// How many places come and go together: about three kilobytes.
 const GROUP_PLACES: u32 = 8;
 
+/// What an answer takes from its request besides elements.
+#[derive(Debug, Default)]
+pub(super) struct WayBack {
+    /// The header before the request.
+    pub(super) tpdu: Option<Tpdu>,
+    /// The fields that the dialect repeats as they came; no memory where there are none.
+    pub(super) kept: Vec<u8>,
+    /// What the security of the door adds.
+    pub(super) owed: Option<Box<Owed>>,
+}
+
+impl WayBack {
+    /// Wipes the fields.
+    fn clear(&mut self) {
+        self.kept.fill(0);
+        self.kept = Vec::new();
+        self.owed = None;
+    }
+}
+
 /// A request whose answer echoes it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Pending {
     /// What the answer repeats.
     pub(super) echo: Echo,
-    /// The header before the request.
-    pub(super) tpdu: Option<Tpdu>,
+    /// What of the request its answer is framed and spelled with.
+    pub(super) way_back: WayBack,
     /// When its bytes were taken.
     pub(super) received: Option<Stopwatch>,
     is_waiting: bool,
@@ -31,14 +53,15 @@ pub(super) struct Pending {
 
 impl Pending {
     /// A request that is answered without waiting.
-    pub(super) fn of(request: &Message<'_>, tpdu: Option<Tpdu>) -> Self {
-        Self { echo: Echo::of(request), tpdu, received: None, is_waiting: false }
+    pub(super) fn of(request: &Message<'_>, way_back: WayBack) -> Self {
+        Self { echo: Echo::of(request), way_back, received: None, is_waiting: false }
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         self.echo.clear();
+        self.way_back.clear();
     }
 }
 
@@ -65,7 +88,7 @@ impl InFlight {
     pub(super) fn insert(
         &mut self,
         request: &Message<'_>,
-        tpdu: Option<Tpdu>,
+        way_back: WayBack,
         received: Stopwatch,
     ) -> u64 {
         if self.free.is_empty() {
@@ -76,7 +99,8 @@ impl InFlight {
         if let Some(place) = self.place(u64::from(tag)) {
             debug_assert!(!place.is_waiting, "a place is used twice");
             place.echo.copy(request);
-            (place.tpdu, place.received, place.is_waiting) = (tpdu, Some(received), true);
+            (place.received, place.is_waiting) = (Some(received), true);
+            place.way_back = way_back;
         }
         self.waiting += 1;
         u64::from(tag)
@@ -87,6 +111,7 @@ impl InFlight {
         let Some(place) = self.place(tag).filter(|place| place.is_waiting) else { return false };
         answer(place);
         place.echo.clear();
+        place.way_back.clear();
         place.is_waiting = false;
         self.waiting -= 1;
         self.free.extend(u32::try_from(tag));
@@ -194,16 +219,16 @@ mod tests {
     use std::task::Wake;
 
     use cardswitch_engine::domain::ids::RecordSeq;
-    use cardswitch_iso8583::{Dialect, MessageBuilder, Mti, decode};
+    use cardswitch_iso8583::{MessageBuilder, Mti, decode};
 
     use super::*;
 
     fn insert(in_flight: &mut InFlight, stan: u64) -> u64 {
         let mut frame = Vec::new();
         let built = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST).set_number(11, stan);
-        built.set(2, b"4111111111111111").encode(&mut frame, &Dialect::default()).unwrap();
-        let message = decode(&frame, &Dialect::default()).unwrap();
-        in_flight.insert(&message, None, Stopwatch::start())
+        built.set(2, b"4111111111111111").encode(&mut frame).unwrap();
+        let message = decode(&frame).unwrap();
+        in_flight.insert(&message, WayBack::default(), Stopwatch::start())
     }
 
     fn finish(in_flight: &mut InFlight, tag: u64) -> Option<u64> {

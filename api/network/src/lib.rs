@@ -8,6 +8,7 @@
 //! | `buffers` | the memory that connections lend each other |
 //! | `mapping`, `presented`, `fingerprint` | from a message to what is asked of the engine |
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
+//! | `zone`, `mac_place` | the security of a door's messages: codes, PINs, chips, new keys |
 //! | `marks` | the keys by which messages are named, the same for both doors |
 //! | `advice` | what a peer seems to speak that the door cannot read |
 //! | `told_texts` | characters that steer in messages that must not be lost |
@@ -26,6 +27,7 @@ pub mod http;
 mod in_flight;
 pub mod limits;
 pub mod listener;
+mod mac_place;
 pub mod mapping;
 pub mod mapping_answer;
 pub mod marks;
@@ -33,3 +35,4 @@ mod presented;
 mod session;
 mod slow_bytes;
 mod told_texts;
+pub mod zone;

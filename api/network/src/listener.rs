@@ -1,4 +1,7 @@
-//! The ISO 8583 door: accepts connections from allowed peers and serves each on a task of its own.
+//! An ISO 8583 door: accepts connections from allowed peers and serves each on a task of its own.
+//!
+//! A switch may have several, each with its dialect and its peers. They share the engine, what is counted,
+//! and the bounds of the whole process.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
-use cardswitch_edge::descriptors::{ConnectionBound, DescriptorShares};
+use cardswitch_edge::descriptors::DescriptorShares;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Submit;
+use cardswitch_edge::tls::{TlsDoor, peer_name};
 use cardswitch_iso8583::Dialect;
 use cardswitch_secrets::Secrets;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,22 +24,27 @@ use super::counters::Counters;
 use super::limits;
 use super::session::Shared;
 use super::slow_bytes::SlowBytes;
+use super::zone::Zone;
 
-/// How a listener behaves.
+/// How one door behaves.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
+    /// What logs call it.
+    pub name: String,
     /// Where it listens; port 0 takes a free one.
     pub address: SocketAddr,
     /// How its peers spell their messages.
     pub dialect: Dialect,
+    /// Its TLS, where it has any.
+    pub tls: Option<Arc<TlsDoor>>,
+    /// The security of its messages, where it has any.
+    pub zone: Option<Arc<Zone>>,
     /// Who may connect.
     pub peers: Vec<PeerNetwork>,
     /// How long a connection may be silent.
     pub idle_limit: Duration,
-    /// How many connections it holds, and how many of one peer; beyond, new ones are closed at once.
-    pub connections: ConnectionBound,
-    /// How many bytes wait for slow peers in all; beyond, the connection of such a peer is closed.
-    pub slow_bytes_max: usize,
+    /// How many connections one peer may have; beyond, new ones are closed at once.
+    pub connections_per_peer: usize,
 }
 
 impl ListenerOptions {
@@ -43,13 +52,67 @@ impl ListenerOptions {
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
         Self {
+            name: DOOR_NAME_DEFAULT.to_owned(),
             address,
             dialect: Dialect::default(),
+            tls: None,
+            zone: None,
             peers: PeerNetwork::LOOPBACK.to_vec(),
             idle_limit: limits::IDLE_LIMIT_DEFAULT,
-            connections: DescriptorShares::default().iso8583,
-            slow_bytes_max: limits::SLOW_BYTES_MAX_DEFAULT,
+            connections_per_peer: DescriptorShares::default().iso8583.per_address_max,
         }
+    }
+}
+
+/// What logs call the only door of a switch.
+pub const DOOR_NAME_DEFAULT: &str = "iso8583";
+
+/// What all doors of a switch share.
+#[derive(Clone)]
+pub struct SharedByDoors {
+    engine: Arc<dyn Submit>,
+    secrets: Arc<Secrets>,
+    places: Arc<Semaphore>,
+    slow_bytes: Arc<SlowBytes>,
+    counters: Arc<Counters>,
+}
+
+impl SharedByDoors {
+    /// For doors to this engine, with the bounds of a process that may have any number of descriptors.
+    #[must_use]
+    pub fn new(engine: Arc<dyn Submit>, secrets: Arc<Secrets>) -> Self {
+        let connections_max = DescriptorShares::default().iso8583.max;
+        Self {
+            engine,
+            secrets,
+            places: Arc::new(Semaphore::new(connections_max)),
+            slow_bytes: Arc::new(SlowBytes::new(limits::SLOW_BYTES_MAX_DEFAULT)),
+            counters: Arc::default(),
+        }
+    }
+
+    /// With so many connections in all; beyond, new ones are closed at once.
+    #[must_use]
+    pub fn with_connections(self, max: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(max)), ..self }
+    }
+
+    /// With so many bytes that wait for slow peers in all; beyond, the connection of such a peer is closed.
+    #[must_use]
+    pub fn with_slow_bytes(self, max: usize) -> Self {
+        Self { slow_bytes: Arc::new(SlowBytes::new(max)), ..self }
+    }
+
+    /// What the doors have seen.
+    #[must_use]
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+impl std::fmt::Debug for SharedByDoors {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SharedByDoors").finish_non_exhaustive()
     }
 }
 
@@ -57,6 +120,7 @@ impl ListenerOptions {
 pub struct Listener {
     socket: TcpListener,
     options: ListenerOptions,
+    places: Places,
     shared: Arc<Shared>,
 }
 
@@ -69,21 +133,30 @@ impl std::fmt::Debug for Listener {
 impl Listener {
     /// Takes the address.
     /// Errors: the address is in use or not this machine's.
-    pub async fn bind(
-        options: ListenerOptions,
-        engine: Arc<dyn Submit>,
-        secrets: Arc<Secrets>,
-    ) -> io::Result<Self> {
+    pub async fn bind(options: ListenerOptions, all: &SharedByDoors) -> io::Result<Self> {
         let socket = TcpListener::bind(options.address).await?;
         let shared = Shared {
-            engine,
-            secrets,
-            dialect: options.dialect,
+            door: options.name.clone(),
+            engine: Arc::clone(&all.engine),
+            secrets: Arc::clone(&all.secrets),
+            dialect: options.dialect.clone(),
+            zone: options.zone.clone(),
             idle_limit: options.idle_limit,
-            slow_bytes: Arc::new(SlowBytes::new(options.slow_bytes_max)),
-            counters: Arc::default(),
+            slow_bytes: Arc::clone(&all.slow_bytes),
+            counters: Arc::clone(&all.counters),
         };
-        Ok(Self { socket, options, shared: Arc::new(shared) })
+        let places = Places {
+            all: Arc::clone(&all.places),
+            of_peers: AddressCounts::default(),
+            per_peer_max: options.connections_per_peer,
+        };
+        Ok(Self { socket, options, places, shared: Arc::new(shared) })
+    }
+
+    /// What logs call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.options.name
     }
 
     /// The address it listens at.
@@ -92,16 +165,12 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// What it has seen.
-    #[must_use]
-    pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.shared.counters)
-    }
-
     /// Accepts and serves until `stop` becomes true; then answers what is in flight and returns.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
-        let places = Places::new(self.options.connections);
+        if let Some(tls) = &self.options.tls {
+            connections.spawn(Arc::clone(tls).follow_files(stop.clone()));
+        }
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
@@ -111,19 +180,25 @@ impl Listener {
             match accepted {
                 Ok((stream, peer)) => {
                     let Some(stream) = self.admit(stream, peer) else { continue };
-                    let place = match places.take(peer.ip()) {
+                    let place = match self.places.take(peer.ip()) {
                         Ok(place) => place,
                         Err(reason) => {
                             self.refuse(peer, reason);
                             continue;
                         }
                     };
-                    let connection = Connection::new(stream, peer, Arc::clone(&self.shared));
+                    let (shared, tls) = (Arc::clone(&self.shared), self.options.tls.clone());
                     let stop = stop.clone();
-                    let counters = self.counters();
+                    let counters = Arc::clone(&self.shared.counters);
                     counters.add_connection();
                     connections.spawn(async move {
-                        connection.serve(stop).await;
+                        match tls {
+                            None => Connection::new(stream, peer, shared).serve(stop).await,
+                            // Apart, so that plain connections need no more memory for it.
+                            Some(tls) => {
+                                Box::pin(serve_secured(stream, peer, shared, &tls, stop)).await;
+                            }
+                        }
                         counters.end_connection();
                         drop(place);
                     });
@@ -154,7 +229,37 @@ impl Listener {
     fn refuse(&self, peer: SocketAddr, reason: &str) {
         let refused = self.shared.counters.add_refused_connection();
         if refused.is_power_of_two() {
-            tracing::warn!(%peer, refused, reason, "connection refused");
+            let door = self.name();
+            tracing::warn!(%peer, door, refused, reason, "connection refused");
+        }
+    }
+}
+
+/// Serves a peer over TLS.
+async fn serve_secured(
+    stream: TcpStream,
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+    tls: &TlsDoor,
+    mut stop: watch::Receiver<bool>,
+) {
+    let agreed = tokio::select! {
+        agreed = tls.accept(stream) => agreed,
+        () = stopped(&mut stop) => return,
+    };
+    match agreed {
+        Ok(stream) => {
+            if let Some(name) = peer_name(&stream) {
+                tracing::info!(%peer, name, "peer shows its certificate");
+            }
+            Connection::new(stream, peer, shared).serve(stop).await;
+        }
+        Err(refusal) => {
+            let cut = shared.counters.add_cut_connection(refusal.reason);
+            if cut.is_power_of_two() {
+                let (reason, detail) = (refusal.reason, refusal.detail);
+                tracing::warn!(%peer, cut, detail, "connection closed: the peer {reason}");
+            }
         }
     }
 }
@@ -173,11 +278,6 @@ struct Place {
 }
 
 impl Places {
-    fn new(bound: ConnectionBound) -> Self {
-        let all = Arc::new(Semaphore::new(bound.max));
-        Self { all, of_peers: AddressCounts::default(), per_peer_max: bound.per_address_max }
-    }
-
     /// A place for one more connection of `peer`.
     /// Errors: why there is none.
     fn take(&self, peer: IpAddr) -> Result<Place, &'static str> {

@@ -9,7 +9,8 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::submission::{Envelope, SubmitError};
 use cardswitch_iso8583::frame::{Frame, next_frame, write_frame};
-use cardswitch_iso8583::{BitmapEncoding, LengthPrefix, MessageBuilder, Mti, Tpdu, decode};
+use cardswitch_iso8583::length_prefix::{LengthDigits, LengthForm};
+use cardswitch_iso8583::{Framing, LengthPrefix, MessageBuilder, Mti, Tpdu, decode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -79,13 +80,21 @@ struct Door {
 }
 
 async fn door_with(change: impl FnOnce(&mut ListenerOptions)) -> Door {
+    door_within(change, |all| all).await
+}
+
+/// A door with these options, and with these bounds of all doors.
+async fn door_within(
+    change: impl FnOnce(&mut ListenerOptions),
+    bound: impl FnOnce(SharedByDoors) -> SharedByDoors,
+) -> Door {
     let engine = Arc::new(FakeEngine::default());
     let mut options = ListenerOptions::at("127.0.0.1:0".parse().unwrap());
     change(&mut options);
     let secrets = Arc::new(Secrets::from_root([1; 32]));
-    let listener =
-        Listener::bind(options, Arc::clone(&engine) as Arc<dyn Submit>, secrets).await.unwrap();
-    let (address, counters) = (listener.local_addr().unwrap(), listener.counters());
+    let all = bound(SharedByDoors::new(Arc::clone(&engine) as Arc<dyn Submit>, secrets));
+    let listener = Listener::bind(options, &all).await.unwrap();
+    let (address, counters) = (listener.local_addr().unwrap(), all.counters());
     let (stop, stopping) = watch::channel(false);
     let running = tokio::spawn(listener.run(stopping));
     Door { engine, address, counters, stop, running }
@@ -97,19 +106,19 @@ async fn door() -> Door {
 
 impl Door {
     async fn connect(&self) -> Peer {
-        self.connect_as(Dialect::default()).await
+        self.connect_as(Framing::default()).await
     }
 
-    async fn connect_as(&self, dialect: Dialect) -> Peer {
+    async fn connect_as(&self, framing: Framing) -> Peer {
         let stream = TcpStream::connect(self.address).await.unwrap();
-        Peer { stream, dialect, buffer: Vec::new() }
+        Peer { stream, framing, buffer: Vec::new() }
     }
 
     async fn connect_from(&self, source: &str) -> Peer {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
         let stream = socket.connect(self.address).await.unwrap();
-        Peer { stream, dialect: Dialect::default(), buffer: Vec::new() }
+        Peer { stream, framing: Framing::default(), buffer: Vec::new() }
     }
 
     async fn count(&self, reached: impl Fn(CountersNow) -> bool) {
@@ -128,7 +137,7 @@ impl Door {
 /// A client.
 struct Peer {
     stream: TcpStream,
-    dialect: Dialect,
+    framing: Framing,
     buffer: Vec<u8>,
 }
 
@@ -144,9 +153,9 @@ impl Peer {
     async fn told(&mut self) -> Option<Told> {
         loop {
             if let Frame::Complete { tpdu, body, consumed } =
-                next_frame(&self.buffer, &self.dialect)
+                next_frame(&self.buffer, &self.framing)
             {
-                let message = decode(&self.buffer[body], &self.dialect).unwrap();
+                let message = decode(&self.buffer[body]).unwrap();
                 let code = message.get_text(39).map(str::to_owned);
                 let told = (message.mti().to_string(), message.get_number(11), code, tpdu);
                 self.buffer.drain(..consumed);
@@ -166,7 +175,7 @@ impl Peer {
 
     /// Proves that the connection still works.
     async fn echo(&mut self, stan: u64) {
-        let frame = framed(&echo(stan), &self.dialect);
+        let frame = framed(&echo(stan), &self.framing);
         self.send(&frame).await;
         self.expect("0810", stan, "00").await;
     }
@@ -185,15 +194,15 @@ fn echo(stan: u64) -> MessageBuilder {
     MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, stan).set_text(70, "301")
 }
 
-fn framed(message: &MessageBuilder, dialect: &Dialect) -> Vec<u8> {
+fn framed(message: &MessageBuilder, framing: &Framing) -> Vec<u8> {
     let mut out = Vec::new();
-    let tpdu = dialect.tpdu.then_some(Tpdu::new([0x60, 1, 2, 3, 4]));
-    write_frame(&mut out, dialect, tpdu, |out| message.encode(out, dialect)).unwrap();
+    let tpdu = framing.tpdu.then_some(Tpdu::new([0x60, 1, 2, 3, 4]));
+    write_frame(&mut out, framing, tpdu, |out| message.encode(out)).unwrap();
     out
 }
 
 fn plain(message: &MessageBuilder) -> Vec<u8> {
-    framed(message, &Dialect::default())
+    framed(message, &Framing::default())
 }
 
 #[tokio::test]
@@ -419,8 +428,7 @@ async fn only_allowed_peers_come_in_and_only_so_many() {
     assert!(closed.connect().await.told().await.is_none());
     assert_eq!(closed.counters.now().connections_refused, 1);
 
-    let bound = ConnectionBound { max: 2, per_address_max: 2 };
-    let small = door_with(|options| options.connections = bound).await;
+    let small = door_within(|_| (), |all| all.with_connections(2)).await;
     let mut first = small.connect().await;
     let mut second = small.connect().await;
     first.echo(1).await;
@@ -439,28 +447,22 @@ async fn only_allowed_peers_come_in_and_only_so_many() {
     }
 }
 
-fn dialects() -> Vec<Dialect> {
-    let bitmaps = [BitmapEncoding::Binary, BitmapEncoding::HexText];
-    let prefixes = [LengthPrefix::TwoBytes, LengthPrefix::FourBytes, LengthPrefix::FourDigits];
-    let mut dialects = Vec::new();
-    for bitmap in bitmaps {
-        for length_prefix in prefixes {
-            dialects.extend([false, true].map(|tpdu| Dialect { bitmap, length_prefix, tpdu }));
-        }
-    }
-    dialects
+fn framings() -> Vec<Framing> {
+    let lengths = ["binary2", "binary4", "ascii4", "ebcdic4", "bcd4", "ascii4 inclusive"];
+    let framing = |length: &str, tpdu| Framing { length: length.parse().unwrap(), tpdu };
+    lengths.iter().flat_map(|length| [false, true].map(|tpdu| framing(length, tpdu))).collect()
 }
 
 #[tokio::test]
-async fn each_dialect_is_answered_as_it_asks() {
-    for dialect in dialects() {
-        let door = door_with(|options| options.dialect = dialect).await;
-        let mut peer = door.connect_as(dialect).await;
-        peer.send(&framed(&purchase(9), &dialect)).await;
+async fn each_framing_is_answered_as_it_asks() {
+    for framing in framings() {
+        let door = door_with(|options| options.dialect = Dialect::framed(framing)).await;
+        let mut peer = door.connect_as(framing).await;
+        peer.send(&framed(&purchase(9), &framing)).await;
         let (mti, stan, code, header) = peer.told().await.unwrap();
         assert_eq!((mti.as_str(), stan, code.as_deref()), ("0110", Some(9), Some("00")));
         let swapped = Tpdu::new([0x60, 3, 4, 1, 2]);
-        assert_eq!(header, dialect.tpdu.then_some(swapped), "{dialect:?}");
+        assert_eq!(header, framing.tpdu.then_some(swapped), "{framing:?}");
     }
 }
 
@@ -476,25 +478,27 @@ async fn whoever_speaks_another_protocol_is_hung_up_on_before_its_message() {
         b"\xff\xff",
         b"9999",
     ];
-    for dialect in dialects() {
-        let door = door_with(|options| options.dialect = dialect).await;
-        let empty = match dialect.length_prefix {
-            LengthPrefix::FourDigits => b'0',
-            LengthPrefix::TwoBytes | LengthPrefix::FourBytes => 0,
+    for framing in framings() {
+        let door = door_with(|options| options.dialect = Dialect::framed(framing)).await;
+        let empty = match framing.length {
+            LengthPrefix::Length(LengthForm { digits: LengthDigits::Text(text), .. }) => {
+                text.byte_of(b'0')
+            }
+            _ => 0,
         };
         for (at, start) in starts.into_iter().enumerate() {
             // However long what is skipped, one of these bodies would be in step.
             for shift in 0..4 {
-                let mut peer = door.connect_as(dialect).await;
-                let body = [vec![empty; 70_000 + shift], framed(&purchase(1), &dialect)].concat();
+                let mut peer = door.connect_as(framing).await;
+                let body = [vec![empty; 70_000 + shift], framed(&purchase(1), &framing)].concat();
                 // The door may have hung up meanwhile.
                 drop(peer.stream.write_all(&[start, &body].concat()).await);
-                assert_eq!(peer.told().await, None, "{dialect:?} {start:?}");
+                assert_eq!(peer.told().await, None, "{framing:?} {start:?}");
             }
             door.count(|now| now.connections_cut == 4 * (at as u64 + 1)).await;
         }
-        assert!(door.engine.batches.lock().is_empty(), "{dialect:?}");
-        door.connect_as(dialect).await.echo(2).await;
+        assert!(door.engine.batches.lock().is_empty(), "{framing:?}");
+        door.connect_as(framing).await.echo(2).await;
     }
 }
 
@@ -515,8 +519,8 @@ async fn a_row_of_empty_frames_ends_its_connection() {
 
 #[tokio::test]
 async fn one_peer_leaves_places_for_others() {
-    let bound = ConnectionBound { max: 6, per_address_max: 3 };
-    let door = door_with(|options| options.connections = bound).await;
+    let limit = |options: &mut ListenerOptions| options.connections_per_peer = 3;
+    let door = door_within(limit, |all| all.with_connections(6)).await;
     let mut held = Vec::new();
     for stan in 0..3 {
         let mut peer = door.connect().await;
@@ -537,7 +541,7 @@ async fn one_peer_leaves_places_for_others() {
 /// answers needs nothing of it.
 #[tokio::test]
 async fn what_waits_for_slow_peers_is_bounded_for_all_of_them() {
-    let door = door_with(|options| options.slow_bytes_max = 100_000).await;
+    let door = door_within(|_| (), |all| all.with_slow_bytes(100_000)).await;
     let mut neighbour = door.connect().await;
     let mut deaf = door.connect().await;
     let burst = plain(&echo(1)).repeat(1_000);
@@ -550,11 +554,11 @@ async fn what_waits_for_slow_peers_is_bounded_for_all_of_them() {
 
 #[tokio::test]
 async fn a_prefix_that_is_no_length_ends_only_its_own_connection() {
-    let dialect = Dialect { length_prefix: LengthPrefix::FourDigits, ..Dialect::default() };
-    let door = door_with(|options| options.dialect = dialect).await;
-    let mut neighbour = door.connect_as(dialect).await;
-    let mut peer = door.connect_as(dialect).await;
-    let mut bytes = framed(&purchase(1), &dialect);
+    let framing = Framing { length: "ascii4".parse().unwrap(), tpdu: false };
+    let door = door_with(|options| options.dialect = Dialect::framed(framing)).await;
+    let mut neighbour = door.connect_as(framing).await;
+    let mut peer = door.connect_as(framing).await;
+    let mut bytes = framed(&purchase(1), &framing);
     bytes.extend_from_slice(b"12x4");
     // What comes behind is read by nobody, and resets no connection that has an answer on its way.
     bytes.extend_from_slice(&[b'x'; 1 << 20]);

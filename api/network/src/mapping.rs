@@ -28,11 +28,13 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_iso8583::replacement_amounts::parse_replacement_amount;
 use cardswitch_iso8583::{MerchantLocation, Message, OriginalData, PrivateUse, private_use};
 use cardswitch_secrets::Secrets;
+use cardswitch_zone::chip::ChipFault;
 
 use super::de39::De39;
 use super::fingerprint::fingerprint_of;
 use super::marks::{Marks, merchant_number, parse_authorization_id};
 use super::presented::{PresentedCard, presented_card};
+use super::zone::SecurityFault;
 
 /// What is to be done with a message.
 #[derive(Debug)]
@@ -58,16 +60,31 @@ pub enum Refusal {
     UnknownTransaction,
     /// No message of this type is known.
     UnknownMessage,
+    /// The chip's data make no sense.
+    Chip(ChipFault),
+    /// Its security does not allow it.
+    Security(SecurityFault),
     /// The message could not be decoded; at this element, where it is one.
     Undecodable(Option<u8>),
 }
 
 impl Refusal {
+    /// The same with the numbers that another dialect has for elements.
+    #[must_use]
+    pub fn with_numbers(self, number_of: impl Fn(u8) -> u8) -> Self {
+        match self {
+            Self::Missing(element) => Self::Missing(number_of(element)),
+            Self::Invalid(element) => Self::Invalid(number_of(element)),
+            other => other,
+        }
+    }
+
     /// The answer to it.
     #[must_use]
     pub const fn de39(self) -> De39 {
         match self {
             Self::UnknownTransaction => De39::INVALID_TRANSACTION,
+            Self::Security(_) => De39::SECURITY_VIOLATION,
             _ => De39::FORMAT_ERROR,
         }
     }

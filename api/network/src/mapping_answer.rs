@@ -17,7 +17,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
-use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, Echo, EncodeError};
+use cardswitch_iso8583::{AdditionalAmount, Answer, Echo, EncodeError};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -65,6 +65,8 @@ impl AnswerElements {
         let reason = match refusal {
             Refusal::Missing(de) => format!("missing_de{de}"),
             Refusal::Invalid(de) | Refusal::Undecodable(Some(de)) => format!("invalid_de{de}"),
+            Refusal::Chip(_) => "invalid_de55".to_owned(),
+            Refusal::Security(fault) => fault.reason().to_owned(),
             Refusal::UnknownTransaction => "unknown_processing".to_owned(),
             Refusal::UnknownMessage => "unknown_message".to_owned(),
             Refusal::Undecodable(None) => "undecodable".to_owned(),
@@ -106,14 +108,20 @@ impl AnswerElements {
         }
     }
 
-    /// Appends the answer to `request`, without length prefix and TPDU. Messages that are never
+    /// Appends the answer to `request` in the default spelling, without length prefix and TPDU. Messages that are never
     /// answered leave the output as it was.
     /// Errors: the codec's.
-    pub fn encode(
+    pub fn encode(&self, request: &Echo, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.encode_with(request, &[], out)
+    }
+
+    /// As `encode`, with further elements.
+    /// Errors: the codec's.
+    pub(super) fn encode_with(
         &self,
         request: &Echo,
+        further: &[(u8, &[u8])],
         out: &mut Vec<u8>,
-        dialect: &Dialect,
     ) -> Result<(), EncodeError> {
         let Some(answer) = Answer::to(request) else { return Ok(()) };
         // What names an earlier authorization identifies the message; in a request that asks for
@@ -121,13 +129,14 @@ impl AnswerElements {
         let names_earlier = request.mti().class() == 4 || request.mti().is_advice();
         let answer = if names_earlier { answer.echo(38) } else { answer };
         let approved = self.approved.and_then(|approved| zero_padded::<12>(magnitude(approved)));
+        let answer = further.iter().fold(answer, |answer, (de, content)| answer.set(*de, content));
         answer
             .set(39, &self.code.0)
             .set_optional(4, approved.as_ref().map(<[u8; 12]>::as_slice))
             .set_optional(38, self.authorization_id.as_ref().map(<[u8; 6]>::as_slice))
             .set_optional(44, Some(self.detail.as_bytes()).filter(|detail| !detail.is_empty()))
             .set_optional(54, Some(&self.amounts[..]).filter(|amounts| !amounts.is_empty()))
-            .encode(out, dialect)
+            .encode(out)
     }
 }
 

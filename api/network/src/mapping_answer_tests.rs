@@ -33,13 +33,12 @@ fn request(mti: &str) -> MessageBuilder {
 
 /// The answer as text by element, and which elements there are.
 fn answered(request: &MessageBuilder, reply: &Reply) -> (String, Vec<(u8, String)>) {
-    let dialect = Dialect::default();
     let mut frame = Vec::new();
-    request.encode(&mut frame, &dialect).unwrap();
-    let request = Echo::of(&decode(&frame, &dialect).unwrap());
+    request.encode(&mut frame).unwrap();
+    let request = Echo::of(&decode(&frame).unwrap());
     let mut out = Vec::new();
-    AnswerElements::of_reply(&request, reply).encode(&request, &mut out, &dialect).unwrap();
-    let answer = decode(&out, &dialect).unwrap();
+    AnswerElements::of_reply(&request, reply).encode(&request, &mut out).unwrap();
+    let answer = decode(&out).unwrap();
     let text = |content: &[u8]| String::from_utf8_lossy(content).into_owned();
     let fields = answer.fields().map(|(de, content)| (de, text(content))).collect();
     (answer.mti().to_string(), fields)

@@ -5,7 +5,7 @@ use cardswitch_engine::domain::credential::{
 };
 use cardswitch_engine::domain::network_key::{AuthorizationId, DuplicateWindow, Fingerprint};
 use cardswitch_iso8583::{
-    Dialect, MessageBuilder, Mti, Pin, PrivateUseWriter, decode, encode_pin_block,
+    MessageBuilder, Mti, Pin, PrivateUseWriter, decode, encode_pin_block,
     replacement_amounts::replacement_amounts,
 };
 use cardswitch_secrets::pan::Pan;
@@ -47,8 +47,8 @@ fn message(mti: &str) -> MessageBuilder {
 
 fn map(built: &MessageBuilder) -> Mapped {
     let mut frame = Vec::new();
-    built.encode(&mut frame, &Dialect::default()).unwrap();
-    map_message(&decode(&frame, &Dialect::default()).unwrap(), &secrets())
+    built.encode(&mut frame).unwrap();
+    map_message(&decode(&frame).unwrap(), &secrets())
 }
 
 fn asked(built: &MessageBuilder) -> (NetworkCommand, Fingerprint, Option<Timestamp>) {

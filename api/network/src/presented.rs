@@ -9,7 +9,7 @@ use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::credential::{
     Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
 };
-use cardswitch_iso8583::{Message, Track2, decode_pin_block, private_use};
+use cardswitch_iso8583::{Message, Pin, Track2, decode_pin_block, private_use};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
 
@@ -46,6 +46,24 @@ pub(super) fn presented_card(
 }
 
 impl PresentedCard {
+    /// The card number's digits.
+    pub(super) fn digits(&self) -> &[u8] {
+        self.pan.digits()
+    }
+
+    /// The keyed value of a PIN that was read from `block`; without one, that of no card.
+    pub(super) fn pin_verifier(
+        &self,
+        secrets: &Secrets,
+        pin: Option<Pin>,
+        block: &[u8],
+    ) -> PinVerifier {
+        match pin {
+            Some(pin) => secrets.pin_verifier(&self.pan, pin.digits()),
+            None => secrets.pin_verifier(&self.pan, &[b"not a PIN".as_slice(), block].concat()),
+        }
+    }
+
     /// Reads what was proved. Source: ISO DE14, DE35, DE48 tags 80 and 92, DE52.
     pub(super) fn credentials(
         &self,
@@ -57,7 +75,10 @@ impl PresentedCard {
         let private = private_use(message);
         let cvv = private.and_then(|private| private.find(private_use::CVV));
         let zip = private.and_then(|private| private.zip()).map(PackedZip::pack);
-        let pin = message.get_binary(52).map(|block| pin_of_block(secrets, pan, block));
+        // A block that holds no PIN for this card is a wrong PIN, not a malformed message.
+        let pin = message
+            .get_array(52)
+            .map(|block| self.pin_verifier(secrets, decode_pin_block(block, pan.digits()), &block));
         PresentedCredentials {
             expiry: expiry.and_then(expiry_month).map(Shown::new),
             cvv: cvv.map(|cvv| Shown::new(cvv_pair(secrets, Some(pan), cvv))),
@@ -79,13 +100,4 @@ fn expiry_month(digits: [u8; 4]) -> Option<ExpiryMonth> {
         digit.is_ascii_digit().then(|| number * 10 + u16::from(digit - b'0'))
     })?;
     Some(ExpiryMonth(number))
-}
-
-/// The keyed value of the PIN in a block. A block that holds no PIN for this card is a wrong PIN,
-/// not a malformed message: its keyed value is no card's.
-fn pin_of_block(secrets: &Secrets, pan: &Pan, block: [u8; 8]) -> PinVerifier {
-    match decode_pin_block(block, pan.digits()) {
-        Some(pin) => secrets.pin_verifier(pan, pin.digits()),
-        None => secrets.pin_verifier(pan, &[b"not a PIN".as_slice(), &block].concat()),
-    }
 }

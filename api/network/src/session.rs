@@ -13,27 +13,39 @@ use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_iso8583::frame::{Tpdu, write_frame};
-use cardswitch_iso8583::{Dialect, decode};
+use cardswitch_iso8583::{DecodeError, Dialect, Message, TranslationFault, decode};
 use cardswitch_secrets::Secrets;
 
 use super::advice::Advice;
 use super::buffers;
 use super::counters::Counters;
-use super::in_flight::{ConnectionPort, InFlight, Pending};
+use super::in_flight::{ConnectionPort, InFlight, Pending, WayBack};
 use super::limits;
 use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
 use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
+use super::zone::Zone;
 
-/// What all connections of a listener share.
+/// What all connections of a door share.
 pub(super) struct Shared {
+    /// What logs call the door.
+    pub(super) door: String,
     pub(super) engine: Arc<dyn Submit>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) dialect: Dialect,
+    pub(super) zone: Option<Arc<Zone>>,
     pub(super) idle_limit: Duration,
     pub(super) slow_bytes: Arc<SlowBytes>,
     pub(super) counters: Arc<Counters>,
+}
+
+impl Shared {
+    /// The field of the peers' dialect that an element is.
+    fn field_of(&self, element: u8) -> u8 {
+        let translation = self.dialect.translation.as_ref();
+        translation.and_then(|translation| translation.field_of(element)).unwrap_or(element)
+    }
 }
 
 /// The conversation with one peer.
@@ -112,42 +124,96 @@ impl Session {
         tpdu: Option<Tpdu>,
         envelopes: &mut Vec<Envelope>,
     ) {
+        self.decoding.get_or_insert_with(Stopwatch::start);
+        let mut way_back = WayBack { tpdu, ..WayBack::default() };
+        let Some(translation) = self.shared.dialect.translation.clone() else {
+            return self.take_plain(frame, (frame, way_back), envelopes);
+        };
+        let mut plain = buffers::take();
+        match translation.read(frame, &mut plain, &mut way_back.kept) {
+            Ok(()) => self.take_plain(&plain, (frame, way_back), envelopes),
+            Err(fault) => {
+                self.note_undecodable(&fault, frame);
+                self.refuse(decode(&plain), Refusal::Undecodable(fault.field), way_back);
+            }
+        }
+        buffers::give_back(plain);
+    }
+
+    /// As `take_message`, of a message in the default spelling, which came as `frame`.
+    fn take_plain(
+        &mut self,
+        plain: &[u8],
+        (frame, mut way_back): (&[u8], WayBack),
+        envelopes: &mut Vec<Envelope>,
+    ) {
         let received = *self.decoding.get_or_insert_with(Stopwatch::start);
-        let message = match decode(frame, &self.shared.dialect) {
+        let message = match decode(plain) {
             Ok(message) => message,
             Err(error) => {
-                if let Some(plain) = salvage(frame, &self.shared.dialect, &error) {
+                if let Some(plain) = salvage(plain, &error) {
                     note_spaced(&self.peer);
-                    return self.take_message(&plain, tpdu, envelopes);
+                    return self.take_plain(&plain, (frame, way_back), envelopes);
                 }
-                let advice = Advice::on_message(frame, &self.shared.dialect);
-                self.note_bad_message(&format_args!("{error}{advice}"));
-                let refused = AnswerElements::refused(Refusal::Undecodable(error.de));
-                if let Some(readable) = &error.readable {
-                    self.answer(&Pending::of(readable, tpdu), &refused);
-                }
-                return;
+                let field = error.de.map(|de| self.shared.field_of(de));
+                let fault = TranslationFault { fault: error.fault, field };
+                self.note_undecodable(&fault, frame);
+                return self.refuse(Err(error), Refusal::Undecodable(field), way_back);
             }
         };
-        match map_message(&message, &self.shared.secrets) {
+        let mapped = match &self.shared.zone {
+            None => map_message(&message, &self.shared.secrets),
+            Some(zone) => {
+                let (mapped, owed) = zone.map(&message, frame, &self.shared.secrets);
+                way_back.owed = Some(owed);
+                mapped
+            }
+        };
+        match mapped {
             Mapped::Ask(command) => {
-                let tag = self.in_flight.insert(&message, tpdu, received);
+                let tag = self.in_flight.insert(&message, way_back, received);
                 let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
                 envelopes.push(Envelope { command, tag, port });
             }
             Mapped::Answer(code) => {
-                self.answer(&Pending::of(&message, tpdu), &AnswerElements::plain(code));
+                self.answer(&Pending::of(&message, way_back), &AnswerElements::plain(code));
             }
             Mapped::Refuse(refusal) => {
-                let advice = Advice::on_message(frame, &self.shared.dialect);
-                self.note_bad_message(&format_args!("{} {refusal:?}{advice}", message.mti()));
-                self.answer(&Pending::of(&message, tpdu), &AnswerElements::refused(refusal));
+                self.note_undecodable(&format_args!("{} {refusal:?}", message.mti()), frame);
+                if matches!(refusal, Refusal::Security(_)) {
+                    self.shared.counters.add_insecure();
+                }
+                let refusal = refusal.with_numbers(|de| self.shared.field_of(de));
+                self.answer(&Pending::of(&message, way_back), &AnswerElements::refused(refusal));
             }
             Mapped::Ignore => {
-                let advice = Advice::on_message(frame, &self.shared.dialect);
-                self.note_bad_message(&format_args!("{} is never answered{advice}", message.mti()));
+                self.note_undecodable(&format_args!("{} is never answered", message.mti()), frame);
             }
         }
+    }
+
+    /// Answers what was readable of a message.
+    fn refuse(
+        &mut self,
+        decoded: Result<Message<'_>, DecodeError<'_>>,
+        refusal: Refusal,
+        mut way_back: WayBack,
+    ) {
+        way_back.owed = self.shared.zone.as_ref().map(|zone| zone.owed());
+        let readable = match &decoded {
+            Ok(message) => Some(message),
+            Err(error) => error.readable.as_deref(),
+        };
+        if let Some(readable) = readable {
+            self.answer(&Pending::of(readable, way_back), &AnswerElements::refused(refusal));
+        }
+    }
+
+    /// Counts and logs a message that cannot be carried out, with what it seems to be.
+    fn note_undecodable(&mut self, fault: &dyn fmt::Display, frame: &[u8]) {
+        let advice = Advice::on_message(frame, &self.shared.dialect);
+        self.shared.counters.add_foreign(&advice);
+        self.note_bad_message(&format_args!("{fault}{advice}"));
     }
 
     /// Hands a batch to the engine, or answers all of it that it was not taken.
@@ -221,7 +287,8 @@ impl Session {
         self.bad_messages += 1;
         self.shared.counters.add_bad_message();
         if self.bad_messages.is_power_of_two() {
-            tracing::warn!(peer = %self.peer, bad_messages = self.bad_messages, %fault, "bad message");
+            let (door, bad_messages) = (&self.shared.door, self.bad_messages);
+            tracing::warn!(peer = %self.peer, door, bad_messages, %fault, "bad message");
         }
     }
 
@@ -230,7 +297,8 @@ impl Session {
     pub(super) fn note_cut(&self, reason: &'static str) {
         let cut = self.shared.counters.add_cut_connection(reason);
         if cut.is_power_of_two() {
-            tracing::warn!(peer = %self.peer, cut, reason, "connection closed");
+            let door = &self.shared.door;
+            tracing::warn!(peer = %self.peer, door, cut, reason, "connection closed");
         }
     }
 
@@ -238,9 +306,11 @@ impl Session {
     /// be.
     pub(super) fn note_lost(&self, reason: &'static str, unread: &[u8]) {
         let cut = self.shared.counters.add_cut_connection(reason);
+        let advice = Advice::on_stream(unread, &self.shared.dialect);
+        self.shared.counters.add_foreign(&advice);
         if cut.is_power_of_two() {
-            let (peer, advice) = (self.peer, Advice::on_stream(unread, &self.shared.dialect));
-            tracing::warn!(%peer, cut, "connection closed: {reason}{advice}");
+            let (peer, door) = (self.peer, &self.shared.door);
+            tracing::warn!(%peer, door, cut, "connection closed: {reason}{advice}");
         }
     }
 }
@@ -317,8 +387,24 @@ fn append_answer(
     if outbox.capacity() == 0 {
         *outbox = buffers::take();
     }
-    let written = write_frame(outbox, dialect, request.tpdu.map(Tpdu::swapped), |out| {
-        elements.encode(&request.echo, out, dialect)
+    let way_back = &request.way_back;
+    let tpdu = way_back.tpdu.map(Tpdu::swapped);
+    let written = write_frame(outbox, &dialect.framing, tpdu, |out| {
+        let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
+            let Some(translation) = &dialect.translation else {
+                return elements.encode_with(&request.echo, further, out);
+            };
+            let mut plain = buffers::take();
+            let written = elements
+                .encode_with(&request.echo, further, &mut plain)
+                .and_then(|()| translation.write(&plain, &way_back.kept, out));
+            buffers::give_back(plain);
+            written
+        };
+        match &way_back.owed {
+            None => write(&[], out),
+            Some(owed) => owed.encode((elements, request, dialect), out, write),
+        }
     });
     if let Err(error) = written {
         tracing::warn!(%peer, %error, mti = %request.echo.mti(), "cannot be answered");

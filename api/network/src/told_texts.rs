@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cardswitch_iso8583::{DecodeError, DecodeFault, Dialect, Mti, with_plain_texts};
+use cardswitch_iso8583::{DecodeError, DecodeFault, Mti, with_plain_texts};
 
 use super::mapping::REFUND;
 
@@ -23,11 +23,11 @@ pub(super) fn note_spaced(source: &dyn fmt::Display) {
 }
 
 /// The frame with plain texts, where its message tells and only its texts kept it from being read.
-pub(super) fn salvage(frame: &[u8], dialect: &Dialect, error: &DecodeError<'_>) -> Option<Vec<u8>> {
+pub(super) fn salvage(frame: &[u8], error: &DecodeError<'_>) -> Option<Vec<u8>> {
     let readable = error.readable.as_ref()?;
     let is_refund = readable.get(3).is_some_and(|code| code.starts_with(REFUND));
     let has_bad_text = tells(readable.mti(), is_refund) && error.fault == DecodeFault::BadContent;
-    has_bad_text.then(|| with_plain_texts(frame, dialect)).flatten()
+    has_bad_text.then(|| with_plain_texts(frame)).flatten()
 }
 
 /// Whether a message of this type tells what has happened: a refund does, also where a 0200 asks for

@@ -1,5 +1,6 @@
 //! `cardswitch decode`: what captured bytes of a card network are, without a switch.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -7,6 +8,7 @@ use cardswitch_iso8583::{Dialect, Frame, Spelling, decode, describe, next_frame}
 use cardswitch_network::advice::Advice;
 
 use super::Failure;
+use crate::doors::{LengthSetting, dialect_of};
 
 /// Longer captures are cut.
 const CAPTURE_BYTES_MAX: u64 = 1 << 20;
@@ -17,26 +19,46 @@ pub struct DecodeArgs {
     /// File with the bytes a peer sent, as they are or in hex; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Dialect of the messages: default, ascii-hex, ebcdic, bcd, 1993, or a dialect file [default: what
+    /// they seem to be]
+    #[arg(long, value_name = "NAME|FILE")]
+    dialect: Option<String>,
+    /// Length before each message, such as binary4 or ascii4 [default: that of the dialect]
+    #[arg(long, value_name = "FORM", requires = "dialect")]
+    length: Option<LengthSetting>,
+    /// A TPDU stands before each message
+    #[arg(long, requires = "dialect")]
+    tpdu: bool,
 }
 
 /// Carries out `decode`: says what the bytes seem to be, and prints each message that a dialect reads,
 /// card data masked; exits 1 where there is none.
 pub fn run(args: &DecodeArgs) -> Result<(), Failure> {
-    let bytes = plain_bytes(read(args)?);
+    let bytes = plain_bytes(read(args)?, args.dialect.is_some());
+    if let Some(name) = &args.dialect {
+        let dialect = dialect_of(name, args.length, args.tpdu.then_some(true));
+        return print_messages(&bytes, &dialect.map_err(Failure::new)?);
+    }
     let Some(spelling) = Spelling::of_stream(&bytes) else {
         return Err(Failure::new("no ISO 8583 message begins here in any known spelling"));
     };
     println!("{spelling}");
-    let Some(dialect) = spelling.dialect() else {
-        return Err(Failure::new("no dialect of this switch reads that"));
-    };
-    if dialect != Dialect::default() {
-        println!(
-            "a door with the default dialect says{}",
-            Advice::on_stream(&bytes, &Dialect::default())
-        );
+    let dialect = guess(&spelling)?;
+    let advice = Advice::on_stream(&bytes, &Dialect::default()).to_string();
+    if !advice.is_empty() {
+        println!("a door with the default dialect says{advice}");
     }
     print_messages(&bytes, &dialect)
+}
+
+/// The dialect that reads what the bytes seem to be.
+fn guess(spelling: &Spelling) -> Result<Dialect, Failure> {
+    let (Some((name, settings)), Some(framing)) = (spelling.dialect(), spelling.framing()) else {
+        return Err(Failure::new("no dialect of this switch reads that"));
+    };
+    let text = format!("base = \"{name}\"\n{}", settings.replace(", ", "\n"));
+    let dialect = cardswitch_dialects::parse(name, &text).map_err(Failure::new)?;
+    Ok(Dialect { framing, ..dialect })
 }
 
 fn read(args: &DecodeArgs) -> Result<Vec<u8>, Failure> {
@@ -52,13 +74,13 @@ fn read(args: &DecodeArgs) -> Result<Vec<u8>, Failure> {
 }
 
 /// The bytes that hex text stands for, or the bytes themselves where they are none.
-fn plain_bytes(bytes: Vec<u8>) -> Vec<u8> {
+fn plain_bytes(bytes: Vec<u8>, is_known: bool) -> Vec<u8> {
     let digits = bytes.iter().filter(|byte| !byte.is_ascii_whitespace());
     let digits: Option<Vec<_>> =
         digits.map(|byte| u8::try_from(char::from(*byte).to_digit(16)?).ok()).collect();
     match digits.filter(|digits| digits.len().is_multiple_of(2)) {
         // A message may consist of hex digits itself.
-        Some(digits) if Spelling::of_stream(&bytes).is_none() => {
+        Some(digits) if is_known || Spelling::of_stream(&bytes).is_none() => {
             digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect()
         }
         _ => bytes,
@@ -68,7 +90,7 @@ fn plain_bytes(bytes: Vec<u8>) -> Vec<u8> {
 fn print_messages(bytes: &[u8], dialect: &Dialect) -> Result<(), Failure> {
     let mut at = 0;
     while at < bytes.len() {
-        match next_frame(&bytes[at..], dialect) {
+        match next_frame(&bytes[at..], &dialect.framing) {
             Frame::Complete { body, consumed, .. } => {
                 print_message(at, &bytes[at + body.start..at + body.end], dialect);
                 at += consumed;
@@ -88,7 +110,17 @@ fn print_messages(bytes: &[u8], dialect: &Dialect) -> Result<(), Failure> {
 
 fn print_message(at: usize, frame: &[u8], dialect: &Dialect) {
     println!("\noffset {at}");
-    match decode(frame, dialect) {
+    let plain = match &dialect.translation {
+        None => Cow::Borrowed(frame),
+        Some(translation) => {
+            let mut plain = Vec::new();
+            if let Err(fault) = translation.read(frame, &mut plain, &mut Vec::new()) {
+                println!("{fault}");
+            }
+            Cow::Owned(plain)
+        }
+    };
+    match decode(&plain) {
         Ok(message) => println!("{}", describe(&message)),
         Err(error) => {
             println!("{error}");

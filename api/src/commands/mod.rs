@@ -11,6 +11,8 @@ pub mod company;
 pub mod decode;
 pub mod demo;
 pub mod dev;
+pub mod dialect;
+mod dialect_args;
 pub mod explain;
 pub mod feed;
 mod home;
@@ -29,6 +31,7 @@ pub mod serve;
 pub mod token;
 pub mod user;
 pub mod verify;
+pub mod zone_keys;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -66,13 +69,15 @@ pub enum Command {
     /// Make a data directory: keys, a company with an account, an administrator, a token, cards
     Init(init::InitArgs),
     /// Serve a data directory: /v1 and /network/v1 over HTTP, the card network over ISO 8583
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Be the card network: send purchases, reversals and presentments to a switch and keep books
     Feed(feed::FeedArgs),
     /// Send one ISO 8583 message and print request and answer field by field
     Send(send::SendArgs),
     /// Tell what captured bytes of a card network are, and print their messages field by field
     Decode(decode::DecodeArgs),
+    /// Show, check and import ISO 8583 dialects
+    Dialect(dialect::DialectCommandArgs),
     /// Show events of a company as they happen, and send them on to a receiver under development
     Listen(listen::ListenArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
@@ -85,6 +90,8 @@ pub enum Command {
     RotatePanKey(pan_key::RotatePanKeyArgs),
     /// Replace the master key, which wraps all others, while the switch goes on
     RotateMasterKey(master_key::RotateMasterKeyArgs),
+    /// Print the keys of an ISO 8583 door: check values, and key blocks under the master key
+    ZoneKeys(zone_keys::ZoneKeysArgs),
     /// Tell why a transaction was approved or declined, and what would have approved it
     Explain(explain::ExplainArgs),
     /// Add a company, or change one
@@ -141,16 +148,18 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         #[cfg(target_os = "linux")]
         Command::Bench(args) => bench::run(args).await,
         Command::Init(args) => init::run(args).await,
-        Command::Serve(args) => serve::run(args).await,
+        Command::Serve(args) => serve::run(*args).await,
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Decode(args) => decode::run(&args),
+        Command::Dialect(args) => dialect::run(&args),
         Command::Listen(args) => listen::run(args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Backup(args) => backup::back_up(args).await,
         Command::Restore(args) => backup::restore(&args),
         Command::RotatePanKey(args) => pan_key::run(args).await,
         Command::RotateMasterKey(args) => master_key::run(args).await,
+        Command::ZoneKeys(args) => zone_keys::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => administer(Administration::Company(command)).await,
         Command::Cluster(command) => cluster::run(command).await,

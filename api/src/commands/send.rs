@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cardswitch_feed::{SendRequest, send};
-use cardswitch_iso8583::Dialect;
 
+use super::dialect_args::DialectArgs;
 use super::{Failure, parse_address, parse_duration};
 
 /// What `send` takes.
@@ -14,13 +14,15 @@ pub struct SendArgs {
     /// Address of an ISO 8583 door
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583", value_parser = parse_address)]
     connect: SocketAddr,
+    #[command(flatten)]
+    dialect: DialectArgs,
     /// Message type, four digits, such as 0100
     #[arg(long, value_name = "MTI")]
     mti: String,
     /// How long to wait for the answer
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Data elements as NUMBER=CONTENT, such as 2=4537110000000000 3=000000 4=1250; 7 (time) and 11
+    /// Data elements of the default dialect as NUMBER=CONTENT, such as 2=4537110000000000 3=000000 4=1250; 7 (time) and 11
     /// (trace number) are filled in if missing, binary ones (52) are hex
     #[arg(value_name = "DE=CONTENT", value_parser = parse_field)]
     fields: Vec<(u8, String)>,
@@ -35,7 +37,8 @@ fn parse_field(text: &str) -> Result<(u8, String), String> {
 /// Carries out `send`: prints request and answer; exits 1 without an answer.
 pub async fn run(args: SendArgs) -> Result<(), Failure> {
     let request = SendRequest { mti: args.mti, fields: args.fields };
-    let exchange = move || send(args.connect, &request, &Dialect::default(), args.timeout);
+    let dialect = args.dialect.dialect()?;
+    let exchange = move || send(args.connect, &request, &dialect, args.timeout);
     let sent =
         tokio::task::spawn_blocking(exchange).await.map_err(Failure::new)?.map_err(Failure::new)?;
     println!("request\n{}", sent.request);

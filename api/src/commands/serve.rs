@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cardswitch_edge::tls::TlsFiles;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 use super::{Failure, StopSignal};
@@ -25,6 +26,15 @@ pub struct ServeArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: SettingArgs,
+    /// Certificate chain of the HTTP address, in PEM form: HTTP is served over TLS
+    #[arg(long, env = "CARDSWITCH_TLS_CERTIFICATE", value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of that certificate
+    #[arg(long, env = "CARDSWITCH_TLS_KEY", value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Authorities in PEM form: clients over HTTP must show a certificate of one of them
+    #[arg(long, env = "CARDSWITCH_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_key")]
+    tls_client_ca: Option<PathBuf>,
     /// Print the configuration that results, as TOML, and exit
     #[arg(long)]
     print_config: bool,
@@ -32,7 +42,10 @@ pub struct ServeArgs {
 
 /// Carries out `serve`: runs until Ctrl-C or SIGTERM, or until the journal fails.
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
-    let file = read_settings(args.config.as_deref(), Some(&args.data)).map_err(Failure::new)?;
+    let mut file = read_settings(args.config.as_deref(), Some(&args.data)).map_err(Failure::new)?;
+    if let (Some(certificate), Some(key)) = (args.tls_certificate, args.tls_key) {
+        file.tls = Some(TlsFiles { certificate, key, client_ca: args.tls_client_ca });
+    }
     let settings = args.settings.over(file).map_err(Failure::new)?;
     if args.print_config {
         print!("{}", toml::to_string(&settings).map_err(Failure::new)?);
@@ -50,12 +63,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         // thread that reads them would be waited for at any other end.
         () = stop.received() => std::process::exit(0),
     };
-    println!(
-        "ready http={} iso8583={} metrics={}",
-        server.http(),
-        server.iso8583(),
-        server.metrics()
-    );
+    println!("ready {}", server.addresses());
     run_until_stopped(server, stop).await
 }
 

@@ -1,6 +1,6 @@
 //! Both doors against each other: a purchase of one is known at the other.
 
-use cardswitch_iso8583::{Dialect, Echo, MessageBuilder, Mti, OriginalData, decode};
+use cardswitch_iso8583::{Echo, MessageBuilder, Mti, OriginalData, decode};
 use cardswitch_network::mapping::{Mapped, map_message};
 use cardswitch_network::mapping_answer::AnswerElements;
 use serde_json::json;
@@ -59,9 +59,9 @@ async fn what_came_by_one_door_is_reversed_by_the_other() {
 
 /// Sends a message through the mapping of the ISO 8583 door; returns DE39.
 async fn ask_iso(bench: &Bench, message: &MessageBuilder) -> String {
-    let (mut frame, dialect) = (Vec::new(), Dialect::default());
-    message.encode(&mut frame, &dialect).unwrap();
-    let message = decode(&frame, &dialect).unwrap();
+    let mut frame = Vec::new();
+    message.encode(&mut frame).unwrap();
+    let message = decode(&frame).unwrap();
     let Mapped::Ask(command) = map_message(&message, &bench.state.secrets) else {
         panic!("nothing is asked by {message:?}");
     };

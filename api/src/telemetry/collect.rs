@@ -167,6 +167,11 @@ fn iso8583(text: &mut Exposition, door: &Counters) {
         ),
         ("messages_total", "Messages handed to the engine.", now.messages),
         ("bad_messages_total", "Messages that could not be carried out.", now.bad_messages),
+        (
+            "insecure_messages_total",
+            "Messages whose authentication code, or whose new key, is wrong or missing.",
+            now.insecure,
+        ),
         ("not_taken_total", "Messages the engine did not take: answered 91.", now.not_taken),
         (
             "outcome_unknown_total",
@@ -177,6 +182,12 @@ fn iso8583(text: &mut Exposition, door: &Counters) {
     for (name, help, value) in counters {
         text.single(&format!("cardswitch_iso8583_{name}"), Kind::Counter, help, value);
     }
+    let name = "cardswitch_iso8583_foreign_total";
+    let help = "What the door could not read and another dialect would, by the name of that.";
+    text.family(name, Kind::Counter, help);
+    for (dialect, count) in door.foreign() {
+        text.figure(name, &[("dialect", dialect)], count);
+    }
 }
 
 fn http(text: &mut Exposition, telemetry: &Telemetry) {
@@ -186,6 +197,7 @@ fn http(text: &mut Exposition, telemetry: &Telemetry) {
     text.family(name, Kind::Counter, "What was refused over HTTP to keep the switch answering.");
     let refused = [
         ("address", &telemetry.http_refused),
+        ("tls", &telemetry.tls_refused),
         ("token", &telemetry.token_refused),
         ("busy", &telemetry.busy_refused),
     ];

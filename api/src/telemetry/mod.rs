@@ -49,6 +49,8 @@ pub struct Telemetry {
     pub http_connections: Level,
     /// Connections of HTTP that were closed at once, of one address that has too many.
     pub http_refused: AtomicU64,
+    /// Connections of HTTP that did not agree on TLS.
+    pub tls_refused: AtomicU64,
     /// Requests that were refused because their token had too many.
     pub token_refused: Arc<AtomicU64>,
     /// Requests that were refused because too many were being answered.

@@ -4,7 +4,7 @@
 //! a file. The second holds what flags and variables say, every member optional; clap reads it. The
 //! documentation of a member is the help of its flag, and a flag is its key with hyphens, unless
 //! `#[arg(long = ..)]` says otherwise. A member with no default is an `Option`; its documentation ends
-//! with what holds where it is absent, as `[default: none]`.
+//! with what holds where it is absent, as `[default: none]`. The members of `file` have no flag.
 //!
 //! The calling crate has `serde` and `clap`.
 
@@ -19,6 +19,9 @@ macro_rules! settings {
                 $(#[arg($($arg:tt)+)])?
                 $key:ident: $type:ty $(= $default:expr)?,
             )+
+            $(file {
+                $( $(#[$file_attribute:meta])+ $file_key:ident: $file_type:ty, )+
+            })?
             $(sections {
                 $( $(#[doc = $part_doc:literal])+ $part:ident: $part_settings:ty, $part_flags:ty, )+
             })?
@@ -29,6 +32,7 @@ macro_rules! settings {
         #[serde(default, deny_unknown_fields)]
         pub struct $settings {
             $( $(#[doc = $doc])+ pub $key: $crate::setting!(type $type $(, $default)?), )+
+            $($( $(#[$file_attribute])+ pub $file_key: $file_type, )+)?
             $($( $(#[doc = $part_doc])+ pub $part: $part_settings, )+)?
         }
 
@@ -49,6 +53,7 @@ macro_rules! settings {
             pub fn over(self, file: $settings) -> $settings {
                 $settings {
                     $( $key: $crate::setting!(over self.$key, file.$key $(, $default)?), )+
+                    $($( $file_key: file.$file_key, )+)?
                     $($( $part: self.$part.over(file.$part), )+)?
                 }
             }
@@ -58,6 +63,7 @@ macro_rules! settings {
             fn default() -> Self {
                 Self {
                     $( $key: $crate::setting!(default $($default)?), )+
+                    $($( $file_key: Default::default(), )+)?
                     $($( $part: Default::default(), )+)?
                 }
             }

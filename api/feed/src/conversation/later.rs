@@ -52,8 +52,7 @@ impl Conversation<'_> {
         let virtual_us = self.virtual_us(due_us);
         let live = self.live.get(&purchase)?;
         let message = &live.later.get(later)?.message;
-        let dialect = &self.settings.dialect;
-        let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated, dialect);
+        let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated);
         let outgoing =
             Outgoing { bytes, due_us, lane: purchase, key: message.key(), order: Order::Kept };
         self.await_answer(&outgoing, Some(later));

@@ -22,7 +22,7 @@ impl Conversation<'_> {
         let virtual_us = self.virtual_us(due_us);
         let (card, pan) = self.payer(&plan);
         let message = OpeningMessage { plan: &plan, card, pan: &pan, identity, virtual_us };
-        let (bytes, key) = (message.encode(false, &self.settings.dialect), message.key());
+        let (bytes, key) = (message.encode(false), message.key());
         let entry = self.enter_opening(&plan, identity.rrn);
         self.live.insert(number, Live::new(plan, pan, identity, entry, bytes.clone()));
         let outgoing = Outgoing { bytes, due_us, lane: number, key, order: Order::MayBeOvertaken };
@@ -97,8 +97,7 @@ impl Conversation<'_> {
         let (card, identity) = (self.payer(&live.plan).0, live.identity);
         let message =
             OpeningMessage { plan: &live.plan, card, pan: &live.pan, identity, virtual_us };
-        let bytes =
-            if marked { message.encode(true, &self.settings.dialect) } else { live.bytes.clone() };
+        let bytes = if marked { message.encode(true) } else { live.bytes.clone() };
         let key = message.key();
         self.tally.counts.duplicates += 1;
         let outgoing =

@@ -7,8 +7,7 @@ use cardswitch_iso8583::number::parse_number;
 use cardswitch_iso8583::private_use::PrivateUseWriter;
 use cardswitch_iso8583::replacement_amounts::replacement_amounts;
 use cardswitch_iso8583::{
-    Dialect, Message, MessageBuilder, Mti, OriginalData, Pin, PresentmentNumber, decode,
-    encode_pin_block,
+    Message, MessageBuilder, Mti, OriginalData, Pin, PresentmentNumber, decode, encode_pin_block,
 };
 
 use super::ScenarioOptions;
@@ -31,7 +30,6 @@ pub(super) const WRONG_PIN: &str = "0000";
 /// The connection to it.
 pub(super) struct IsoDoor {
     connection: Connection,
-    dialect: Dialect,
     answer_timeout: Duration,
 }
 
@@ -40,24 +38,23 @@ impl IsoDoor {
     /// Errors: nobody there.
     pub(super) fn open(options: &ScenarioOptions) -> Result<Self, FeedError> {
         let address: SocketAddr = options.connect;
-        let connection = Connection::open(address, options.dialect)
+        let connection = Connection::open(address, &options.dialect)
             .map_err(|source| FeedError::Connect { address, source })?;
-        let (dialect, answer_timeout) = (options.dialect, options.answer_timeout);
-        Ok(Self { connection, dialect, answer_timeout })
+        Ok(Self { connection, answer_timeout: options.answer_timeout })
     }
 
     /// Sends what is asked and waits for the answer; `None` when none comes in time.
     /// Errors: a broken connection.
     pub(super) fn ask(&mut self, asked: &Asked<'_>) -> Result<Option<Answered>, FeedError> {
         let broken = |source| FeedError::Connection { source };
-        self.connection.send(&encode(asked, &self.dialect)).map_err(broken)?;
+        self.connection.send(&encode(asked)).map_err(broken)?;
         let deadline = Instant::now() + self.answer_timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(bytes) = self.connection.receive(Some(left)).map_err(broken)? else {
                 return Ok(None);
             };
-            let answered = decode(&bytes, &self.dialect).ok().and_then(|message| {
+            let answered = decode(&bytes).ok().and_then(|message| {
                 let is_ours = message.get_number(11) == Some(asked.identity.stan.into());
                 is_ours.then(|| answered(&message, asked))
             });
@@ -68,7 +65,7 @@ impl IsoDoor {
     }
 }
 
-fn encode(asked: &Asked<'_>, dialect: &Dialect) -> Vec<u8> {
+fn encode(asked: &Asked<'_>) -> Vec<u8> {
     let (act, details) = (asked.act, asked.details);
     let builder = with_identity(MessageBuilder::new(mti(act, details)), asked.identity)
         .set_text(2, &asked.card.pan)
@@ -78,7 +75,7 @@ fn encode(asked: &Asked<'_>, dialect: &Dialect) -> Vec<u8> {
     let builder = with_original(with_credentials(builder, asked), asked);
     let stood_in: &[u8] = if details.declined { b"05" } else { b"00" };
     let builder = builder.set_optional(39, matches!(act, Act::Advise(_)).then_some(stood_in));
-    finish(builder, private_use(asked), dialect)
+    finish(builder, private_use(asked))
 }
 
 /// The message type of an act, which is that of the transaction it opens too.

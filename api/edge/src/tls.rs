@@ -1,0 +1,257 @@
+//! TLS of a door: its certificate and key, and the authorities that its peers' certificates are of.
+//!
+//! All three are PEM files. They are read again on SIGHUP and when one of them changes; connections
+//! made from then on use what was read. Files that cannot be used are logged and change nothing.
+//!
+//! INVARIANT: with `client_ca` no peer speaks that has not shown a valid certificate of it.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{CertificateError, RootCertStore, ServerConfig};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+/// How long a peer may take until TLS is agreed on.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How much of an answer waits encrypted for a slow peer, beside what the door itself keeps. Units: bytes.
+const UNSENT_BYTES_MAX: usize = 16 * 1024;
+
+/// The files behind a door's TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The door's certificate, and those between it and its authority.
+    pub certificate: PathBuf,
+    /// The private key of that certificate.
+    pub key: PathBuf,
+    /// Authorities; where named, peers must show a certificate of one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{setting} `{}`: {reason}", .path.display())]
+pub struct TlsFileError {
+    /// The setting that names it.
+    setting: &'static str,
+    path: PathBuf,
+    reason: String,
+}
+
+/// Why a peer is not spoken with.
+#[derive(Debug)]
+pub struct TlsRefusal {
+    /// The reason, one of a few.
+    pub reason: &'static str,
+    /// What the library says of it.
+    pub detail: String,
+}
+
+/// What is spoken over TLS, as a door agrees on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoken {
+    /// HTTP/1.1.
+    Http,
+    /// ISO 8583, which has no name that could be agreed on.
+    Iso8583,
+}
+
+/// A door's TLS.
+pub struct TlsDoor {
+    spoken: Spoken,
+    files: TlsFiles,
+    config: Mutex<Arc<ServerConfig>>,
+}
+
+impl fmt::Debug for TlsDoor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TlsDoor").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl TlsDoor {
+    /// Reads the files.
+    /// Errors: the first file that cannot be used.
+    pub fn open(spoken: Spoken, files: TlsFiles) -> Result<Self, TlsFileError> {
+        let config = Mutex::new(Arc::new(config_of(&files, spoken)?));
+        Ok(Self { spoken, files, config })
+    }
+
+    /// Agrees on TLS with a peer that has connected.
+    /// Errors: the peer speaks no TLS, has no certificate that is valid here, or is too slow.
+    pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, TlsRefusal> {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.config.lock()));
+        let bounded = |connection: &mut rustls::ServerConnection| {
+            connection.set_buffer_limit(Some(UNSENT_BYTES_MAX));
+        };
+        match timeout(HANDSHAKE_TIMEOUT, acceptor.accept_with(stream, bounded)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => {
+                Err(TlsRefusal { reason: reason_of(&error), detail: error.to_string() })
+            }
+            Err(_) => {
+                Err(TlsRefusal { reason: "is too slow to agree on TLS", detail: String::new() })
+            }
+        }
+    }
+
+    /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true.
+    pub async fn follow_files(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else {
+            tracing::warn!(door = ?self.spoken, "no signal asks for new certificates");
+            return;
+        };
+        let mut seen = self.stamps().await;
+        loop {
+            let is_asked = tokio::select! {
+                asked = hangup.recv() => asked.is_some(),
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            let now = self.stamps().await;
+            if is_asked || now != seen {
+                seen = now;
+                self.reload().await;
+            }
+        }
+    }
+
+    async fn reload(&self) {
+        let (files, spoken) = (self.files.clone(), self.spoken);
+        let read = tokio::task::spawn_blocking(move || config_of(&files, spoken)).await;
+        match read {
+            Ok(Ok(config)) => {
+                *self.config.lock() = Arc::new(config);
+                tracing::info!(door = ?self.spoken, "new certificates are used");
+            }
+            Ok(Err(error)) => {
+                tracing::error!(door = ?self.spoken, %error, "the certificates before stay in use");
+            }
+            Err(error) => {
+                tracing::error!(door = ?self.spoken, %error, "certificates were not read")
+            }
+        }
+    }
+
+    /// What shows that a file was replaced.
+    async fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
+        let files = self.files.clone();
+        let stamp = |path: &Path| {
+            let metadata = fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
+        };
+        let look = move || {
+            let paths = [Some(files.certificate), Some(files.key), files.client_ca];
+            paths.iter().flatten().map(|path| stamp(path)).collect()
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+}
+
+/// The name that a peer's certificate gives it; none where it has shown none.
+#[must_use]
+pub fn peer_name(stream: &TlsStream<TcpStream>) -> Option<String> {
+    let (_, connection) = stream.get_ref();
+    let shown = connection.peer_certificates()?.first()?;
+    let certificate = Certificate::from_der(shown).ok()?;
+    let name = certificate.tbs_certificate().subject().to_string();
+    // An authority may have signed anything.
+    Some(name.chars().map(|char| if char.is_control() { ' ' } else { char }).collect())
+}
+
+fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileError> {
+    let chain = certificates("certificate", &files.certificate)?;
+    check_dates(&chain[0]).map_err(refusing("certificate", &files.certificate))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key);
+    let key = key.map_err(|error| refusing("key", &files.key)(error.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refusing("key", &files.key)(error.to_string()))?;
+    let unproven = match &files.client_ca {
+        None => versions.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for authority in certificates("client_ca", path)? {
+                let added = roots.add(authority);
+                added.map_err(|error| refusing("client_ca", path)(error.to_string()))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+            let verifier = verifier.build();
+            versions.with_client_cert_verifier(
+                verifier.map_err(|error| refusing("client_ca", path)(error.to_string()))?,
+            )
+        }
+    };
+    let mut config = unproven
+        .with_single_cert(chain, key)
+        .map_err(|error| refusing("key", &files.key)(error.to_string()))?;
+    if spoken == Spoken::Http {
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    }
+    Ok(config)
+}
+
+/// At least one certificate.
+fn certificates(
+    setting: &'static str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let found = read.map_err(|error| refusing(setting, path)(error.to_string()))?;
+    match found.is_empty() {
+        true => Err(refusing(setting, path)("has no certificate in PEM form".to_owned())),
+        false => Ok(found),
+    }
+}
+
+/// A door that shows a certificate which has run out is refused by everyone: it is told here first.
+fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
+    let certificate = Certificate::from_der(certificate);
+    let certificate = certificate.map_err(|error| format!("is no certificate: {error}"))?;
+    let end = certificate.tbs_certificate().validity().not_after;
+    match end.to_system_time() < SystemTime::now() {
+        true => Err(format!("has expired on {end}")),
+        false => Ok(()),
+    }
+}
+
+fn refusing(setting: &'static str, path: &Path) -> impl FnOnce(String) -> TlsFileError {
+    move |reason| TlsFileError { setting, path: path.to_owned(), reason }
+}
+
+/// What a failed handshake says of the peer.
+fn reason_of(error: &std::io::Error) -> &'static str {
+    use rustls::Error;
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
+    match error {
+        Some(Error::NoCertificatesPresented) => "shows no certificate",
+        Some(Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => "shows a certificate that has expired",
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "shows a certificate of an unknown authority"
+        }
+        Some(Error::InvalidCertificate(_)) => "shows a certificate that is not valid here",
+        Some(Error::InvalidMessage(_)) => "speaks no TLS",
+        _ => "did not agree on TLS",
+    }
+}

@@ -1,0 +1,313 @@
+//! From a counterpart's message to one of the default spelling.
+//!
+//! First its layout: which fields there are and where. Then the elements in their order, each from its field. Content is
+//! judged by the decoder of the default spelling, which reads the message next.
+
+use crate::bitmap::{Bitmap, BitmapEncoding};
+use crate::codec::DecodeFault;
+use crate::encode::put_len;
+use crate::field_form::Coding;
+use crate::fields::{Class, FieldSpec, Length, field};
+use crate::number::parse_number;
+use crate::translation::{FieldPart, FieldShape, FieldTags, Translation};
+
+/// A message that cannot be translated. What was readable of it has been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TranslationFault {
+    /// Why.
+    pub fault: DecodeFault,
+    /// The counterpart's field at fault, where it is one.
+    pub field: Option<u8>,
+}
+
+impl std::fmt::Display for TranslationFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.field {
+            Some(number) => write!(f, "field {number}: {}", self.fault.as_str()),
+            None => f.write_str(self.fault.as_str()),
+        }
+    }
+}
+
+impl std::error::Error for TranslationFault {}
+
+/// Where a field stands.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// Where its length begins.
+    start: u16,
+    /// Where its content begins.
+    content: u16,
+    units: u16,
+    end: u16,
+}
+
+/// The fields of a message by number.
+struct Layout {
+    present: Bitmap,
+    places: [Place; 129],
+    fault: Option<TranslationFault>,
+}
+
+const TYPE_DIGITS: usize = 4;
+
+impl Translation {
+    /// Appends a message, without length and TPDU, in the default spelling to `plain`. The fields that its answer
+    /// repeats are appended to `kept`, for [`write`](Self::write).
+    ///
+    /// Errors: the first fault; what was readable is appended all the same, nothing where no type was.
+    /// Cost: one pass over the message and one over its elements; allocates only in the output.
+    pub fn read(
+        &self,
+        message: &[u8],
+        plain: &mut Vec<u8>,
+        kept: &mut Vec<u8>,
+    ) -> Result<(), TranslationFault> {
+        let fault = |fault| TranslationFault { fault, field: None };
+        if message.len() > crate::dialect::FRAME_BYTES_MAX {
+            return Err(fault(DecodeFault::FrameTooLong));
+        }
+        let (mti, behind) = self.read_type(message).ok_or(fault(DecodeFault::BadMessageType))?;
+        plain.extend_from_slice(&mti);
+        let Some((announced, bitmap_bytes)) = self.read_bitmap(&message[behind..]) else {
+            Bitmap::EMPTY.write(plain, BitmapEncoding::Binary);
+            return Err(fault(DecodeFault::BadBitmap));
+        };
+        let layout = self.lay_out(message, behind + bitmap_bytes, announced);
+        for number in layout.present.intersection(self.repeated).elements() {
+            let Place { start, end, .. } = layout.places[usize::from(number)];
+            let bytes = &message[usize::from(start)..usize::from(end)];
+            kept.push(number);
+            kept.extend_from_slice(&(end - start).to_be_bytes());
+            kept.extend_from_slice(bytes);
+        }
+        self.write_elements(message, layout, plain)
+    }
+
+    /// The type in the default spelling, and how many bytes it has.
+    fn read_type(&self, message: &[u8]) -> Option<([u8; 4], usize)> {
+        let (digits, bytes) = match self.types.coding {
+            Coding::Packed(_) => {
+                let [high, low] = *message.first_chunk()?;
+                ([high >> 4, high & 15, low >> 4, low & 15].map(|digit| digit + b'0'), 2)
+            }
+            Coding::Text(alphabet) => {
+                let digits: &[u8; TYPE_DIGITS] = message.first_chunk()?;
+                (digits.map(|digit| alphabet.ascii_of(digit)), TYPE_DIGITS)
+            }
+            Coding::Raw | Coding::Hex(_) => return None,
+        };
+        digits.iter().all(u8::is_ascii_digit).then(|| (self.types.read(digits), bytes))
+    }
+
+    fn read_bitmap(&self, bytes: &[u8]) -> Option<(Bitmap, usize)> {
+        let (encoding, alphabet) = self.bitmap;
+        match (encoding, alphabet) {
+            (BitmapEncoding::HexText, alphabet) if alphabet.byte_of(b'0') != b'0' => {
+                let mut characters = [0; 32];
+                for (character, byte) in characters.iter_mut().zip(bytes) {
+                    *character = alphabet.ascii_of(*byte);
+                }
+                Bitmap::read(&characters[..bytes.len().min(32)], encoding)
+            }
+            _ => Bitmap::read(bytes, encoding),
+        }
+    }
+
+    /// Finds the announced fields, until the first whose end nobody knows.
+    fn lay_out(&self, message: &[u8], mut at: usize, announced: Bitmap) -> Layout {
+        let mut layout =
+            Layout { present: Bitmap::EMPTY, places: [Place::default(); 129], fault: None };
+        for number in announced.elements() {
+            let place = match self.place_of(message, at, number) {
+                Ok(place) => place,
+                Err(fault) => {
+                    let fault = TranslationFault { fault, field: Some(number) };
+                    layout.fault.get_or_insert(fault);
+                    return layout;
+                }
+            };
+            at = usize::from(place.end);
+            let is_too_long = self.form_of(number).is_none_or(|form| place.units > form.len_max);
+            if is_too_long {
+                let fault = TranslationFault { fault: DecodeFault::TooLong, field: Some(number) };
+                layout.fault.get_or_insert(fault);
+                continue;
+            }
+            layout.places[usize::from(number)] = place;
+            layout.present.insert(number);
+        }
+        if at < message.len() {
+            let fault = TranslationFault { fault: DecodeFault::TrailingBytes, field: None };
+            layout.fault.get_or_insert(fault);
+        }
+        layout
+    }
+
+    fn form_of(&self, number: u8) -> Option<&crate::field_form::FieldForm> {
+        self.fields.get(usize::from(number))?.as_ref().map(|wire| &wire.form)
+    }
+
+    fn place_of(&self, message: &[u8], at: usize, number: u8) -> Result<Place, DecodeFault> {
+        let form = self.form_of(number).ok_or(DecodeFault::UnknownElement)?;
+        let content = at + form.prefix_bytes();
+        let prefix = message.get(at..content).ok_or(DecodeFault::Truncated)?;
+        let units = form.read_len(prefix)?;
+        let end = content + form.wire_bytes(units);
+        if end > message.len() {
+            return Err(DecodeFault::Truncated);
+        }
+        let short = |place: usize| u16::try_from(place).map_err(|_| DecodeFault::FrameTooLong);
+        Ok(Place { start: short(at)?, content: short(content)?, units, end: short(end)? })
+    }
+
+    /// Appends the bitmaps and the elements of the fields that there are.
+    fn write_elements(
+        &self,
+        message: &[u8],
+        layout: Layout,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), TranslationFault> {
+        let mut elements = Bitmap::EMPTY;
+        for number in layout.present.elements() {
+            elements = elements.union(self.elements_of[usize::from(number)]);
+        }
+        let bitmap_at = plain.len();
+        elements.write(plain, BitmapEncoding::Binary);
+        let (mut fault, mut written) = (layout.fault, elements);
+        for element in elements.elements() {
+            let (Some(source), Some(spec)) =
+                (self.sources[usize::from(element)].as_ref(), field(element))
+            else {
+                continue;
+            };
+            let Some(wire) = &self.fields[usize::from(source.field)] else { continue };
+            let place = layout.places[usize::from(source.field)];
+            let content = &message[usize::from(place.content)..usize::from(place.end)];
+            let prefix_at = plain.len();
+            let prefix_digits = usize::from(spec.length.prefix_digits());
+            plain.resize(prefix_at + prefix_digits, b'0');
+            let content_at = plain.len();
+            let mut is_right = wire.form.read_content(content, place.units, plain);
+            if !source.is_plain {
+                let part = &wire.parts[source.part];
+                is_right &= part.change(&wire.shape, content_at, plain);
+            }
+            is_right &= fit(spec, content_at, plain);
+            is_right &= put_len(plain, prefix_at, content_at);
+            if !is_right {
+                plain.truncate(prefix_at);
+                written.remove(element);
+                let field = Some(source.field);
+                fault.get_or_insert(TranslationFault { fault: DecodeFault::BadContent, field });
+            }
+        }
+        if written != elements {
+            written.write_over(&mut plain[bitmap_at..], elements.needs_secondary());
+        }
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+impl FieldPart {
+    /// Makes the element of the content that stands from there on. False where the content has no such part.
+    fn change(&self, shape: &FieldShape, content_at: usize, plain: &mut Vec<u8>) -> bool {
+        match shape {
+            FieldShape::Plain => {}
+            FieldShape::Tags(tags) => return tags.read(content_at, plain),
+            FieldShape::Location => read_location(content_at, plain),
+        }
+        if let Some((start, end)) = self.place {
+            let (start, end) = (content_at + usize::from(start), content_at + usize::from(end));
+            if end > plain.len() {
+                return false;
+            }
+            plain.truncate(end);
+            plain.drain(content_at..start);
+        }
+        let content = &plain[content_at..];
+        if let Some(read) = self.read.iter().find(|read| content.starts_with(&read.value)) {
+            let end = if read.is_whole { plain.len() } else { content_at + read.value.len() };
+            plain.splice(content_at..end, read.plain.iter().copied());
+        }
+        true
+    }
+}
+
+impl FieldTags {
+    /// Makes sub-elements of DE48 of those that stand from there on.
+    fn read(&self, content_at: usize, plain: &mut Vec<u8>) -> bool {
+        let theirs = plain.split_off(content_at);
+        let mut rest = &theirs[..];
+        while !rest.is_empty() {
+            let Some((tag, behind)) = rest.split_at_checked(self.tag_digits) else { return false };
+            let Some((len, behind)) = behind.split_at_checked(self.length_digits) else {
+                return false;
+            };
+            let len = parse_number(len).and_then(|len| usize::try_from(len).ok());
+            let Some((value, behind)) = len.and_then(|len| behind.split_at_checked(len)) else {
+                return false;
+            };
+            rest = behind;
+            let Some((_, own)) = self.pairs.iter().find(|(known, _)| known == tag) else {
+                continue;
+            };
+            plain.extend_from_slice(own);
+            let len_at = plain.len();
+            plain.extend_from_slice(b"00");
+            plain.extend_from_slice(value);
+            if !put_len(plain, len_at, len_at + 2) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Makes name, city and region of 22, 13 and 3 characters of those of 1993; the country stands in DE19.
+/// Source: ISO 8583:1993, field 43: `name\street\city\` and 16 characters of postal code, region and country.
+fn read_location(content_at: usize, plain: &mut Vec<u8>) {
+    let theirs = plain.split_off(content_at);
+    let mut parts = theirs.split(|byte| *byte == b'\\');
+    let (name, _street) = (parts.next().unwrap_or_default(), parts.next());
+    let (city, place) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let region = place.get(10..13).unwrap_or_default();
+    for (part, width) in [(name, 22), (city, 13), (region, 3), (b"", 2)] {
+        let end = plain.len() + width;
+        plain.extend(part.iter().take(width));
+        plain.resize(end, b' ');
+    }
+}
+
+/// Brings the content that stands from there on to a length that the element may have: zeros before digits, spaces
+/// behind text, and such taken off. False where more than that would be lost.
+fn fit(spec: &FieldSpec, content_at: usize, plain: &mut Vec<u8>) -> bool {
+    let (len, len_max) = (plain.len() - content_at, usize::from(spec.len_max));
+    if len == len_max || (len < len_max && spec.length != Length::Fixed) {
+        return true;
+    }
+    let is_number = spec.class == Class::Digits;
+    if len > len_max {
+        let over = len - len_max;
+        let surplus = match is_number {
+            true => content_at..content_at + over,
+            false => content_at + len_max..content_at + len,
+        };
+        let pad = if is_number { b'0' } else { b' ' };
+        if spec.class == Class::Binary || plain[surplus.clone()].iter().any(|byte| *byte != pad) {
+            return false;
+        }
+        plain.drain(surplus);
+        return true;
+    }
+    match spec.class {
+        Class::Digits => {
+            plain.splice(content_at..content_at, std::iter::repeat_n(b'0', len_max - len));
+        }
+        Class::Letters | Class::LettersDigits | Class::Printable => {
+            plain.resize(content_at + len_max, b' ');
+        }
+        Class::Binary | Class::Track | Class::SignedDigits => return false,
+    }
+    true
+}

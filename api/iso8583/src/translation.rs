@@ -1,0 +1,361 @@
+//! Between a counterpart's spelling and the default one: tables, made from a dialect file, and what they must hold.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | the tables of a dialect, checked as a whole |
+//! | `translate_in` | a message as it came, to the default spelling |
+//! | `translate_out` | a message of the default spelling, as it goes out |
+//! | `field_form`, `alphabet` | how one field stands on the wire, and its characters |
+//!
+//! *Fields* are the counterpart's, *elements* those of the default spelling ([`FIELDS`](crate::fields::FIELDS)). A field
+//! leads to one element, to several by its parts, or to none.
+//!
+//! INVARIANT: no two fields lead to one element, every field has a length that fits a frame, and the elements that an
+//! answer needs have fields.
+
+use std::fmt;
+
+use crate::alphabet::Alphabet;
+use crate::bitmap::{Bitmap, BitmapEncoding};
+use crate::dialect::{FRAME_BYTES_MAX, Framing};
+use crate::field_form::{Coding, FIELD_LEN_MAX, FieldForm, FieldLength};
+use crate::fields::{Class, FieldSpec, field};
+use crate::length_prefix::{LengthDigits, LengthPrefix};
+
+/// A field of the counterpart, and what becomes of it.
+#[derive(Debug, Clone)]
+pub struct WireField {
+    /// How it stands on the wire.
+    pub form: FieldForm,
+    /// The elements it leads to.
+    pub parts: Vec<FieldPart>,
+    /// Whether answers repeat it as it came, whatever it leads to.
+    pub is_repeated: bool,
+    /// What its content is made of.
+    pub shape: FieldShape,
+}
+
+/// What a field's content is made of.
+#[derive(Debug, Clone, Default)]
+pub enum FieldShape {
+    /// Nothing that matters here.
+    #[default]
+    Plain,
+    /// Sub-elements that become those of DE48.
+    Tags(FieldTags),
+    /// Name, street, city and place of a merchant, as ISO 8583:1993 has them in field 43.
+    Location,
+}
+
+/// A part of a field's content that is an element.
+#[derive(Debug, Clone)]
+pub struct FieldPart {
+    /// The element.
+    pub element: u8,
+    /// Where in the content it stands; all of it where absent. Units: characters.
+    pub place: Option<(u16, u16)>,
+    /// What its values are in the default spelling; the first that fits counts.
+    pub read: Vec<ReadValue>,
+    /// What values of the default spelling are in it.
+    pub write: Vec<WrittenValue>,
+}
+
+/// A value of a field and what it becomes.
+#[derive(Debug, Clone)]
+pub struct ReadValue {
+    /// What the content begins with.
+    pub value: Vec<u8>,
+    /// What stands for it.
+    pub plain: Vec<u8>,
+    /// Whether it stands for the whole content, not only for what that begins with.
+    pub is_whole: bool,
+}
+
+/// A value of the default spelling and what it becomes.
+#[derive(Debug, Clone)]
+pub struct WrittenValue {
+    /// The first digits of the message types of the default spelling for which this counts; none for all.
+    pub types: Vec<u8>,
+    /// What the content begins with.
+    pub value: Vec<u8>,
+    /// What stands for it.
+    pub written: Vec<u8>,
+}
+
+/// A field of sub-elements, each a tag, a length and a value, all of them digits and text.
+#[derive(Debug, Clone, Default)]
+pub struct FieldTags {
+    /// Digits of a tag.
+    pub tag_digits: usize,
+    /// Digits of a length.
+    pub length_digits: usize,
+    /// Their tags, with those of DE48 that they become; others are left out.
+    pub pairs: Vec<(Vec<u8>, [u8; 2])>,
+}
+
+/// How message types are written.
+#[derive(Debug, Clone)]
+pub struct TypeForm {
+    /// As text, or packed.
+    pub coding: Coding,
+    /// The first digit of the counterpart's version; that of the default spelling is 0.
+    pub version: u8,
+    /// Types that differ in more than the version: theirs, then that of the default spelling.
+    pub pairs: Vec<([u8; 4], [u8; 4])>,
+}
+
+/// The tables of a dialect as they are written down.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    /// Message types.
+    pub types: TypeForm,
+    /// Bitmaps, and the alphabet of their hex characters.
+    pub bitmap: (BitmapEncoding, Alphabet),
+    /// The fields by number.
+    pub fields: Vec<(u8, WireField)>,
+}
+
+/// Why tables are no dialect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TablesError {
+    /// The field at fault, where it is one.
+    pub field: Option<u8>,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for TablesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field {
+            Some(number) => write!(f, "field {number}: {}", self.reason),
+            None => f.write_str(&self.reason),
+        }
+    }
+}
+
+impl std::error::Error for TablesError {}
+
+/// The elements without which no purchase is understood and no answer made. Source: `mapping` of the network door.
+const NEEDED: [u8; 5] = [2, 3, 4, 11, 39];
+
+/// Where an element comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct ElementSource {
+    pub(crate) field: u8,
+    pub(crate) part: usize,
+    /// Whether its content is taken over as it is.
+    pub(crate) is_plain: bool,
+}
+
+/// A checked dialect, ready for use.
+#[derive(Debug, Clone)]
+pub struct Translation {
+    pub(crate) types: TypeForm,
+    pub(crate) bitmap: (BitmapEncoding, Alphabet),
+    /// By number.
+    pub(crate) fields: Vec<Option<WireField>>,
+    /// By element.
+    pub(crate) sources: Vec<Option<ElementSource>>,
+    /// The elements that a field leads to, by its number.
+    pub(crate) elements_of: Vec<Bitmap>,
+    /// The fields that answers repeat as they came.
+    pub(crate) repeated: Bitmap,
+}
+
+/// One more than the greatest number of a field.
+const NUMBERS: usize = 129;
+
+impl Translation {
+    /// Checks tables and makes them ready.
+    /// Errors: the first thing that is wrong, with its field.
+    pub fn new(tables: Tables) -> Result<Self, TablesError> {
+        let mut made = Self {
+            types: tables.types,
+            bitmap: tables.bitmap,
+            fields: (0..NUMBERS).map(|_| None).collect(),
+            sources: (0..NUMBERS).map(|_| None).collect(),
+            elements_of: vec![Bitmap::EMPTY; NUMBERS],
+            repeated: Bitmap::EMPTY,
+        };
+        for (number, wire) in tables.fields {
+            let refuse = |reason| TablesError { field: Some(number), reason };
+            made.add(number, wire).map_err(refuse)?;
+        }
+        for element in NEEDED {
+            if made.sources[usize::from(element)].is_none() {
+                let name = field(element).map_or("", |spec| spec.name);
+                let reason = format!("no field leads to element {element}, {name}");
+                return Err(TablesError { field: None, reason });
+            }
+        }
+        Ok(made)
+    }
+
+    /// Whether such messages can be cut out of a stream framed so.
+    /// Errors: a delimiter that a message may hold.
+    pub fn check_framing(&self, framing: &Framing) -> Result<(), TablesError> {
+        let LengthPrefix::Delimiter(delimiter) = framing.length else { return Ok(()) };
+        let holds = |number: u8, what: &str| {
+            let delimiter = LengthPrefix::Delimiter(delimiter);
+            let reason =
+                format!("{what} may hold the bytes of `{delimiter}`, which ends a message");
+            Err(TablesError { field: (number > 0).then_some(number), reason })
+        };
+        if framing.tpdu {
+            return holds(0, "a TPDU");
+        }
+        if self.bitmap.0 == BitmapEncoding::Binary {
+            return holds(0, "a binary bitmap");
+        }
+        let fields = self.fields.iter().flatten().zip(self.numbers().elements());
+        for (wire, number) in fields {
+            let has_bytes = |digits| matches!(digits, LengthDigits::Binary | LengthDigits::Packed);
+            if matches!(wire.form.length, FieldLength::Variable(_, digits) if has_bytes(digits)) {
+                return holds(number, "its length");
+            }
+            if matches!(wire.form.coding, Coding::Packed(_) | Coding::Raw) {
+                return holds(number, "its content");
+            }
+        }
+        Ok(())
+    }
+
+    /// As `check_framing`, of the default spelling.
+    /// Errors: any delimiter, since bitmaps are bytes.
+    pub fn check_default_framing(framing: &Framing) -> Result<(), TablesError> {
+        match framing.length {
+            LengthPrefix::Length(_) => Ok(()),
+            LengthPrefix::Delimiter(_) => {
+                let reason = "a binary bitmap may hold the delimiter".to_owned();
+                Err(TablesError { field: None, reason })
+            }
+        }
+    }
+
+    /// The fields that there are.
+    pub(crate) fn numbers(&self) -> Bitmap {
+        let mut numbers = Bitmap::EMPTY;
+        for (number, wire) in (0..=u8::MAX).zip(&self.fields) {
+            if wire.is_some() {
+                numbers.insert(number);
+            }
+        }
+        numbers
+    }
+
+    /// The fields that lead to no element.
+    pub fn unused(&self) -> impl Iterator<Item = u8> {
+        let is_unused = |number: &u8| self.elements_of[usize::from(*number)].is_empty();
+        self.numbers().elements().filter(is_unused)
+    }
+
+    /// The field that an element comes from.
+    #[must_use]
+    pub fn field_of(&self, element: u8) -> Option<u8> {
+        self.sources.get(usize::from(element))?.as_ref().map(|source| source.field)
+    }
+
+    fn add(&mut self, number: u8, wire: WireField) -> Result<(), String> {
+        check_form(number, &wire.form)?;
+        check_parts(&wire)?;
+        for (at, part) in wire.parts.iter().enumerate() {
+            let spec = field(part.element)
+                .ok_or_else(|| format!("there is no element {}", part.element))?;
+            check_element(spec, &wire)?;
+            let is_plain = part.place.is_none()
+                && part.read.is_empty()
+                && matches!(wire.shape, FieldShape::Plain);
+            let source = ElementSource { field: number, part: at, is_plain };
+            let place = &mut self.sources[usize::from(part.element)];
+            if let Some(other) = place.replace(source) {
+                let (element, other) = (part.element, other.field);
+                return Err(format!("it leads to element {element}, to which field {other} leads"));
+            }
+            self.elements_of[usize::from(number)].insert(part.element);
+        }
+        if wire.is_repeated {
+            self.repeated.insert(number);
+        }
+        let place = &mut self.fields[usize::from(number)];
+        if place.replace(wire).is_some() {
+            return Err("it is described twice".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn check_form(number: u8, form: &FieldForm) -> Result<(), String> {
+    if !(2..=128).contains(&number) {
+        return Err("fields have numbers from 2 to 128".to_owned());
+    }
+    if form.len_max == 0 {
+        return Err("its length is 0".to_owned());
+    }
+    if form.len_max > FIELD_LEN_MAX {
+        return Err(format!("it has no end: at most {FIELD_LEN_MAX} are possible"));
+    }
+    const { assert!((FIELD_LEN_MAX as usize) * 2 <= FRAME_BYTES_MAX) };
+    if let FieldLength::Variable(digits, coding) = form.length {
+        let most = match coding {
+            LengthDigits::Binary if form.prefix_bytes() == 1 => u16::from(u8::MAX),
+            LengthDigits::Binary => u16::MAX,
+            _ => 10_u16.saturating_pow(digits.into()).saturating_sub(1),
+        };
+        if !(1..=4).contains(&digits) {
+            return Err("its length has 1 to 4 digits".to_owned());
+        }
+        if form.len_max > most {
+            return Err(format!("its length of {digits} digits ends at {most}"));
+        }
+    }
+    let is_binary = form.class == Class::Binary;
+    match form.coding {
+        Coding::Raw | Coding::Hex(_) if !is_binary => Err("only class `b` holds bytes".to_owned()),
+        Coding::Text(_) | Coding::Packed(_) if is_binary => {
+            Err("class `b` is binary or hex".to_owned())
+        }
+        Coding::Packed(_) => match form.class {
+            Class::Digits | Class::Track | Class::SignedDigits => Ok(()),
+            _ => Err("only classes `n`, `z` and `x+n` are packed".to_owned()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn check_parts(wire: &WireField) -> Result<(), String> {
+    let mut end_before = 0;
+    for part in &wire.parts {
+        let Some((start, end)) = part.place else {
+            return match wire.parts.len() {
+                1 => Ok(()),
+                _ => Err("of several parts, each needs its place".to_owned()),
+            };
+        };
+        if start >= end || usize::from(end) > wire.form.chars_max() {
+            return Err(format!("no content has a part {start}..{end}"));
+        }
+        if start < end_before {
+            return Err(format!("part {start}..{end} overlaps the one before it"));
+        }
+        end_before = end;
+    }
+    Ok(())
+}
+
+fn check_element(spec: &FieldSpec, wire: &WireField) -> Result<(), String> {
+    let is_binary = wire.form.class == Class::Binary;
+    let FieldSpec { number, class, .. } = spec;
+    if is_binary != (*class == Class::Binary) {
+        let (one, other) = (wire.form.class.code(), class.code());
+        return Err(format!(
+            "its class `{one}` cannot lead to element {number}, which is `{other}`"
+        ));
+    }
+    if matches!(wire.shape, FieldShape::Tags(_)) && *number != 48 {
+        return Err("only to element 48 do sub-elements lead".to_owned());
+    }
+    if matches!(wire.shape, FieldShape::Location) && *number != 43 {
+        return Err("only to element 43 does a place of a merchant lead".to_owned());
+    }
+    Ok(())
+}

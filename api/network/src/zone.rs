@@ -1,0 +1,386 @@
+//! The security of a door's messages: what a zone's keys are used for, and how they are replaced.
+//!
+//! | element | with the key | use |
+//! |---|---|---|
+//! | 128, else 64 | `mac` | the code over the message before it, as it stands on the wire |
+//! | 52, else 48 tag 52 | `pin` | the PIN block |
+//! | 55 | `issuer` | the chip's cryptogram; the answer has the issuer's |
+//! | 70 = 101, 48 | `master` | a new key, wrapped |
+//!
+//! INVARIANT: on a door with a MAC nothing is carried out without a right code, and every answer has one: under
+//! the key that the request's was made with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cardswitch_engine::command::network::NetworkCommand;
+use cardswitch_engine::command::{Command, TimedCommand};
+use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, Shown};
+use cardswitch_iso8583::{Dialect, EncodeError, Message, Translation, private_use};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::hex::from_hex;
+use cardswitch_zone::key_block::unwrap;
+use cardswitch_zone::{
+    ChipData, IssuerKey, KeyBlockFault, KeyFileError, KeyUsage, MAC_BYTES, MacAlgorithm, MacKey,
+    PinKey, VerifiedCard, ZoneKey, ZoneKeys,
+};
+use chrono::{DateTime, Datelike, NaiveDate, Utc};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::de39::De39;
+use super::in_flight::Pending;
+use super::mac_place::MacPlace;
+use super::mapping::{Mapped, Refusal, map_message, private_use};
+use super::mapping_answer::AnswerElements;
+use super::presented::{PresentedCard, presented_card};
+
+/// DE70 of a new key. Source: ISO 8583:1987, table A6: key change.
+///
+/// // CHOICE: 101 with the key block in DE48; networks of the field differ.
+const KEY_CHANGE: &[u8] = b"101";
+/// How long the key before still counts: for messages that were under way.
+const KEY_BEFORE_LIFE: Duration = Duration::from_secs(60);
+/// How far a peer's clock may be ahead. Units: seconds.
+const AHEAD_MAX_S: i64 = 600;
+/// The CVV of a message whose chip has not proved itself.
+///
+/// // CHOICE: a wrong cryptogram is declined as a wrong CVV is (1303, DE39 82), and counts as a wrong credential.
+const UNPROVEN: CvvPair = CvvPair { shown: Cvv::NONE, own: Cvv::NONE };
+
+/// What a door's security is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneSettings {
+    /// The file of keys, see `cardswitch_zone::key_file`.
+    pub keys: PathBuf,
+    /// How messages are authenticated; where absent, they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<MacAlgorithm>,
+}
+
+/// Why a message is refused for the sake of security.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecurityFault {
+    /// It has no code.
+    MacMissing,
+    /// Its code is another one's.
+    MacWrong,
+    /// Its key block gives no key.
+    KeyBlock(KeyBlockFault),
+    /// This door has no use for the key.
+    KeyUse(KeyUsage),
+    /// Its time is not later than that of the last new key, or than the start of the door; or it is yet to come.
+    KeyTime,
+}
+
+impl SecurityFault {
+    /// The reason as DE44 has it.
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::MacMissing => "mac_missing",
+            Self::MacWrong => "mac_wrong",
+            Self::KeyBlock(_) | Self::KeyUse(_) => "key_refused",
+            Self::KeyTime => "key_replayed",
+        }
+    }
+}
+
+/// The security of a door.
+#[derive(Debug)]
+pub struct Zone {
+    mac: Option<(MacAlgorithm, Mutex<Replaced<MacKey>>)>,
+    pin: Option<Mutex<Replaced<PinKey>>>,
+    master: Option<ZoneKey>,
+    issuer: Option<IssuerKey>,
+}
+
+impl Zone {
+    /// Reads the keys.
+    /// Errors: the file, or a key of it that does not serve.
+    pub fn open(settings: &ZoneSettings) -> Result<Self, KeyFileError> {
+        let path = &settings.keys;
+        let usage = settings.mac.map_or(KeyUsage::RetailMac, MacAlgorithm::usage);
+        let keys = ZoneKeys::read(path, usage)?;
+        let mac = match (settings.mac, keys.mac) {
+            (Some(algorithm), Some(key)) => {
+                let key = MacKey::new(algorithm, &key);
+                let key = key.map_err(|fault| KeyFileError::of_key(path, "mac", fault))?;
+                Some((algorithm, Mutex::new(Replaced::new(key))))
+            }
+            (Some(_), None) => {
+                return Err(KeyFileError::of_key(
+                    path,
+                    "mac",
+                    "is missing, and the door has a MAC",
+                ));
+            }
+            (None, Some(_)) => {
+                let reason = "is there, and the setting `mac` names no algorithm for it";
+                return Err(KeyFileError::of_key(path, "mac", reason));
+            }
+            (None, None) => None,
+        };
+        let issuer = keys.issuer.map(IssuerKey::new).transpose();
+        Ok(Self {
+            mac,
+            pin: keys.pin.map(|key| Mutex::new(Replaced::new(PinKey::new(key)))),
+            master: keys.master,
+            issuer: issuer.map_err(|fault| KeyFileError::of_key(path, "issuer", fault))?,
+        })
+    }
+
+    /// What the answer to a message owes that cannot be read.
+    pub(super) fn owed(&self) -> Box<Owed> {
+        let mac = self.mac.as_ref().map(|(_, keys)| Arc::clone(&keys.lock().now));
+        Box::new(Owed { mac, card: None })
+    }
+
+    /// Says what is to be done with a message that came as `wire`, and what its answer owes.
+    pub(super) fn map(
+        &self,
+        message: &Message<'_>,
+        wire: &[u8],
+        secrets: &Secrets,
+    ) -> (Mapped, Box<Owed>) {
+        let mut owed = self.owed();
+        match self.check_mac(message, wire) {
+            Ok(key) => owed.mac = key,
+            Err(fault) => return (Mapped::Refuse(Refusal::Security(fault)), owed),
+        }
+        if message.mti().class() == 8 && message.get(70) == Some(KEY_CHANGE) {
+            let changed = self.change_key(message, Utc::now());
+            return (
+                changed.map_or_else(Mapped::Refuse, |()| Mapped::Answer(De39::APPROVED)),
+                owed,
+            );
+        }
+        let mut mapped = map_message(message, secrets);
+        if let Mapped::Ask(command) = &mut mapped {
+            match self.prove(credentials_of(command), message, secrets) {
+                Ok(card) => owed.card = card,
+                Err(refusal) => mapped = Mapped::Refuse(refusal),
+            }
+        }
+        (mapped, owed)
+    }
+
+    /// Checks the code. Returns the key that it was made with; none where the door has no MAC.
+    fn check_mac(
+        &self,
+        message: &Message<'_>,
+        wire: &[u8],
+    ) -> Result<Option<Arc<MacKey>>, SecurityFault> {
+        let Some((_, keys)) = &self.mac else { return Ok(None) };
+        let code = message.get_array(128).or_else(|| message.get_array(64));
+        let code = code.ok_or(SecurityFault::MacMissing)?;
+        // Elsewhere than at the end it would leave something uncovered.
+        let place = MacPlace::of(wire, &code).ok_or(SecurityFault::MacMissing)?;
+        let covered = place.covered(wire);
+        let keys = keys.lock().usable();
+        let key = keys.into_iter().flatten().find(|key| key.is_code_of(covered, &code));
+        key.map(Some).ok_or(SecurityFault::MacWrong)
+    }
+
+    /// Puts what the zone's keys prove into the credentials. Returns the card, where its chip has proved itself.
+    fn prove(
+        &self,
+        all: Vec<&mut PresentedCredentials>,
+        message: &Message<'_>,
+        secrets: &Secrets,
+    ) -> Result<Option<VerifiedCard>, Refusal> {
+        let Some(first) = all.first() else { return Ok(None) };
+        let mut proved = **first;
+        let presented = presented_card(message, secrets)?;
+        if let Some(keys) = &self.pin {
+            let block = pin_block(message);
+            let keys = keys.lock().usable();
+            proved.pin = block.map(|block| {
+                let opened =
+                    keys.iter().flatten().find_map(|key| key.open(&block, presented.digits()));
+                Shown::new(presented.pin_verifier(secrets, opened, &block))
+            });
+        }
+        let chip = self.chip_of(message, &presented)?;
+        if let Some(None) = chip {
+            proved.cvv = Some(Shown::new(UNPROVEN));
+        }
+        all.into_iter().for_each(|credentials| *credentials = proved);
+        Ok(chip.flatten())
+    }
+
+    /// The card that a chip's cryptogram proves; none without a cryptogram, `Some(None)` where it proves nothing.
+    fn chip_of(
+        &self,
+        message: &Message<'_>,
+        presented: &PresentedCard,
+    ) -> Result<Option<Option<VerifiedCard>>, Refusal> {
+        let (Some(issuer), Some(content)) = (&self.issuer, message.get(55)) else {
+            return Ok(None);
+        };
+        let Some(data) = ChipData::parse(content).map_err(Refusal::Chip)? else {
+            return Ok(None);
+        };
+        let said = message.get_number(23).and_then(|number| u8::try_from(number % 100).ok());
+        let said = said.map_or(0, |number| ((number / 10) << 4) | (number % 10));
+        let sequence_number = data.sequence_number.unwrap_or(said);
+        Ok(Some(issuer.verify(presented.digits(), sequence_number, &data)))
+    }
+
+    /// Takes a new key from a message of the time `now`.
+    fn change_key(&self, message: &Message<'_>, now: DateTime<Utc>) -> Result<(), Refusal> {
+        let master = self.master.as_ref().ok_or(Refusal::Invalid(70))?;
+        if !message.has(11) {
+            return Err(Refusal::Missing(11));
+        }
+        let sent_at = message.get_text(7).ok_or(Refusal::Missing(7))?;
+        let sent_at = moment_near(sent_at, now).ok_or(Refusal::Invalid(7))?;
+        let block = message.get_text(48).ok_or(Refusal::Missing(48))?;
+        let security = |fault| Refusal::Security(fault);
+        if sent_at > now.timestamp() + AHEAD_MAX_S {
+            return Err(security(SecurityFault::KeyTime));
+        }
+        let unwrapped = unwrap(block.trim_end(), master);
+        let (usage, key) = unwrapped.map_err(|fault| security(SecurityFault::KeyBlock(fault)))?;
+        let no_use = security(SecurityFault::KeyUse(usage));
+        let check_value = key.check_value().map(|byte| format!("{byte:02x}")).concat();
+        let is_later = match (usage, &self.mac, &self.pin) {
+            (KeyUsage::Pin, _, Some(keys)) => keys.lock().replace(PinKey::new(key), sent_at),
+            (_, Some((algorithm, keys)), _) if algorithm.usage() == usage => {
+                let key = MacKey::new(*algorithm, &key).map_err(|_| no_use)?;
+                keys.lock().replace(key, sent_at)
+            }
+            _ => return Err(no_use),
+        };
+        match is_later {
+            true => tracing::info!(%usage, check_value, "a new key of the zone is in force"),
+            false => return Err(security(SecurityFault::KeyTime)),
+        }
+        Ok(())
+    }
+}
+
+/// A key that is replaced now and then.
+#[derive(Debug)]
+struct Replaced<K> {
+    now: Arc<K>,
+    /// The key before, and until when it counts.
+    before: Option<(Arc<K>, Instant)>,
+    /// The time that the message with the newest key has; at first the start of the door. What is not later is a
+    /// repetition, also one of a message that came before the door was started. Units: seconds since 1970.
+    newest_at: i64,
+}
+
+impl<K> Replaced<K> {
+    fn new(key: K) -> Self {
+        Self { now: Arc::new(key), before: None, newest_at: Utc::now().timestamp() }
+    }
+
+    /// The keys that count: the newest first.
+    fn usable(&self) -> [Option<Arc<K>>; 2] {
+        let before = self.before.as_ref().filter(|(_, until)| Instant::now() < *until);
+        [Some(Arc::clone(&self.now)), before.map(|(key, _)| Arc::clone(key))]
+    }
+
+    /// Takes a key from a message of this time. Returns false, and takes none, where that is no later one.
+    fn replace(&mut self, key: K, sent_at: i64) -> bool {
+        if sent_at <= self.newest_at {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.now, Arc::new(key));
+        self.before = Some((before, Instant::now() + KEY_BEFORE_LIFE));
+        self.newest_at = sent_at;
+        true
+    }
+}
+
+/// What the answer to a request owes its peer.
+#[derive(Debug)]
+pub(super) struct Owed {
+    mac: Option<Arc<MacKey>>,
+    card: Option<VerifiedCard>,
+}
+
+impl Owed {
+    /// Appends the answer that `write` writes with the elements it is given, and its code.
+    /// Errors: those of `write`.
+    pub(super) fn encode(
+        &self,
+        (elements, request, dialect): (&AnswerElements, &Pending, &Dialect),
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&[(u8, &[u8])], &mut Vec<u8>) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        let is_approved = De39::is_approval(&elements.code.0);
+        let chip = self.card.as_ref();
+        let chip = chip.map(|card| card.issuer_authentication(elements.code.0, is_approved));
+        let chip = chip.as_deref().map(|data| (55, data));
+        let Some(key) = &self.mac else { return write(chip.as_slice(), out) };
+        let has_second_bitmap = has_second_bitmap(request, dialect);
+        let code = (if has_second_bitmap { 128 } else { 64 }, &[0; MAC_BYTES][..]);
+        let start = out.len();
+        write(&chip.into_iter().chain([code]).collect::<Vec<_>>(), out)?;
+        let place = MacPlace::of(&out[start..], &[0; MAC_BYTES]);
+        // INVARIANT: the code is the last element, so there it stands.
+        let place = place.ok_or(EncodeError::UnknownElement(code.0))?;
+        let code = key.code(place.covered(&out[start..]));
+        place.put(&mut out[start..], &code);
+        Ok(())
+    }
+}
+
+/// Whether an answer has fields beyond the first bitmap of its peer's dialect, besides its code.
+fn has_second_bitmap(request: &Pending, dialect: &Dialect) -> bool {
+    let mut echoed = request.echo.kept().elements();
+    match &dialect.translation {
+        None => echoed.any(|de| de > 64),
+        Some(translation) => {
+            echoed.any(|de| translation.field_of(de).is_some_and(|field| field > 64))
+                || Translation::repeats_beyond(&request.way_back.kept, 64)
+        }
+    }
+}
+
+/// Where the credentials of a command are.
+fn credentials_of(command: &mut TimedCommand) -> Vec<&mut PresentedCredentials> {
+    let Command::Network(request) = &mut command.command else { return Vec::new() };
+    match &mut request.command {
+        NetworkCommand::Authorize(authorize) => vec![&mut authorize.credentials],
+        NetworkCommand::InquireBalance(inquiry) => vec![&mut inquiry.credentials],
+        NetworkCommand::Increment(increment) => {
+            let otherwise = increment.otherwise.as_mut();
+            let otherwise = otherwise.map(|authorize| &mut authorize.credentials);
+            [&mut increment.credentials].into_iter().chain(otherwise).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The PIN block of a message.
+///
+/// // CHOICE: DE52 has 8 bytes, so a block of 16 (format 4) stands in DE48 tag 52, in hex.
+fn pin_block(message: &Message<'_>) -> Option<Vec<u8>> {
+    if let Some(block) = message.get(52) {
+        return Some(block.to_vec());
+    }
+    let digits = private_use(message)?.find(private_use::PIN_BLOCK)?;
+    // What is no hex is no PIN: it must not count as none.
+    Some(std::str::from_utf8(digits).ok().and_then(from_hex).map_or_else(Vec::new, |b| b.to_vec()))
+}
+
+/// The moment that `MMDDhhmmss` says, in the year that brings it nearest to `now`. Units: seconds since 1970.
+fn moment_near(text: &str, now: DateTime<Utc>) -> Option<i64> {
+    let part = |at: usize| text.get(at..at + 2)?.parse::<u32>().ok();
+    let (month, day) = (part(0)?, part(2)?);
+    let (hour, minute, second) = (part(4)?, part(6)?, part(8)?);
+    let of_year = |year: i32| {
+        let date = NaiveDate::from_ymd_opt(year, month, day)?;
+        Some(date.and_hms_opt(hour, minute, second)?.and_utc().timestamp())
+    };
+    let moments = (-1..=1).filter_map(|years| of_year(now.year() + years));
+    moments.min_by_key(|moment| moment.abs_diff(now.timestamp()))
+}
+
+#[cfg(test)]
+#[path = "zone_tests.rs"]
+mod tests;

@@ -1,0 +1,253 @@
+"""TLS of both doors, judged by Python's `ssl` (OpenSSL) with certificates of PyPI `trustme`."""
+
+import contextlib
+import datetime
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+import trustme
+from conftest import binary, parse_address, run_json, running
+from test_pyiso8583 import Client, network_management
+
+DAY = datetime.timedelta(days=1)
+NOW = datetime.datetime.now(datetime.UTC)
+
+
+def write_pems(directory, name, issued):
+    """The chain and the key of a certificate as files."""
+    chain, key = directory / f"{name}.pem", directory / f"{name}.key"
+    chain.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    key.write_bytes(issued.private_key_pem.bytes())
+    return str(chain), str(key)
+
+
+def trusting(ca, shown=None):
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+    if shown:
+        shown.configure_cert(context)
+    return context
+
+
+def get(switch, path, context):
+    headers = {"Authorization": "Token " + switch.credentials["access_token"]}
+    request = urllib.request.Request(f"https://{switch.http}{path}", headers=headers)
+    with urllib.request.urlopen(request, context=context) as answer:
+        return answer.read()
+
+
+@contextlib.contextmanager
+def https(tmp_path, issued):
+    chain, key = write_pems(tmp_path, "door", issued)
+    with running(tmp_path, options=["--tls-certificate", chain, "--tls-key", key]) as switch:
+        yield switch
+
+
+def test_http_is_served_over_tls_and_plain_requests_learn_so(tmp_path):
+    ca = trustme.CA()
+    with https(tmp_path, ca.issue_cert("127.0.0.1")) as switch:
+        assert b'"name"' in get(switch, "/v1/company", trusting(ca))
+        # Links in answers begin as clients reach the switch.
+        listed = get(switch, "/v1/cards?limit=1", trusting(ca))
+        assert f"https://{switch.http}/v1/".encode() in listed, listed
+        with pytest.raises(urllib.error.URLError, match="certificate verify failed"):
+            get(switch, "/v1/company", trusting(trustme.CA()))
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://{switch.http}/v1/company")
+        assert refused.value.code == 400 and b"https://" in refused.value.read()
+        # Who watches the switch needs no certificate.
+        assert urllib.request.urlopen(f"http://{switch.metrics}/readyz").status == 200
+
+
+def test_http_1_1_is_agreed_on(tmp_path):
+    ca = trustme.CA()
+    with https(tmp_path, ca.issue_cert("127.0.0.1")) as switch:
+        context = trusting(ca)
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        with socket.create_connection(parse_address(switch.http)) as plain:
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as secured:
+                assert secured.selected_alpn_protocol() == "http/1.1"
+                assert secured.version() == "TLSv1.3"
+
+
+def until(condition):
+    for _ in range(300):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never came true")
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["by SIGHUP", "when the files change"])
+def test_new_certificates_are_used_without_a_restart(tmp_path, is_asked):
+    old, new = trustme.CA(), trustme.CA()
+    with https(tmp_path, old.issue_cert("127.0.0.1")) as switch:
+
+        def ask_to_read():
+            if is_asked:
+                switch.process.send_signal(signal.SIGHUP)
+
+        def is_trusted_by(ca):
+            try:
+                return bool(get(switch, "/v1/company", trusting(ca)))
+            except urllib.error.URLError:
+                return False
+
+        kept = Kept(switch, trusting(old))
+        write_pems(tmp_path, "door", new.issue_cert("127.0.0.1"))
+        ask_to_read()
+        until(lambda: is_trusted_by(new))
+        assert not is_trusted_by(old)
+        assert kept.status("/healthz") == 200, "connections that are open stay"
+
+        # What cannot be used changes nothing.
+        (tmp_path / "door.pem").write_text("no certificate")
+        ask_to_read()
+        for _ in range(3 if is_asked else 60):
+            assert is_trusted_by(new)
+            time.sleep(0.1)
+        write_pems(tmp_path, "door", old.issue_cert("127.0.0.1"))
+        ask_to_read()
+        until(lambda: is_trusted_by(old))
+
+
+class Kept:
+    """A connection that is kept."""
+
+    def __init__(self, switch, context):
+        import http.client
+
+        host, port = parse_address(switch.http)
+        self.connection = http.client.HTTPSConnection(host, port, context=context)
+        assert self.status("/healthz") == 200
+
+    def status(self, path):
+        self.connection.request("GET", path)
+        answer = self.connection.getresponse()
+        answer.read()
+        return answer.status
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    data = tmp_path_factory.mktemp("tls") / "data"
+    run_json("init", "--data", str(data))
+    return data
+
+
+def refusal(directory, certificate, key):
+    """What `serve` says when it does not start."""
+    doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
+    files = ["--tls-certificate", certificate, "--tls-key", key]
+    command = [binary(), "serve", "--data", str(directory), *doors, *files]
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert ran.returncode == 1, ran.stderr
+    return ran.stderr
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path, directory):
+    ca = trustme.CA()
+    chain, key = write_pems(tmp_path, "good", ca.issue_cert("127.0.0.1"))
+    expired = ca.issue_cert("127.0.0.1", not_before=NOW - 2 * DAY, not_after=NOW - DAY)
+    expired_chain, expired_key = write_pems(tmp_path, "expired", expired)
+    _, other_key = write_pems(tmp_path, "other", ca.issue_cert("127.0.0.1"))
+    text = tmp_path / "text.pem"
+    text.write_text("no certificate")
+    for certificate, private, words in [
+        (expired_chain, expired_key, f"certificate `{expired_chain}`: has expired on "),
+        (str(text), key, f"certificate `{text}`: has no certificate in PEM form"),
+        (str(tmp_path / "gone.pem"), key, f"certificate `{tmp_path}/gone.pem`: "),
+        (chain, other_key, f"key `{other_key}`: "),
+        (chain, str(text), f"key `{text}`: "),
+    ]:
+        said = refusal(directory, certificate, private)
+        assert words in said and "TLS of http" in said, said
+
+
+class Line(Client):
+    """A connection to the ISO 8583 door over TLS."""
+
+    def __init__(self, switch, context):
+        plain = socket.create_connection(switch.address)
+        self.socket = context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+@pytest.fixture
+def mutual(tmp_path):
+    """A switch whose ISO 8583 door takes certificates of an authority, and that authority."""
+    ca = trustme.CA()
+    chain, key = write_pems(tmp_path, "door", ca.issue_cert("127.0.0.1"))
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes(ca.cert_pem.bytes())
+
+    def prepare(data, _):
+        with open(data + "/cardswitch.toml", "a") as settings:
+            files = f'certificate = "{chain}"\nkey = "{key}"\nclient_ca = "{authority}"\n'
+            settings.write("[iso8583_tls]\n" + files)
+
+    with running(tmp_path, prepare=prepare) as switch:
+        yield switch, ca
+
+
+def echo(line):
+    return line.ask(network_management("301"))["39"]
+
+
+def test_a_peer_shows_a_certificate_of_the_authority(mutual):
+    switch, ca = mutual
+    peer = ca.issue_cert("acquirer.example.com", common_name="acquirer-1")
+    line = Line(switch, trusting(ca, peer))
+    assert echo(line) == "00"
+    # Many at once, through records of TLS that cut messages anywhere.
+    for _ in range(200):
+        line.send(network_management("301"))
+    assert {line.receive()["39"] for _ in range(200)} == {"00"}
+    line.socket.unwrap().close()
+
+
+def test_others_are_closed_and_harm_nobody(mutual):
+    switch, ca = mutual
+    neighbour = Line(switch, trusting(ca, ca.issue_cert("neighbour.example.com")))
+    other = trustme.CA()
+    self_signed = trustme.CA()
+    expired = ca.issue_cert("old.example.com", not_before=NOW - 2 * DAY, not_after=NOW - DAY)
+
+    def shows_itself():
+        context = trusting(ca)
+        with self_signed.private_key_pem.tempfile() as key, self_signed.cert_pem.tempfile() as cert:
+            context.load_cert_chain(cert, key)
+        return context
+
+    for context in [
+        trusting(ca),
+        trusting(ca, expired),
+        trusting(ca, other.issue_cert("acquirer.example.com")),
+        shows_itself(),
+    ]:
+        with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+            # TLS 1.3 tells a client only once it reads.
+            echo(Line(switch, context))
+        assert echo(neighbour) == "00"
+    for first_bytes in [b"\x00\x100800" + b"\0" * 12, b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff"]:
+        with socket.create_connection(switch.address) as plain:
+            plain.sendall(first_bytes)
+            plain.shutdown(socket.SHUT_WR)
+            plain.settimeout(30)
+            said = b""
+            with contextlib.suppress(ConnectionError):
+                while part := plain.recv(1000):
+                    said += part
+            assert b"0810" not in said
+        assert echo(neighbour) == "00"
+
+
+def test_a_door_without_tls_still_names_a_hello(switch):
+    with socket.create_connection(switch.address) as plain, pytest.raises(OSError):
+        trusting(trustme.CA()).wrap_socket(plain, server_hostname="127.0.0.1")
+    assert Client(switch.address).ask(network_management("301"))["39"] == "00"
