@@ -9,7 +9,7 @@ use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention, Standby};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::{Pacing, Snapshot, StoreError};
+use cardswitch_engine::store::{Awaiting, Pacing, Snapshot, StoreError};
 use cardswitch_secrets::master_key::data_key::{DataKeyError, OpenedKeys, open_keys};
 use cardswitch_secrets::master_key::rotation::settle;
 use cardswitch_secrets::master_key::source::MasterKeySource;
@@ -188,7 +188,7 @@ fn wait_for_tables(engine: &Engine) {
         // Whoever waits is here until then.
         let _ = reached.send(());
     });
-    engine.watermark().on_reached(engine.durable_seq(), wake);
+    engine.watermark().on_reached(engine.durable_seq(), Awaiting::Read, wake);
     // Tables that stand still wake everybody, too.
     let _ = wait.recv();
 }

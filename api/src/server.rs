@@ -604,6 +604,7 @@ async fn state_of(
             trusted_proxies: parts.trusted_proxies,
         }),
         receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
+        callers: Arc::default(),
         throttle: Arc::default(),
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),

@@ -72,6 +72,7 @@ impl TestSwitch {
                 trusted_proxies: Vec::new(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
+            callers: Arc::default(),
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::Engine;
+use cardswitch_engine::store::Awaiting;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 pub use monitor::{Monitor, Observed};
 pub use readers::{ReadLatencies, Readers};
@@ -103,6 +104,7 @@ pub fn wait_for_tables(engine: &Engine) -> Duration {
     let start = Instant::now();
     engine.watermark().on_reached(
         engine.durable_seq(),
+        Awaiting::Read,
         Box::new(move || {
             // The receiver waits below, for as long as it takes.
             let _ = reached.send(());

@@ -12,6 +12,7 @@ mod error;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::command::record::record_views;
 use crate::data_directory::{DataDirectory, DirectoryError};
@@ -60,7 +61,7 @@ pub enum CopyStage {
 /// Cost: reads and writes everything once.
 pub(crate) fn copy_running(
     directory: &DataDirectory,
-    tables: impl Fn() -> Result<Snapshot, StoreError>,
+    tables: impl Fn() -> Result<Arc<Snapshot>, StoreError>,
     journal: &dyn JournalReader,
     to: &Path,
     beside: CopyBeside<'_>,

@@ -4,6 +4,7 @@
 //! `verify`, which proves what is only read here.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::data_directory::DataDirectory;
 use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
@@ -36,7 +37,7 @@ impl Inspection {
 
     /// The tables.
     /// Errors: they cannot be read.
-    pub fn read(&self) -> Result<Snapshot, StoreError> {
+    pub fn read(&self) -> Result<Arc<Snapshot>, StoreError> {
         self.store.read()
     }
 }

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_engine::store::{Awaiting, Snapshot, StoreError};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -98,8 +98,13 @@ impl Switch {
         Ok(answered.await.unwrap_or_else(|_| vec![Reply::OutcomeUnknown; count]))
     }
 
-    /// Waits, not for ever, until reads show the record `seq`. Returns whether they do.
+    /// Waits, not for ever, until reads show the record `seq`, which was made for who asks. Returns
+    /// whether they do.
     pub async fn visible(&self, seq: RecordSeq) -> bool {
+        self.reached(seq, Awaiting::OwnChange).await
+    }
+
+    async fn reached(&self, seq: RecordSeq, awaiting: Awaiting) -> bool {
         let watermark = self.engine.watermark();
         if watermark.applied() >= seq {
             return true;
@@ -107,6 +112,7 @@ impl Switch {
         let (reached, wait) = oneshot::channel();
         watermark.on_reached(
             seq,
+            awaiting,
             Box::new(move || {
                 // Whoever waited may be gone.
                 let _ = reached.send(());
@@ -150,6 +156,12 @@ impl Switch {
         self.access.subscribe()
     }
 
+    /// The newest record that may have changed who may see what.
+    #[must_use]
+    pub fn newest_access_change(&self) -> RecordSeq {
+        *self.access.borrow()
+    }
+
     /// The number of the newest event that reads show; looked up once for all who ask.
     /// Errors: the tables cannot be read.
     pub fn newest_event(&self) -> Result<EventNumber, StoreError> {
@@ -162,7 +174,7 @@ impl Switch {
         &self,
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.visible(self.engine.durable_seq()).await;
+        self.reached(self.engine.durable_seq(), Awaiting::Read).await;
         self.read_at_once(query)
     }
 
@@ -172,7 +184,7 @@ impl Switch {
         &self,
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        query(&self.engine.store().read()?)
+        query(&*self.engine.store().read()?)
     }
 
     /// The digest of the network key, as the tables are.
@@ -211,7 +223,7 @@ impl Switch {
 #[derive(Debug)]
 pub struct View<'a> {
     switch: &'a Switch,
-    snapshot: OnceCell<Snapshot>,
+    snapshot: OnceCell<Arc<Snapshot>>,
 }
 
 impl View<'_> {

@@ -22,6 +22,7 @@ use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_wire::urls::Urls;
 
+use crate::auth::callers::Callers;
 use crate::auth::second_factor::SecondFactors;
 use crate::auth::throttle::Throttle;
 use crate::idempotency::Claim;
@@ -40,6 +41,8 @@ pub struct AppState {
     pub config: Arc<ApiConfig>,
     /// The files of receipts.
     pub receipts: Arc<ReceiptFiles>,
+    /// Whose tokens were seen of late.
+    pub callers: Arc<Callers>,
     /// Slows down who guesses.
     pub throttle: Arc<Throttle>,
     /// What is asked of users after their passwords.

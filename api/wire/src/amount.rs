@@ -60,9 +60,9 @@ impl std::fmt::Display for Amount {
 
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.to_string())
-            .map_err(serde::ser::Error::custom)?
-            .serialize(serializer)
+        let mut text = String::with_capacity(TEXT_BYTES_MAX);
+        self.append_to(&mut text);
+        RawValue::from_string(text).map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::ids::Timestamp;
-use chrono::{DateTime, Datelike};
+use chrono::{DateTime, Datelike, SecondsFormat};
 
 use super::fault::Flaw;
 
@@ -62,13 +62,13 @@ pub fn not_a_date() -> Flaw {
 #[must_use]
 pub fn render_time(at: Timestamp) -> String {
     let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
-    utc.format("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    utc.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 /// A date as responses show it.
 #[must_use]
 pub fn render_date(date: BusinessDate) -> String {
-    date.to_naive().format("%Y-%m-%d").to_string()
+    date.to_naive().to_string()
 }
 
 #[cfg(test)]

@@ -149,8 +149,10 @@ impl Recovered {
 
         let (from_file, journal_notes) = (log.reader(), log.notes().to_vec());
         let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
-        let watermark = Arc::new(Watermark::new(checkpoint.applied_seq));
         let feed = Arc::new(BatchFeed::after(log.tip().number, state.last_seq().0));
+        let bell = Arc::clone(&feed);
+        let watermark = Watermark::ringing(checkpoint.applied_seq, move || bell.ring());
+        let watermark = Arc::new(watermark);
         // (2) shard -> committer.
         let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
         let trim = Arc::new(TrimControl::ringing(from_shard.bell()));

@@ -51,6 +51,8 @@ struct State {
     spent: Vec<Vec<u8>>,
     durable_since: DurableTimes,
     is_stopping: bool,
+    /// Somebody waits for the follower.
+    is_rung: bool,
     /// How many bytes wake the follower, where it waits.
     wake_bytes: Option<usize>,
 }
@@ -118,12 +120,12 @@ impl BatchFeed {
         is_close && state.bytes < bytes
     }
 
-    /// Waits until the batches held come to `bytes`, until `stop` or until the time is up.
+    /// Waits until the batches held come to `bytes`, until `ring`, `stop` or the end of the time.
     /// Returns whether the follower is to stop.
     pub fn wait(&self, bytes: usize, timeout: Option<Duration>) -> bool {
         let mut state = self.state.lock();
         state.wake_bytes = Some(bytes);
-        let waits = |state: &mut State| state.bytes < bytes && !state.is_stopping;
+        let waits = |state: &mut State| state.bytes < bytes && !state.is_stopping && !state.is_rung;
         match timeout {
             Some(timeout) => {
                 self.news.wait_while_for(&mut state, waits, timeout);
@@ -131,7 +133,19 @@ impl BatchFeed {
             None => self.news.wait_while(&mut state, waits),
         }
         state.wake_bytes = None;
+        state.is_rung = false;
         state.is_stopping
+    }
+
+    /// Has the follower look again: somebody waits for it.
+    pub fn ring(&self) {
+        let mut state = self.state.lock();
+        state.is_rung = true;
+        let is_waiting = state.wake_bytes.is_some();
+        drop(state);
+        if is_waiting {
+            self.news.notify_one();
+        }
     }
 
     /// Asks the follower to deal with what is durable and to end.

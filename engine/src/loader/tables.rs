@@ -1,5 +1,7 @@
 //! The query tables as the loader asks them.
 
+use std::sync::Arc;
+
 use super::{HoldEnds, Recall, RecallError, RecallSource};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
@@ -9,30 +11,33 @@ use crate::store::{Snapshot, Store, StoreError};
 
 impl RecallSource for Store {
     fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError> {
-        Ok(Box::new(self.read().map_err(unreadable)?))
+        Ok(Box::new(View(self.read().map_err(unreadable)?)))
     }
 }
 
-impl Recall for Snapshot {
+/// A view of the tables.
+struct View(Arc<Snapshot>);
+
+impl Recall for View {
     fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError> {
-        let found = self.transaction(seq).map_err(unreadable)?;
+        let found = self.0.transaction(seq).map_err(unreadable)?;
         Ok(found.map(|row| LoadedTransaction { record: row.record, progress: row.progress }))
     }
 
     fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError> {
-        self.answer_at(place).map_err(unreadable)
+        self.0.answer_at(place).map_err(unreadable)
     }
 
     fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
-        self.transactions_named(key).map_err(unreadable)
+        self.0.transactions_named(key).map_err(unreadable)
     }
 
     fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
-        self.answers_under(key).map_err(unreadable)
+        self.0.answers_under(key).map_err(unreadable)
     }
 
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
-        let due = self.holds_due(after, until, limits::HOLDS_READ_MAX).map_err(unreadable)?;
+        let due = self.0.holds_due(after, until, limits::HOLDS_READ_MAX).map_err(unreadable)?;
         Ok((due.holds, due.until))
     }
 }

@@ -131,6 +131,17 @@ pub(super) fn state_of(number: u8) -> Result<TransactionState, CodecError> {
     state.copied().ok_or(CodecError::UnknownKind { kind: number })
 }
 
+/// What is held, in a packed progress. Errors: damaged bytes.
+pub(super) fn held_of(bytes: &[u8]) -> Result<Minor, CodecError> {
+    let mut cursor = Cursor(bytes);
+    let (_, present, _) = (cursor.u8()?, cursor.u8()?, cursor.u16()?);
+    if present & EXPIRES != 0 {
+        cursor.i64()?;
+    }
+    let count = cursor.count()?;
+    (0..count).map(|_| take_part(&mut cursor).map(|part| part.amount)).sum()
+}
+
 /// When the hold ends by itself, in a packed progress.
 pub(super) fn hold_end_of(bytes: &[u8]) -> Timestamp {
     let ends = bytes.get(1).is_some_and(|present| present & EXPIRES != 0);

@@ -31,7 +31,7 @@
 use super::answer::RowAnswer;
 use super::cursor::{Cursor, malformed};
 use super::facts::take_facts;
-use super::progress::{flags_of, hold_end_of, parse_progress, state_of};
+use super::progress::{flags_of, held_of, hold_end_of, parse_progress, state_of};
 use crate::codec::CodecError;
 use crate::decision::RuleSet;
 use crate::domain::card::Dimensions;
@@ -220,6 +220,11 @@ impl<'a> TransactionView<'a> {
     #[must_use]
     pub fn hold_expires_at(&self) -> Timestamp {
         hold_end_of(&self.bytes[self.progress_at()..])
+    }
+
+    /// What it held when this was written. Errors: damaged bytes.
+    pub fn held(&self) -> Result<Minor, CodecError> {
+        held_of(&self.bytes[self.progress_at()..])
     }
 
     /// Whether messages may name it: everything but what was declined.

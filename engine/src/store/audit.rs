@@ -167,13 +167,15 @@ impl Differing {
     }
 }
 
-/// What a card's usage adds up to.
+/// What a card's usage and holds add up to.
 struct CardTally {
     id: CardId,
     account: AccountSlot,
     usage: CardUsage,
+    held: Minor,
     spent: i128,
     day_spent: i128,
+    open_holds: i128,
 }
 
 #[derive(Default)]
@@ -198,7 +200,9 @@ impl Audit {
         }
         snapshot.card_tables()?.each(|card| {
             let (id, account, usage) = (card.profile.id, card.record.account, card.record.usage);
-            let tally = CardTally { id, account, usage, spent: 0, day_spent: 0 };
+            let held = card.held;
+            let tally =
+                CardTally { id, account, usage, held, spent: 0, day_spent: 0, open_holds: 0 };
             audit.cards.insert(card.profile.slot.0, tally);
         })?;
         Ok(audit)
@@ -305,6 +309,7 @@ impl Audit {
         tally.differing.compare(outside, posted, || format!("transaction {seq}: posted"));
         let card = record.card.and_then(|card| self.cards.get_mut(&card.0));
         let Some(card) = card else { return };
+        card.open_holds += held;
         for part in progress.held.parts().iter().chain(progress.cleared.parts()) {
             if part.period == card.usage.period {
                 card.spent += minor(part.amount);
@@ -349,10 +354,16 @@ impl Audit {
                 expected: sum(|card| card.day_spent),
                 found: sum(|card| minor(card.usage.day_spent)),
             });
+            figures.push(AuditFigure {
+                name: format!("account {account}: held on all cards = their open holds"),
+                expected: sum(|card| card.open_holds),
+                found: sum(|card| minor(card.held)),
+            });
             let mut differing = Differing::default();
             for card in cards {
                 let name = |what: &str| format!("card {}: {what}", card.id.0);
                 differing.compare(card.spent, minor(card.usage.spent), || name("spent"));
+                differing.compare(card.open_holds, minor(card.held), || name("held"));
                 differing.compare(card.day_spent, minor(card.usage.day_spent), || {
                     name("spent on its day")
                 });

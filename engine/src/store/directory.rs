@@ -38,7 +38,14 @@ pub(super) type SecretTable = TableDefinition<'static, [u8; 32], &'static [u8]>;
 /// Rows with their tables.
 pub(super) trait Stored: Row {
     /// The key of a row: its slot, or the digest of its secret.
-    type Key: Key + for<'a> Value<SelfType<'a> = Self::Key> + Copy + Ord + Debug + 'static;
+    type Key: Key
+        + for<'a> Value<SelfType<'a> = Self::Key>
+        + Copy
+        + Ord
+        + Debug
+        + Send
+        + Sync
+        + 'static;
 
     /// The rows.
     const ROWS: RowTable<Self::Key, Self>;

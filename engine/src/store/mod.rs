@@ -55,7 +55,7 @@ pub use projector::{
 };
 pub use query::Snapshot;
 pub use restore::{AnswerPlace, RestoreScope, Restored};
-pub use watermark::Watermark;
+pub use watermark::{Awaiting, Watermark};
 
 use numbers::Numbers;
 use overlay::{OverlayBackend, OverlayLocks, SharedBackend};
@@ -92,6 +92,8 @@ pub struct Store {
 struct KnownNumbers {
     newest: Arc<Numbers>,
     coming: Option<Arc<Numbers>>,
+    /// The view that readers share until the next commit.
+    view: Option<Arc<Snapshot>>,
 }
 
 impl Store {
@@ -169,17 +171,25 @@ impl Store {
         self.read()?.checkpoint()
     }
 
-    /// A view of the tables that stands still. Keep it short: while it lives, the file grows.
-    pub fn read(&self) -> Result<Snapshot, StoreError> {
+    /// A view of the tables that stands still. Keep it short: while it lives, the file grows. The
+    /// newest view is kept for the next reader; the commit that replaces it lets go of it.
+    pub fn read(&self) -> Result<Arc<Snapshot>, StoreError> {
+        if let Some(view) = &self.numbers.lock().view {
+            return Ok(Arc::clone(view));
+        }
         loop {
             let read_txn = self.database.begin_read()?;
             let commit = commit_of(&read_txn)?;
-            let known = self.numbers.lock();
+            let mut known = self.numbers.lock();
             let found = [Some(&known.newest), known.coming.as_ref()];
             let found = found.into_iter().flatten().find(|numbers| numbers.commit == commit);
             // Where there are none, two commits came meanwhile: look again.
             if let Some(numbers) = found {
-                return Ok(Snapshot::new(read_txn, Arc::clone(numbers)));
+                let view = Arc::new(Snapshot::new(read_txn, Arc::clone(numbers)));
+                if known.coming.is_none() {
+                    known.view = Some(Arc::clone(&view));
+                }
+                return Ok(view);
             }
         }
     }
@@ -203,13 +213,13 @@ impl Store {
             // Saves the allocator's state, so that opening after a crash need not walk the file.
             CommitKind::Checkpoint => write_txn.set_quick_repair(true),
         }
-        let Written { checkpoint, is_new, figures } = projection.write(&write_txn, position)?;
+        let Written { checkpoint, is_new, added } = projection.write(&write_txn, position)?;
         if let Some(first) = forgotten {
             first.forget_before(&write_txn)?;
         }
         let mut numbers = self.newest_numbers();
         if is_new {
-            numbers = numbers.with(projection, figures);
+            numbers = numbers.with(projection, added.figures, &added.held);
         }
         if kind == CommitKind::Checkpoint {
             numbers.write(&write_txn)?;
@@ -231,7 +241,15 @@ impl Store {
         known.coming = None;
         outcome?;
         known.newest = numbers;
+        drop(known);
+        self.forget_view();
         Ok(())
+    }
+
+    /// Lets go of the view that readers share.
+    fn forget_view(&self) {
+        let view = self.numbers.lock().view.take();
+        drop(view);
     }
 
     fn newest_numbers(&self) -> Numbers {
@@ -242,6 +260,7 @@ impl Store {
     /// Errors: `Damaged`. Cost: reads the whole file.
     pub fn check_pages(&mut self) -> Result<(), StoreError> {
         let damaged = |what: &str| StoreError::Damaged { what: what.to_owned() };
+        self.forget_view();
         // Pages in disorder can make redb panic while it looks at them.
         match catch_unwind(AssertUnwindSafe(|| self.database.check_integrity())) {
             Ok(Ok(true)) => Ok(()),
@@ -315,6 +334,7 @@ impl Drop for Store {
         if !self.newest_numbers().is_empty() {
             drop(self.save());
         }
+        self.forget_view();
     }
 }
 

@@ -1,13 +1,14 @@
 //! Hot numbers: what cards have used, what accounts hold and what was decided (`figures`), as of the
 //! newest commit.
 //!
-//! Nearly every record changes one of each, so a visible commit does not write them: the
-//! after-images since the last checkpoint stand here, in memory, and the next checkpoint writes
-//! them. A snapshot reads through the images that belong to its commit.
+//! Nearly every record changes one of each, so a visible commit does not write them: the changes
+//! since the last checkpoint stand here, in memory, and the next checkpoint writes them. A snapshot
+//! reads through the changes that belong to its commit. Usages and balances are after-images; what a
+//! card's purchases hold is a sum, to which each change adds.
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | card_usages | card slot / 500 | CRC32C, format version, 3 zero, 500 usages of 32 bytes |
+//! | card_usages | card slot / 100 | CRC32C, format version, 3 zero; of 100 cards the usage, 32 bytes, and what is held, 8 |
 //! | account_balances | account slot | row |
 //!
 //! INVARIANT: on disk they are as of `META_NUMBERS`, which is the record of the last checkpoint. Tables
@@ -15,28 +16,57 @@
 
 use std::sync::Arc;
 
-use redb::{ReadOnlyTable, ReadableTable, WriteTransaction};
+use redb::{AccessGuard, ReadableTable, WriteTransaction};
 
 use super::error::StoreError;
 use super::figures::{AddedFigures, NewFigures};
 use super::project::Projection;
+use super::query::SharedTable;
 use super::rows;
 use super::tables::{ACCOUNT_BALANCES, CARD_USAGES};
 use crate::codec::CodecError;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
 use crate::domain::ids::CardSlot;
+use crate::domain::money::Minor;
 use crate::packed::{USAGE_BYTES, pack_usage, parse_usage};
 
-/// How many usages are in a page: as many as keep it a little under 16 KiB.
-const PAGE_USAGES: u32 = 500;
+/// How many cards are in a page: as many as keep it a little under 4 KiB, a page of redb's. Whoever
+/// reads one card checks the sum of all.
+const PAGE_CARDS: u32 = 100;
 const PAGE_HEAD_BYTES: usize = 8;
-const PAGE_BYTES: usize = PAGE_HEAD_BYTES + PAGE_USAGES as usize * USAGE_BYTES;
+const CARD_BYTES: usize = USAGE_BYTES + 8;
+const PAGE_BYTES: usize = PAGE_HEAD_BYTES + PAGE_CARDS as usize * CARD_BYTES;
 const PAGE_FORMAT: u8 = 1;
 
-const _: () = assert!(PAGE_BYTES < 16 * 1024 - 64);
+const _: () = assert!(PAGE_BYTES < 4 * 1024 - 64);
 
-/// After-images of one kind, newest layer last. A layer is half as long as the one before it, or
+/// What happened to a number since the last checkpoint.
+trait Change: Copy {
+    /// This change and an earlier one as one.
+    fn after(self, earlier: Self) -> Self;
+}
+
+impl Change for AccountBalances {
+    fn after(self, _earlier: Self) -> Self {
+        self
+    }
+}
+
+/// The newest usage of a card, and what was added to its holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CardChange {
+    pub(super) usage: Option<CardUsage>,
+    pub(super) held: Minor,
+}
+
+impl Change for CardChange {
+    fn after(self, earlier: Self) -> Self {
+        Self { usage: self.usage.or(earlier.usage), held: earlier.held + self.held }
+    }
+}
+
+/// Changes of one kind, newest layer last. A layer is half as long as the one before it, or
 /// shorter, so there are few of them.
 #[derive(Clone, Debug)]
 struct Layers<T>(Vec<Arc<[(u32, T)]>>);
@@ -47,68 +77,70 @@ impl<T> Default for Layers<T> {
     }
 }
 
-impl<T: Copy> Layers<T> {
-    /// The newest image of a slot.
+impl<T: Change> Layers<T> {
+    /// What happened to a slot.
     fn get(&self, slot: u32) -> Option<T> {
-        self.0.iter().rev().find_map(|layer| {
+        let found = self.0.iter().filter_map(|layer| {
             let place = layer.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
             Some(layer[place].1)
-        })
+        });
+        found.reduce(|earlier, change| change.after(earlier))
     }
 
-    /// Puts the images of one commit on top; they come in the order of their records.
-    fn push(&mut self, images: &[(u32, T)]) {
-        if images.is_empty() {
+    /// Puts the changes of one commit on top; they come in the order of their records.
+    fn push(&mut self, changes: &[(u32, T)]) {
+        if changes.is_empty() {
             return;
         }
-        let mut images = newest_in_order(images);
-        while let Some(below) = self.0.pop_if(|below| below.len() <= 2 * images.len()) {
-            images = merged(&below, &images);
+        let mut changes = one_a_slot(changes);
+        while let Some(below) = self.0.pop_if(|below| below.len() <= 2 * changes.len()) {
+            changes = merged(&below, &changes);
         }
-        self.0.push(images.into());
+        self.0.push(changes.into());
     }
 
-    /// Every slot's newest image.
-    fn newest(&self) -> Vec<(u32, T)> {
+    /// What happened to every slot.
+    fn all(&self) -> Vec<(u32, T)> {
         let layers = self.0.iter();
         layers.fold(Vec::new(), |below, layer| merged(&below, layer))
     }
 }
 
-/// The last image of each slot, in the order of slots. Slots are sorted, not images, which are ten
-/// times as long.
-fn newest_in_order<T: Copy>(images: &[(u32, T)]) -> Vec<(u32, T)> {
+/// The changes of each slot as one, in the order of slots. Slots are sorted, not changes, which are
+/// ten times as long.
+fn one_a_slot<T: Change>(changes: &[(u32, T)]) -> Vec<(u32, T)> {
     let mut order: Vec<u64> =
-        (0..).zip(images).map(|(place, (slot, _))| u64::from(*slot) << 32 | place).collect();
+        (0..).zip(changes).map(|(place, (slot, _))| u64::from(*slot) << 32 | place).collect();
     order.sort_unstable();
-    let place_of = |key: u64| usize::try_from(key & u64::from(u32::MAX));
-    let last_of_each = order.chunk_by(|one, other| one >> 32 == other >> 32);
-    let last_of_each = last_of_each.filter_map(|places| places.last());
-    // INVARIANT: a run has fewer than 2^32 images, since its records fill far fewer bytes.
-    last_of_each.filter_map(|key| images.get(place_of(*key).ok()?).copied()).collect()
+    // INVARIANT: a run has fewer than 2^32 changes, since its records fill far fewer bytes.
+    let place_of = |key: &u64| usize::try_from(key & u64::from(u32::MAX)).ok();
+    let change_at = |key| changes.get(place_of(key)?).copied();
+    let of_each = order.chunk_by(|one, other| one >> 32 == other >> 32);
+    let as_one = |earlier: (u32, T), (slot, change): (u32, T)| (slot, change.after(earlier.1));
+    of_each.filter_map(|keys| keys.iter().filter_map(change_at).reduce(as_one)).collect()
 }
 
-/// Two layers as one; where both have a slot, `above` counts.
-fn merged<T: Copy>(below: &[(u32, T)], above: &[(u32, T)]) -> Vec<(u32, T)> {
-    let mut images = Vec::with_capacity(below.len() + above.len());
+/// Two layers as one.
+fn merged<T: Change>(below: &[(u32, T)], above: &[(u32, T)]) -> Vec<(u32, T)> {
+    let mut changes = Vec::with_capacity(below.len() + above.len());
     let mut below = below.iter().peekable();
-    for image in above {
-        while let Some(older) = below.next_if(|older| older.0 < image.0) {
-            images.push(*older);
+    for (slot, change) in above {
+        while let Some(earlier) = below.next_if(|earlier| earlier.0 < *slot) {
+            changes.push(*earlier);
         }
-        below.next_if(|older| older.0 == image.0);
-        images.push(*image);
+        let same = below.next_if(|earlier| earlier.0 == *slot);
+        changes.push((*slot, same.map_or(*change, |same| change.after(same.1))));
     }
-    images.extend(below);
-    images
+    changes.extend(below);
+    changes
 }
 
-/// The after-images since the last checkpoint, as of one commit.
+/// The changes since the last checkpoint, as of one commit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     /// The commit they belong to.
     pub(super) commit: u64,
-    usages: Layers<CardUsage>,
+    cards: Layers<CardChange>,
     balances: Layers<AccountBalances>,
     figures: AddedFigures,
 }
@@ -119,17 +151,28 @@ impl Numbers {
         Self { commit, ..Self::default() }
     }
 
-    /// These numbers with the images of one more run, and what it adds to the figures.
-    pub(super) fn with(mut self, run: &Projection, figures: NewFigures) -> Self {
-        self.usages.push(run.usages());
+    /// These numbers with one more run: its images, what it adds to the figures, and to holds.
+    pub(super) fn with(
+        mut self,
+        run: &Projection,
+        figures: NewFigures,
+        held: &[(u32, Minor)],
+    ) -> Self {
+        let usage_of = |(slot, usage): &(u32, CardUsage)| {
+            (*slot, CardChange { usage: Some(*usage), ..CardChange::default() })
+        };
+        let held_of =
+            |(slot, held): &(u32, Minor)| (*slot, CardChange { usage: None, held: *held });
+        let usages = run.usages().iter().map(usage_of);
+        self.cards.push(&usages.chain(held.iter().map(held_of)).collect::<Vec<_>>());
         self.balances.push(run.balances());
         self.figures.push(figures);
         self
     }
 
-    /// The usage of a card, where it changed since the last checkpoint.
-    pub(super) fn usage(&self, slot: u32) -> Option<CardUsage> {
-        self.usages.get(slot)
+    /// What happened to a card since the last checkpoint.
+    fn card(&self, slot: CardSlot) -> CardChange {
+        self.cards.get(slot.0).unwrap_or_default()
     }
 
     /// The balances of an account, where they changed since the last checkpoint.
@@ -139,7 +182,7 @@ impl Numbers {
 
     /// Whether nothing changed since the last checkpoint.
     pub(super) fn is_empty(&self) -> bool {
-        self.usages.0.is_empty() && self.balances.0.is_empty() && self.figures.is_empty()
+        self.cards.0.is_empty() && self.balances.0.is_empty() && self.figures.is_empty()
     }
 
     /// What was added to the figures of decisions since the last checkpoint.
@@ -152,19 +195,23 @@ impl Numbers {
     pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
         self.figures.write(write_txn)?;
         let mut balances = write_txn.open_table(ACCOUNT_BALANCES.definition())?;
-        for (slot, row) in self.balances.newest() {
+        for (slot, row) in self.balances.all() {
             balances.insert(slot, rows::encode(ACCOUNT_BALANCES.name(), &row)?.as_slice())?;
         }
         let mut pages = write_txn.open_table(CARD_USAGES.definition())?;
-        let usages = self.usages.newest();
-        for changed in usages.chunk_by(|one, other| page_of(one.0) == page_of(other.0)) {
+        let cards = self.cards.all();
+        for changed in cards.chunk_by(|one, other| page_of(one.0) == page_of(other.0)) {
             let page = page_of(changed[0].0);
             let mut bytes = [0; PAGE_BYTES];
             if let Some(stored) = pages.get(page)? {
                 bytes = *checked(page, stored.value())?;
             }
-            for (slot, usage) in changed {
-                bytes[place_of(*slot)].copy_from_slice(&pack_usage(usage));
+            for (slot, change) in changed {
+                let (usage, held) = bytes[place_of(*slot)].split_at_mut(USAGE_BYTES);
+                if let Some(newest) = &change.usage {
+                    usage.copy_from_slice(&pack_usage(newest));
+                }
+                held.copy_from_slice(&(held_in(held) + change.held).0.to_le_bytes());
             }
             seal(&mut bytes);
             pages.insert(page, bytes.as_slice())?;
@@ -173,47 +220,79 @@ impl Numbers {
     }
 }
 
-/// Usages of cards in one view of the tables; keeps the page it read last.
-pub(super) struct UsageReader {
-    pages: ReadOnlyTable<u32, &'static [u8]>,
-    numbers: Arc<Numbers>,
-    at_hand: Option<(u32, Box<[u8; PAGE_BYTES]>)>,
+/// What a card has used, and what its purchases hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CardNumbers {
+    pub(super) usage: CardUsage,
+    pub(super) held: Minor,
 }
 
-impl UsageReader {
-    pub(super) fn new(pages: ReadOnlyTable<u32, &'static [u8]>, numbers: Arc<Numbers>) -> Self {
+/// Numbers of cards in one view of the tables; keeps the page it read last.
+pub(super) struct CardNumbersReader {
+    pages: SharedTable<u32, &'static [u8]>,
+    numbers: Arc<Numbers>,
+    at_hand: Option<(u32, AccessGuard<'static, &'static [u8]>)>,
+}
+
+impl CardNumbersReader {
+    pub(super) fn new(pages: SharedTable<u32, &'static [u8]>, numbers: Arc<Numbers>) -> Self {
         Self { pages, numbers, at_hand: None }
     }
 
-    /// What a card has used.
-    pub(super) fn usage(&mut self, slot: CardSlot) -> Result<CardUsage, StoreError> {
-        if let Some(usage) = self.numbers.usage(slot.0) {
-            return Ok(usage);
-        }
+    /// The numbers of a card.
+    pub(super) fn of(&mut self, slot: CardSlot) -> Result<CardNumbers, StoreError> {
+        let change = self.numbers.card(slot);
+        let stored = self.stored(slot, change.usage.is_some())?;
+        let held = stored.map_or(Minor::ZERO, |bytes| held_in(&bytes[USAGE_BYTES..]));
+        let usage = match (change.usage, stored) {
+            (Some(usage), _) => usage,
+            (None, Some(bytes)) => {
+                let mut image = [0; USAGE_BYTES];
+                image.copy_from_slice(&bytes[..USAGE_BYTES]);
+                parse_usage(&image).map_err(unreadable)?
+            }
+            (None, None) => unreachable!("what is not new is stored"),
+        };
+        Ok(CardNumbers { usage, held: held + change.held })
+    }
+
+    /// A card as the last checkpoint wrote it; none where it `may_be_new` since then.
+    fn stored(&mut self, slot: CardSlot, may_be_new: bool) -> Result<Option<&[u8]>, StoreError> {
         let page = page_of(slot.0);
         if self.at_hand.as_ref().is_none_or(|at_hand| at_hand.0 != page) {
-            let Some(stored) = self.pages.get(page)? else {
-                return Err(StoreError::Inconsistent {
-                    what: format!("{} has no page {page}", CARD_USAGES.name()),
-                });
-            };
-            self.at_hand = Some((page, Box::new(*checked(page, stored.value())?)));
+            match self.pages.get(page)? {
+                Some(stored) => {
+                    checked(page, stored.value())?;
+                    self.at_hand = Some((page, stored));
+                }
+                None if may_be_new => return Ok(None),
+                None => {
+                    return Err(StoreError::Inconsistent {
+                        what: format!("{} has no page {page}", CARD_USAGES.name()),
+                    });
+                }
+            }
         }
-        let Some((_, bytes)) = &self.at_hand else { unreachable!("a page was just read") };
-        let mut image = [0; USAGE_BYTES];
-        image.copy_from_slice(&bytes[place_of(slot.0)]);
-        parse_usage(&image).map_err(unreadable)
+        // INVARIANT: a page at hand was checked.
+        Ok(self.at_hand.as_ref().and_then(|(_, bytes)| bytes.value().get(place_of(slot.0))))
     }
 }
 
 const fn page_of(slot: u32) -> u32 {
-    slot / PAGE_USAGES
+    slot / PAGE_CARDS
 }
 
-/// Where a slot's usage stands in its page.
+/// Where a card stands in its page.
 fn place_of(slot: u32) -> std::ops::Range<usize> {
-    let start = PAGE_HEAD_BYTES + (slot % PAGE_USAGES) as usize * USAGE_BYTES;
-    start..start + USAGE_BYTES
+    let start = PAGE_HEAD_BYTES + (slot % PAGE_CARDS) as usize * CARD_BYTES;
+    start..start + CARD_BYTES
+}
+
+/// What is held, in the last bytes of a card.
+fn held_in(bytes: &[u8]) -> Minor {
+    let mut held = [0; 8];
+    held.copy_from_slice(bytes);
+    Minor(i64::from_le_bytes(held))
 }
 
 fn seal(bytes: &mut [u8; PAGE_BYTES]) {
@@ -245,22 +324,29 @@ mod tests {
     use crate::journal::testing::next_random;
 
     #[test]
-    fn layers_give_the_newest_image_as_of_each_commit() {
+    fn layers_give_the_newest_usage_and_the_sum_of_holds_as_of_each_commit() {
         for seed in 0..20 {
             println!("seed {seed}");
             let mut random = seed;
             let mut layers = Layers::default();
             let mut expected = BTreeMap::new();
             let mut kept = Vec::new();
-            for commit in 0..60_u64 {
+            for _ in 0..60 {
                 let count = next_random(&mut random) % 30;
-                let image = |place| {
+                let change = |_| {
                     let slot = u32::try_from(next_random(&mut random) % 50).unwrap();
-                    (slot, commit * 100 + place)
+                    let spent = i64::try_from(next_random(&mut random) % 1_000).unwrap();
+                    let usage = CardUsage { spent: Minor(spent), ..CardUsage::default() };
+                    let usage = (spent % 3 != 0).then_some(usage);
+                    (slot, CardChange { usage, held: Minor(spent - 500) })
                 };
-                let images: Vec<_> = (0..count).map(image).collect();
-                expected.extend(images.iter().copied());
-                layers.push(&images);
+                let changes: Vec<_> = (0..count).map(change).collect();
+                for (slot, change) in &changes {
+                    let all: &mut CardChange = expected.entry(*slot).or_default();
+                    all.usage = change.usage.or(all.usage);
+                    all.held += change.held;
+                }
+                layers.push(&changes);
                 kept.push((layers.clone(), expected.clone()));
                 assert!(layers.0.len() <= 8, "{} layers", layers.0.len());
             }
@@ -269,7 +355,7 @@ mod tests {
                 for slot in 0..50 {
                     assert_eq!(layers.get(slot), expected.get(&slot).copied(), "slot {slot}");
                 }
-                assert_eq!(layers.newest(), expected.into_iter().collect::<Vec<_>>());
+                assert_eq!(layers.all(), expected.into_iter().collect::<Vec<_>>());
             }
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! It takes what is durable from memory, and from the file where it has fallen behind or just
 //! starts. What comes after a rest is visible at once; under load a commit gathers what comes in
-//! some milliseconds, fewer where somebody waits to read it. Commits are made durable, as a
-//! checkpoint, by volume and by time. Nobody who authorizes ever waits for it.
+//! some milliseconds. Where somebody waits to read it, it rests for as long as the last commit took,
+//! or a few times that. Commits are made durable, as a checkpoint, by volume and by time. Nobody who
+//! authorizes ever waits for it.
 //!
 //! INVARIANT: a failure here stops this thread and shows in its health; it harms no authorization
 //! and no row, since the tables stay at their last commit.
@@ -18,7 +19,7 @@ use parking_lot::Mutex;
 use super::checkpoint::Checkpoint;
 use super::error::StoreError;
 use super::project::Projection;
-use super::watermark::Watermark;
+use super::watermark::{Awaiting, Watermark};
 use super::{CommitKind, Store};
 use crate::clock::Stopwatch;
 use crate::codec::CodecError;
@@ -35,7 +36,7 @@ use crate::steps::{StepOutcome, Steps, spawn};
 pub struct Pacing {
     /// The time between two commits while records keep coming.
     pub visible_interval: Duration,
-    /// The same while somebody waits to read what is not visible yet.
+    /// The longest such time while somebody waits to read what is not visible yet.
     pub awaited_interval: Duration,
     /// The longest time between two checkpoints while records come.
     pub checkpoint_interval: Duration,
@@ -144,6 +145,9 @@ pub enum ProjectionError {
     },
 }
 
+/// How many times as long as a commit took the next one gathers where others wait to read.
+const READ_RESTS: u32 = 3;
+
 /// What is visible in the tables but not durable there.
 #[derive(Default)]
 struct Unsaved {
@@ -179,10 +183,29 @@ pub struct ProjectorSteps {
     /// The last batch that is visible.
     position: ChainPosition,
     unsaved: Unsaved,
-    /// Since the last commit that showed anything.
-    committed: Option<Stopwatch>,
+    /// The last commit that showed anything.
+    committed: Option<Committed>,
     /// What an idle step waits for.
     awaited: Awaited,
+}
+
+/// When a commit was made, and how long that took.
+#[derive(Clone, Copy)]
+struct Committed {
+    since: Stopwatch,
+    took: Duration,
+}
+
+impl Committed {
+    /// How long what comes next may gather: a commit costs some hundred microseconds however little
+    /// it shows, and the thread shares its processor with others.
+    fn rest(self, pacing: &Pacing, awaiting: Option<Awaiting>) -> Duration {
+        match awaiting {
+            None => pacing.visible_interval,
+            Some(Awaiting::Read) => pacing.awaited_interval.min(self.took * READ_RESTS),
+            Some(Awaiting::OwnChange) => pacing.awaited_interval.min(self.took),
+        }
+    }
 }
 
 /// So many bytes of batches, or the end of the time.
@@ -266,16 +289,13 @@ impl ProjectorSteps {
 
     /// How long what comes next may still gather, unless it is much already or comes after a rest.
     fn time_to_gather(&self) -> Option<Duration> {
-        let Pacing { visible_interval, awaited_interval, .. } = self.options.pacing;
         let committed = self.committed?;
         if !self.feed.is_gathering_after(self.position.number, limits::PROJECTION_BYTES_MAX) {
             return None;
         }
-        let is_awaited = self.watermark.is_awaited();
-        let interval = if is_awaited { awaited_interval } else { visible_interval };
-        let left = interval.saturating_sub(committed.elapsed());
-        // In short steps, since those who begin to wait do not ring.
-        (!left.is_zero()).then(|| left.min(awaited_interval))
+        let rest = committed.rest(&self.options.pacing, self.watermark.awaiting());
+        let left = rest.saturating_sub(committed.since.elapsed());
+        (!left.is_zero()).then_some(left)
     }
 
     /// Makes the next batches visible.
@@ -284,12 +304,13 @@ impl ProjectorSteps {
         batches: impl ExactSizeIterator<Item = Batch<'a>> + Clone,
     ) -> Result<(), ProjectionError> {
         let Some(last) = batches.clone().last() else { return Ok(()) };
+        let begun = Stopwatch::start();
         let projection = project_batches(batches, self.position.last_seq)?;
         self.unsaved.add(projection.records());
         let is_due = self.unsaved.is_due(&self.options.pacing);
         let kind = if is_due { CommitKind::Checkpoint } else { CommitKind::Visible };
         self.commit(&projection, last.position, kind)?;
-        self.committed = Some(Stopwatch::start());
+        self.committed = Some(Committed { since: Stopwatch::start(), took: begun.elapsed() });
         self.position = last.position;
         Ok(())
     }

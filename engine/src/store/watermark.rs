@@ -8,19 +8,31 @@ use parking_lot::Mutex;
 use crate::domain::ids::RecordSeq;
 
 type Wake = Box<dyn FnOnce() + Send>;
+type Bell = Box<dyn Fn() + Send + Sync>;
 type AccessListener = Box<dyn Fn(RecordSeq) + Send + Sync>;
+
+/// Why somebody waits, the one with more time first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Awaiting {
+    /// To read what others did.
+    Read,
+    /// To show a change that was made just now.
+    OwnChange,
+}
 
 /// The newest record that reads see, and those who wait for a later one.
 pub struct Watermark {
     applied: AtomicU64,
     waiting: Mutex<Waiting>,
+    /// Rung when somebody begins to wait.
+    projector: Bell,
     /// Listeners for changes of access.
     access_listeners: Mutex<Vec<AccessListener>>,
 }
 
 #[derive(Default)]
 struct Waiting {
-    wakes: BTreeMap<(RecordSeq, u64), Wake>,
+    wakes: BTreeMap<(RecordSeq, u64), (Awaiting, Wake)>,
     /// Those who wait for whatever comes next.
     followers: Vec<Wake>,
     taken: u64,
@@ -37,8 +49,18 @@ impl Watermark {
     /// A watermark of tables that hold everything up to `applied`.
     #[must_use]
     pub fn new(applied: RecordSeq) -> Self {
-        let applied = AtomicU64::new(applied.0);
-        Self { applied, waiting: Mutex::default(), access_listeners: Mutex::default() }
+        Self::ringing(applied, || {})
+    }
+
+    /// The same, which rings `projector` when somebody begins to wait.
+    #[must_use]
+    pub fn ringing(applied: RecordSeq, projector: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            applied: AtomicU64::new(applied.0),
+            waiting: Mutex::default(),
+            projector: Box::new(projector),
+            access_listeners: Mutex::default(),
+        }
     }
 
     /// The newest record that reads see.
@@ -50,7 +72,7 @@ impl Watermark {
     /// Calls `wake` once reads see record `seq`: at once where they do already, else on the
     /// projector's thread. Where projection has stopped it is called at once, too, so that nobody
     /// waits in vain: `applied` tells which.
-    pub fn on_reached(&self, seq: RecordSeq, wake: Wake) {
+    pub fn on_reached(&self, seq: RecordSeq, awaiting: Awaiting, wake: Wake) {
         let mut waiting = self.waiting.lock();
         // INVARIANT: `applied` rises under this lock, so no wake is filed after its turn.
         if self.applied() >= seq || waiting.is_closed {
@@ -59,7 +81,9 @@ impl Watermark {
         }
         waiting.taken += 1;
         let place = waiting.taken;
-        waiting.wakes.insert((seq, place), wake);
+        waiting.wakes.insert((seq, place), (awaiting, wake));
+        drop(waiting);
+        (self.projector)();
     }
 
     /// Calls `wake` once reads see more than record `seq`, as `on_reached` does, but nobody hurries for
@@ -94,9 +118,10 @@ impl Watermark {
         waiting.wakes.len() + waiting.followers.len()
     }
 
-    /// Whether anybody waits for a record that reads do not see yet.
-    pub(super) fn is_awaited(&self) -> bool {
-        !self.waiting.lock().wakes.is_empty()
+    /// Why somebody waits for a record that reads do not see yet: the most urgent cause.
+    /// Cost: O(those who wait).
+    pub(super) fn awaiting(&self) -> Option<Awaiting> {
+        self.waiting.lock().wakes.values().map(|(awaiting, _)| *awaiting).max()
     }
 
     /// Tells who listens that record `seq`, which reads see, may have changed who may see what. Comes
@@ -115,7 +140,8 @@ impl Watermark {
             let is_news = applied.0 > before;
             (reached, if is_news { std::mem::take(&mut waiting.followers) } else { Vec::new() })
         };
-        reached.into_values().chain(followers).for_each(|wake| wake());
+        let reached = reached.into_values().map(|(_, wake)| wake);
+        reached.chain(followers).for_each(|wake| wake());
     }
 
     /// Wakes everybody: nothing will become visible any more.
@@ -125,7 +151,8 @@ impl Watermark {
             waiting.is_closed = true;
             (std::mem::take(&mut waiting.wakes), std::mem::take(&mut waiting.followers))
         };
-        wakes.into_values().chain(followers).for_each(|wake| wake());
+        let wakes = wakes.into_values().map(|(_, wake)| wake);
+        wakes.chain(followers).for_each(|wake| wake());
     }
 }
 
@@ -144,17 +171,17 @@ mod tests {
     fn wakes_come_when_their_record_is_visible_and_once() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let watermark = Watermark::new(RecordSeq(5));
-        watermark.on_reached(RecordSeq(5), note(&log, 5));
-        watermark.on_reached(RecordSeq(8), note(&log, 8));
-        watermark.on_reached(RecordSeq(7), note(&log, 7));
-        watermark.on_reached(RecordSeq(7), note(&log, 70));
+        watermark.on_reached(RecordSeq(5), Awaiting::Read, note(&log, 5));
+        watermark.on_reached(RecordSeq(8), Awaiting::Read, note(&log, 8));
+        watermark.on_reached(RecordSeq(7), Awaiting::Read, note(&log, 7));
+        watermark.on_reached(RecordSeq(7), Awaiting::Read, note(&log, 70));
         assert_eq!(*log.lock(), [5]);
         watermark.publish(RecordSeq(7));
         assert_eq!((watermark.applied(), &log.lock()[..]), (RecordSeq(7), &[5, 7, 70][..]));
         watermark.publish(RecordSeq(6));
         assert_eq!(watermark.applied(), RecordSeq(7));
         watermark.close();
-        watermark.on_reached(RecordSeq(99), note(&log, 99));
+        watermark.on_reached(RecordSeq(99), Awaiting::Read, note(&log, 99));
         assert_eq!((watermark.applied(), &log.lock()[1..]), (RecordSeq(7), &[7, 70, 8, 99][..]));
     }
 
@@ -166,7 +193,7 @@ mod tests {
             let log = Arc::clone(&log);
             watermark.on_access_change(move |seq| log.lock().push(place + seq.0));
         }
-        watermark.on_reached(RecordSeq(6), note(&log, 6));
+        watermark.on_reached(RecordSeq(6), Awaiting::Read, note(&log, 6));
         watermark.tell_access_change(RecordSeq(6));
         assert_eq!(*log.lock(), [106, 206]);
         watermark.publish(RecordSeq(6));
@@ -179,7 +206,7 @@ mod tests {
         let watermark = Watermark::new(RecordSeq(5));
         watermark.on_news(RecordSeq(4), note(&log, 4));
         watermark.on_news(RecordSeq(5), note(&log, 5));
-        assert_eq!((&log.lock()[..], watermark.is_awaited()), (&[4][..], false));
+        assert_eq!((&log.lock()[..], watermark.awaiting().is_some()), (&[4][..], false));
         watermark.publish(RecordSeq(5));
         assert_eq!(*log.lock(), [4]);
         watermark.publish(RecordSeq(6));

@@ -20,7 +20,7 @@ use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::{Pacing, Snapshot};
+use cardswitch_engine::store::{Awaiting, Pacing, Snapshot};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -124,11 +124,11 @@ impl Desk {
     }
 
     /// What the tables hold once they show everything that is durable.
-    pub(crate) fn read(&self) -> Snapshot {
+    pub(crate) fn read(&self) -> Arc<Snapshot> {
         let (reached, wait) = unbounded();
         let newest = self.engine.durable_seq();
         let wake = Box::new(move || reached.send(()).unwrap());
-        self.engine.watermark().on_reached(newest, wake);
+        self.engine.watermark().on_reached(newest, Awaiting::Read, wake);
         wait.recv().unwrap();
         assert!(self.engine.watermark().applied() >= newest);
         self.engine.store().read().unwrap()

@@ -1,6 +1,8 @@
 //! Compares a switch with the model: what is in memory, and what is in the tables.
 
+use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::card::CardRecord;
 use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, Timestamp, TransactionSeq,
 };
@@ -15,20 +17,12 @@ use crate::model::{Model, Purchase, date_in};
 /// has not left to the tables.
 pub fn audit_state(model: &mut Model, state: &ShardState, at: Timestamp, context: &str) {
     for company in 0..model.companies.len() {
-        let slot = AccountSlot(company as u32);
-        let balances = state.balances(slot);
-        assert_eq!(balances.ledger, Minor(model.ledger(company)), "{context}");
-        assert_eq!(balances.held, Minor(model.holds(company)), "{context}");
-        let (incoming, outgoing) = model.in_transit(company);
-        assert_eq!(balances.credits_in_transit, Minor(incoming), "{context}");
-        assert_eq!(balances.debits_in_transit, Minor(outgoing), "{context}");
-        let lines = model.companies[company].lines.len();
-        assert_eq!(balances.line_count, lines as u64, "{context}");
+        audit_balances(model, company, state.balances(AccountSlot(company as u32)), context);
     }
     assert_eq!(state.card_count(), model.cards.len(), "{context}");
     for card in 0..model.cards.len() {
         model.turn_pages(card, at.0);
-        audit_card(model, state, card, at, context);
+        audit_card(model, state.card(CardSlot(card as u32)), card, at, context);
     }
     for purchase in &model.purchases {
         if let Some(open) = state.transaction(TransactionSeq(purchase.seq)) {
@@ -37,9 +31,18 @@ pub fn audit_state(model: &mut Model, state: &ShardState, at: Timestamp, context
     }
 }
 
-fn audit_card(model: &Model, state: &ShardState, at_card: usize, at: Timestamp, context: &str) {
+fn audit_balances(model: &Model, company: usize, balances: &AccountBalances, context: &str) {
+    assert_eq!(balances.ledger, Minor(model.ledger(company)), "{context}");
+    assert_eq!(balances.held, Minor(model.holds(company)), "{context}");
+    let (incoming, outgoing) = model.in_transit(company);
+    assert_eq!(balances.credits_in_transit, Minor(incoming), "{context}");
+    assert_eq!(balances.debits_in_transit, Minor(outgoing), "{context}");
+    let lines = model.companies[company].lines.len();
+    assert_eq!(balances.line_count, lines as u64, "{context}");
+}
+
+fn audit_card(model: &Model, record: &CardRecord, at_card: usize, at: Timestamp, context: &str) {
     let card = &model.cards[at_card];
-    let record = state.card(CardSlot(at_card as u32));
     let today = BusinessDate::from_naive(date_in(model.companies[card.company].zone, at.0));
     let usage = record.usage.rolled(record.terms.interval, today);
     let context = format!("{context} card {at_card}");
@@ -67,6 +70,28 @@ fn audit_progress(
     assert_eq!(member, purchase.member.map(|member| MemberSlot(member as u32)), "{context}");
 }
 
+/// Compares what reads show as of the record at which the model stands, while the switch goes on:
+/// money, cards and what they hold, all of the one record.
+pub fn audit_reads(model: &mut Model, tables: &Snapshot, at: Timestamp, context: &str) {
+    let context = format!("{context} read");
+    for company in 0..model.companies.len() {
+        let row = tables.account(AccountSlot(company as u32)).unwrap().unwrap();
+        audit_balances(model, company, &row.balances, &context);
+    }
+    for (card, held) in held_by_cards(model).into_iter().enumerate() {
+        model.turn_pages(card, at.0);
+        let row = tables.card(CardSlot(card as u32)).unwrap().unwrap();
+        audit_card(model, &row.record, card, at, &context);
+        assert_eq!(row.held, Minor(held), "{context} card {card}");
+    }
+}
+
+fn held_by_cards(model: &Model) -> Vec<i64> {
+    let mut held = vec![0; model.cards.len()];
+    model.purchases.iter().for_each(|purchase| held[purchase.card] += purchase.held());
+    held
+}
+
 /// Compares the tables, which hold everything up to the newest record, with the model and with what is
 /// in memory.
 pub fn audit_tables(model: &Model, state: &ShardState, tables: &Snapshot, context: &str) {
@@ -75,10 +100,11 @@ pub fn audit_tables(model: &Model, state: &ShardState, tables: &Snapshot, contex
         let row = tables.account(slot).unwrap().unwrap();
         assert_eq!(row.balances, *state.balances(slot), "{context} company {company}");
     }
-    for card in 0..model.cards.len() {
+    for (card, held) in held_by_cards(model).into_iter().enumerate() {
         let slot = CardSlot(card as u32);
         let row = tables.card(slot).unwrap().unwrap();
         assert_eq!(row.record, *state.card(slot), "{context} card {card}");
+        assert_eq!(row.held, Minor(held), "{context} card {card}");
     }
     for purchase in &model.purchases {
         let row = tables.transaction(TransactionSeq(purchase.seq)).unwrap();

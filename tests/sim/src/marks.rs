@@ -23,6 +23,8 @@ pub enum Mark {
     JournalFailed,
     /// The tables were behind the journal when the switch came back.
     TablesBehind,
+    /// Reads were compared with the model while commands were under way.
+    ReadUnderWay,
     /// The clock went back while commands were under way.
     ClockBack,
     /// A flipped bit refused a start.
@@ -44,7 +46,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -54,6 +56,7 @@ impl Mark {
         Self::Trimmed,
         Self::JournalFailed,
         Self::TablesBehind,
+        Self::ReadUnderWay,
         Self::ClockBack,
         Self::FlipRefused,
         Self::FlipHarmless,

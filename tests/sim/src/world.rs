@@ -29,7 +29,7 @@ use cardswitch_engine::verify::verify_on;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use crate::audit::{audit_state, audit_tables};
+use crate::audit::{audit_reads, audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
 use crate::happening::{Action, BitFlip, DiskFault, Happening, Part, Rare};
@@ -42,6 +42,8 @@ use crate::workload::Workload;
 
 /// What the directories of a cluster's nodes end with.
 const CLUSTER_PLACES: [&str; 3] = ["a", "b", "c"];
+/// Reads are compared with the model where it stands at a record that is a multiple of it.
+const READ_AUDITS: u64 = 4;
 /// How long a leader goes on that leads no more.
 const ZOMBIE_STEPS: usize = 6;
 const ID_KEY: [u8; 16] = *b"an id key, fixed";
@@ -141,6 +143,10 @@ struct World {
     to_retry: VecDeque<Command>,
     /// The newest record that somebody was told of.
     told: RecordSeq,
+    /// The newest record that the model knows of, and when it was made.
+    modelled: (RecordSeq, Timestamp),
+    /// The record as of which reads were compared last.
+    read: RecordSeq,
     /// No later time was seen: the clock does not start before it.
     latest: i64,
     trace: Sha256,
@@ -178,6 +184,8 @@ impl World {
             unknown: Vec::new(),
             to_retry: VecDeque::new(),
             told: RecordSeq(0),
+            modelled: (RecordSeq(0), Timestamp(0)),
+            read: RecordSeq(0),
             trace: Sha256::new(),
             story: Story::default(),
         };
@@ -330,6 +338,7 @@ impl World {
             Happening::FailOver(crash) => self.fail_over(crash),
         }
         self.take_answers();
+        self.audit_reads();
         if let Some(nodes) = &mut self.nodes {
             let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
             nodes.follow_now_and_then(&self.disks, &options);
@@ -414,7 +423,23 @@ impl World {
 
     fn apply(&mut self, executed: Executed, command: &Command) -> Reply {
         self.latest = self.latest.max(executed.at.0);
+        self.modelled = (executed.last_seq, executed.at);
         self.model.expect(executed.at.0, command)
+    }
+
+    /// Compares what reads show with the model, where both stand at the same record.
+    fn audit_reads(&mut self) {
+        let (seq, at) = self.modelled;
+        let applied = self.engine().watermark().applied();
+        if applied != seq || seq == self.read || !seq.0.is_multiple_of(READ_AUDITS) {
+            return;
+        }
+        self.read = seq;
+        let context = self.context();
+        let tables = self.engine().store().read().unwrap();
+        assert_eq!(tables.checkpoint().unwrap().applied_seq, seq, "{context}");
+        audit_reads(&mut self.model, &tables, at, &context);
+        self.story.marks.pass_if(Mark::ReadUnderWay, !self.sent.is_empty());
     }
 
     /// Lets every part move until nothing is left to do, then compares model, memory and tables.

@@ -3,6 +3,7 @@
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
+pub mod callers;
 pub mod credentials;
 pub mod drawn_secret;
 pub mod failures;
@@ -13,6 +14,7 @@ pub mod second_factor;
 pub mod throttle;
 pub mod totp;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::body::Body;
@@ -32,6 +34,7 @@ use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
+use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_secrets::token_digest;
 
 use self::lasting_body::LastingBody;
@@ -41,7 +44,7 @@ use crate::state::AppState;
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// Whose data the token opens.
-    pub company: Company,
+    pub company: Arc<Company>,
     /// Which token.
     pub token: AccessTokenId,
     /// What it may do.
@@ -161,18 +164,19 @@ pub fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiE
     let token = token_in(headers).ok_or_else(ApiError::unauthorized)?;
     let digest = token_digest(token);
     // Tokens change rarely, and whoever changes one waits until the tables show it.
-    let found = state.switch.read_at_once(|snapshot| {
-        let Some(token) = snapshot.access_token(&digest)? else { return Ok(None) };
-        let Some(company) = snapshot.company(token.company)? else { return Ok(None) };
-        let member = token.member().map_or(Ok(None), |member| snapshot.member(member))?;
-        Ok(Some((token, company, member.map(|member| member.id))))
-    })?;
-    match found {
-        Some((token, company, member)) if !token.is_revoked => {
-            Ok(Caller { company, token: token.id, scope: token.scope, member })
-        }
-        _ => Err(ApiError::unauthorized()),
-    }
+    let read = || state.switch.read_at_once(|snapshot| read_caller(snapshot, &digest));
+    let found = state.callers.find(digest, state.switch.newest_access_change(), read)?;
+    found.ok_or_else(ApiError::unauthorized)
+}
+
+fn read_caller(snapshot: &Snapshot, digest: &[u8; 32]) -> Result<Option<Caller>, StoreError> {
+    let Some(token) = snapshot.access_token(digest)?.filter(|token| !token.is_revoked) else {
+        return Ok(None);
+    };
+    let Some(company) = snapshot.company(token.company)?.map(Arc::new) else { return Ok(None) };
+    let member = token.member().map_or(Ok(None), |member| snapshot.member(member))?;
+    let member = member.map(|member| member.id);
+    Ok(Some(Caller { company, token: token.id, scope: token.scope, member }))
 }
 
 /// The text of the token in these headers.

@@ -117,7 +117,6 @@ pub(super) async fn card_page(
 
 fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardContent, StoreError> {
     let (company, profile) = (view.company, &card.profile);
-    let held = view.snapshot.held_by_card(company.slot, profile.slot)?;
     let listed = purchases(card, acting, view)?;
     let teller = Teller::of(acting, company);
     let holder = holder(card, view)?;
@@ -134,7 +133,7 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
         state: card.record.usage.state,
         may_manage,
         may_see_number: may_see_number(acting, card),
-        held: money(held, company.currency),
+        held: money(card.held, company.currency),
         limits: limits(card, view),
         dimensions: dimensions(card, view)?,
         created: moment(profile.created_at, company.zone),

@@ -88,8 +88,7 @@ async fn close_page(
     alert: &'static str,
 ) -> Result<Response, ApiError> {
     let card = get_card(state, acting, id).await?;
-    let (company, slot) = (&acting.company, card.profile.slot);
-    let held = state.switch.read(|snapshot| snapshot.held_by_card(company.slot, slot)).await?;
+    let (company, held) = (&acting.company, card.held);
     let content = CloseContent {
         csrf: acting.session.csrf(state),
         face: Face::new(&card, company, state.now()),

@@ -11,7 +11,6 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AllowanceId, Timestamp};
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
@@ -65,10 +64,8 @@ struct UsageBody {
     period_start: String,
     /// When the next one begins, where the budget starts anew by itself.
     period_end: Option<String>,
-    /// What the card's purchases hold; only where a single object is shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    held: Option<Amount>,
+    /// What the card's purchases hold.
+    held: Amount,
 }
 
 impl AllowanceBody {
@@ -101,20 +98,10 @@ impl AllowanceBody {
                 daily_balance: Amount::limit(usage.day_room(terms), currency),
                 period_start: render_time(start_of_date(zone, usage.period_started_on)),
                 period_end: next_reset_at,
-                held: None,
+                held: Amount::new(card.held, currency),
             },
             created_at: render_time(profile.created_at),
         }
-    }
-
-    /// As `new`, with what is held: for an object that is shown by itself.
-    /// Cost: O(transactions of the card).
-    /// Errors: they cannot be read.
-    pub fn with_held(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
-        let mut body = Self::new(card, view);
-        let held = view.snapshot.held_by_card(view.company.slot, card.profile.slot)?;
-        body.usage.held = Some(Amount::new(held, view.company.currency));
-        Ok(body)
     }
 }
 
@@ -302,7 +289,7 @@ async fn read_allowance(
 ) -> Result<AllowanceBody, ApiError> {
     let body = read_view(state, caller, |view| {
         let card = view.snapshot.card_by_allowance_id(view.company.slot, id)?;
-        card.map(|card| AllowanceBody::with_held(&card, view)).transpose()
+        Ok(card.map(|card| AllowanceBody::new(&card, view)))
     });
     body.await?.ok_or_else(ApiError::not_found)
 }

@@ -109,15 +109,6 @@ impl CardBody {
     }
 }
 
-impl CardBody {
-    /// The card as it is shown where no others are.
-    /// Errors: what it refers to cannot be read.
-    pub fn by_itself(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
-        let allowance = AllowanceBody::with_held(card, view)?;
-        Ok(Self { allowance, ..Self::new(card, view)? })
-    }
-}
-
 bodies! {
     /// A card to be made.
     NewCard "NewCard" |fields| {
@@ -315,7 +306,7 @@ pub(super) async fn read_card(
 ) -> Result<Option<CardBody>, ApiError> {
     read_view(state, caller, |view| {
         let card = view.find_card(id)?;
-        card.map(|card| CardBody::by_itself(&card, view)).transpose()
+        card.map(|card| CardBody::new(&card, view)).transpose()
     })
     .await
 }

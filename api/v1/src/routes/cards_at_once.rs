@@ -51,7 +51,7 @@ pub async fn create_cards(
     body: JsonBody<BULK_BODY_BYTES_MAX>,
 ) -> Answer<(StatusCode, Json<CreatedCards>)> {
     let mut fields = body.fields()?;
-    let requests = parse_cards(&mut fields, (&caller.company).into());
+    let requests = parse_cards(&mut fields, (&*caller.company).into());
     let faults = read_view(&state, &caller, |view| {
         let unknown = |(place, request): &(usize, _)| Ok((*place, unknown_in(request, view)?));
         requests.iter().map(unknown).collect::<Result<Vec<_>, StoreError>>()
@@ -66,7 +66,7 @@ pub async fn create_cards(
     let ids = issue_cards(&state, &orders).await?;
     let results = read_view(&state, &caller, |view| {
         let cards = ids.iter().filter_map(|id| view.find_card(*id).transpose());
-        cards.map(|card| CardBody::by_itself(&card?, view)).collect::<Result<_, _>>()
+        cards.map(|card| CardBody::new(&card?, view)).collect::<Result<_, _>>()
     });
     Ok((StatusCode::CREATED, Json(CreatedCards { results: results.await? })))
 }

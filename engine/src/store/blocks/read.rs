@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 
-use redb::{AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTable};
+use redb::{AccessGuard, ReadableTable};
 
 use super::{Block, BlockRow, BlockTable};
 use crate::store::error::StoreError;
+use crate::store::query::SharedTable;
 
 /// A table of blocks, read in one transaction. It keeps the block it read last, so neighbours cost
 /// one read and one check of the sum.
 pub(in crate::store) struct BlockReader {
     table: BlockTable,
-    blocks: ReadOnlyTable<u64, &'static [u8]>,
+    blocks: SharedTable<u64, &'static [u8]>,
     at_hand: Option<AtHand>,
 }
 
@@ -22,12 +23,12 @@ struct AtHand {
 }
 
 impl BlockReader {
-    /// Opens the table.
-    pub(in crate::store) fn open(
-        read_txn: &ReadTransaction,
+    /// A reader of the table, which is open.
+    pub(in crate::store) const fn new(
         table: BlockTable,
-    ) -> Result<Self, StoreError> {
-        Ok(Self { table, blocks: read_txn.open_table(table)?, at_hand: None })
+        blocks: SharedTable<u64, &'static [u8]>,
+    ) -> Self {
+        Self { table, blocks, at_hand: None }
     }
 
     /// The row with this number.

@@ -1,6 +1,7 @@
 //! Blocks against a map of rows, whatever their lengths, holes and cuts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase, ReadableTable};
 
@@ -36,7 +37,7 @@ fn append(database: &Database, rows: &Rows) {
 
 fn check(database: &Database, expected: &Rows) {
     let read_txn = database.begin_read().unwrap();
-    let mut reader = BlockReader::open(&read_txn, TABLE).unwrap();
+    let mut reader = BlockReader::new(TABLE, Arc::new(read_txn.open_table(TABLE).unwrap()));
     let end = expected.keys().next_back().map_or(0, |last| last + 1);
     assert_eq!(reader.end().unwrap(), end);
     for number in 0..end + 2 {
@@ -148,7 +149,7 @@ fn a_flipped_byte_is_refused_by_table_and_key() {
         write_txn.open_table(TABLE).unwrap().insert(7, bytes.as_slice()).unwrap();
         write_txn.commit().unwrap();
         let read_txn = database.begin_read().unwrap();
-        let mut reader = BlockReader::open(&read_txn, TABLE).unwrap();
+        let mut reader = BlockReader::new(TABLE, Arc::new(read_txn.open_table(TABLE).unwrap()));
         let error = reader.row(9).unwrap_err().to_string();
         assert!(error.contains("table rows, key 7: "), "byte {at}: {error}");
     }
@@ -160,6 +161,9 @@ fn a_flipped_byte_is_refused_by_table_and_key() {
     drop(table);
     write_txn.commit().unwrap();
     let read_txn = database.begin_read().unwrap();
-    let error = BlockReader::open(&read_txn, TABLE).unwrap().row(8).unwrap_err().to_string();
+    let error = BlockReader::new(TABLE, Arc::new(read_txn.open_table(TABLE).unwrap()))
+        .row(8)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("key 8: it belongs elsewhere"), "{error}");
 }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use redb::{ReadableTable, Table, WriteTransaction};
 
 use crate::codec::CodecError;
-use crate::domain::ids::CompanySlot;
+use crate::domain::ids::{CardSlot, CompanySlot};
+use crate::domain::money::Minor;
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 use crate::packed::{TransactionView, append_progress, append_row_with_progress, parse_progress};
 use crate::store::blocks::{self, Block, BlockRow};
@@ -26,11 +27,13 @@ const FOLDS_MAX: usize = 256;
 /// Changes of transactions of earlier runs, by sequence number.
 pub(super) type EarlierChanges<'a> = BTreeMap<u64, &'a TransactionProgress>;
 
-/// Writes how transactions of earlier runs stand, and notes which go from one set to another.
+/// Writes how transactions of earlier runs stand. Notes which go from one set to another, and what
+/// that adds to the holds of cards.
 pub(super) fn write_changes(
     write_txn: &WriteTransaction,
     changes: &EarlierChanges<'_>,
     sets: &mut SetChanges,
+    held: &mut Vec<(u32, Minor)>,
 ) -> Result<(), StoreError> {
     if changes.is_empty() {
         return Ok(());
@@ -44,9 +47,12 @@ pub(super) fn write_changes(
     while let Some((seq, _)) = rest.peek() {
         let block = tables.block_of(**seq, changes)?;
         for (made, (seq, progress)) in block.made.iter().zip(rest.by_ref()) {
-            let before = tables.replace(*seq, progress)?.unwrap_or(made.state);
-            let classes = (Class::of(made.kind, before), Class::of(made.kind, progress.state));
+            let before = tables.replace(*seq, progress)?.unwrap_or(made.standing);
+            let classes =
+                (Class::of(made.kind, before.state), Class::of(made.kind, progress.state));
             sets.go(made.company, classes, *seq);
+            let added = progress.held.total() - before.held;
+            held.extend(made.card.map(|card| (card.0, added)));
         }
         if folds < FOLDS_MAX && tables.is_due(block.first, block.end)? {
             tables.fold(block.first, block.end)?;
@@ -65,11 +71,19 @@ struct ChangedBlock {
     made: Vec<Made>,
 }
 
-/// What of a row in its block says which set it is in.
+/// What of a row in its block says which set it is in, and whose hold it is.
 struct Made {
     company: CompanySlot,
     kind: TransactionKind,
+    card: Option<CardSlot>,
+    standing: Standing,
+}
+
+/// How a transaction stood before a change.
+#[derive(Clone, Copy)]
+struct Standing {
     state: TransactionState,
+    held: Minor,
 }
 
 struct ChangedTables<'txn> {
@@ -90,23 +104,26 @@ impl ChangedTables<'_> {
         for (seq, _) in changes.range(seq..block.end()) {
             let Some(row) = block.row(*seq) else { return Err(no_such_transaction(*seq)) };
             let row = TransactionView::parse(row.bytes).map_err(unreadable)?;
-            made.push(Made { company: row.company(), kind: row.kind(), state: row.state() });
+            let standing = Standing { state: row.state(), held: row.held().map_err(unreadable)? };
+            let (company, kind, card) = (row.company(), row.kind(), row.card());
+            made.push(Made { company, kind, card, standing });
         }
         Ok(ChangedBlock { first: block.first(), end: block.end(), made })
     }
 
-    /// Notes how a transaction stands; returns its state before, where that was newer than the
+    /// Notes how a transaction stands; returns how it stood before, where that was newer than the
     /// block's.
     fn replace(
         &mut self,
         seq: u64,
         progress: &TransactionProgress,
-    ) -> Result<Option<TransactionState>, StoreError> {
+    ) -> Result<Option<Standing>, StoreError> {
         let row = rows::pack(|bytes| append_progress(bytes, progress));
         let before = self.changes.insert(seq, row.as_slice())?;
         let before =
             before.map(|row| rows::unpack(TRANSACTION_CHANGES.name(), row.value(), parse_progress));
-        Ok(before.transpose()?.map(|progress| progress.state))
+        let before = before.transpose()?;
+        Ok(before.map(|before| Standing { state: before.state, held: before.held.total() }))
     }
 
     fn is_due(&self, first: u64, end: u64) -> Result<bool, StoreError> {

@@ -10,6 +10,7 @@ use super::changes::{append_changed, no_such_transaction, unreadable, write_chan
 use super::{PackedRows, Projection, audit_events, cards, indexes, tags};
 use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::money::Minor;
 use crate::domain::pan_key::PanGenerations;
 use crate::journal::ChainPosition;
 use crate::limits;
@@ -34,8 +35,17 @@ pub(in crate::store) struct Written {
     pub(in crate::store) checkpoint: Checkpoint,
     /// Whether the run was not there before.
     pub(in crate::store) is_new: bool,
-    /// What it adds to the figures of decisions, which are written with the next checkpoint.
+    /// What it adds to numbers that are written with the next checkpoint.
+    pub(in crate::store) added: AddedNumbers,
+}
+
+/// What a run adds to numbers.
+#[derive(Default)]
+pub(in crate::store) struct AddedNumbers {
+    /// To the figures of decisions.
     pub(in crate::store) figures: NewFigures,
+    /// To what the purchases of cards hold.
+    pub(in crate::store) held: Vec<(u32, Minor)>,
 }
 
 impl Projection {
@@ -59,14 +69,14 @@ impl Projection {
         (checkpoint.epoch, checkpoint.batch) = (position.epoch.0, position.number.0);
         checkpoint.chain_hash = position.hash.0;
         assert!(checkpoint.position() == position, "a run ends with the last record of a batch");
-        let mut figures = NewFigures::default();
+        let mut added = AddedNumbers::default();
         if is_new {
             self.write_organization(write_txn, checkpoint.applied_at)?;
-            self.write_history(write_txn, next_transaction, &mut figures)?;
+            self.write_history(write_txn, next_transaction, &mut added)?;
             self.write_memory(write_txn, checkpoint.applied_at)?;
         }
         checkpoint::write(write_txn, &checkpoint)?;
-        Ok(Written { checkpoint, is_new, figures })
+        Ok(Written { checkpoint, is_new, added })
     }
 
     /// What grows with the organization: companies, members, cards.
@@ -99,14 +109,14 @@ impl Projection {
         &self,
         write_txn: &WriteTransaction,
         next: TransactionSeq,
-        figures: &mut NewFigures,
+        added: &mut AddedNumbers,
     ) -> Result<(), StoreError> {
         let earlier =
             self.progress.range(..self.first_made()).map(|(seq, row)| (*seq, row)).collect();
         let mut sets = SetChanges::default();
         cards::note_states(write_txn, &self.card_states, &mut sets)?;
-        write_changes(write_txn, &earlier, &mut sets)?;
-        let mut entries = self.write_transactions(write_txn, &mut sets, figures)?;
+        write_changes(write_txn, &earlier, &mut sets, &mut added.held)?;
+        let mut entries = self.write_transactions(write_txn, &mut sets, added)?;
         append_events(write_txn, self.events.events(), next)?;
         sets.write(write_txn)?;
         tags::write_tags(write_txn, &self.organization.tags)?;
@@ -129,7 +139,7 @@ impl Projection {
         &self,
         write_txn: &WriteTransaction,
         sets: &mut SetChanges,
-        figures: &mut NewFigures,
+        added: &mut AddedNumbers,
     ) -> Result<RunEntries, StoreError> {
         if self.transactions.rows.is_empty() {
             return Ok(RunEntries::default());
@@ -142,10 +152,13 @@ impl Projection {
             check_order(&blocks, &row)?;
             let view = TransactionView::parse(row.bytes).map_err(unreadable)?;
             entries.add_transaction(&view);
-            figures.count(&view).map_err(unreadable)?;
+            added.figures.count(&view).map_err(unreadable)?;
             let change = changes.next_if(|(seq, _)| **seq == row.number).map(|(_, row)| row);
             let state = change.map_or_else(|| view.state(), |progress| progress.state);
             sets.join(view.company(), Class::of(view.kind(), state), row.number);
+            let held = change.map_or_else(|| view.held(), |progress| Ok(progress.held.total()));
+            let held = held.map_err(unreadable)?;
+            added.held.extend(view.card().filter(|_| !held.is_zero()).map(|card| (card.0, held)));
             if change.is_none() {
                 blocks.push(&row)?;
                 continue;

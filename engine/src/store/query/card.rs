@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata};
 
-use super::Snapshot;
 use super::hits::Hits;
 use super::list::{self, Listed, Page};
+use super::{SharedTable, Snapshot};
 use crate::command::effect::IssuedCard;
-use crate::domain::allowance::CardUsage;
 use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash, SealedPan};
 use crate::domain::ids::{AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Timestamp};
+use crate::domain::money::Minor;
 use crate::packed::{CardView, parse_card};
 use crate::store::error::StoreError;
-use crate::store::numbers::UsageReader;
+use crate::store::numbers::{CardNumbers, CardNumbersReader};
 use crate::store::rows;
-use crate::store::sets::{Classes, SetReader};
+use crate::store::sets::Classes;
 use crate::store::tables::{
     ALLOWANCE_IDS, CARD_IDS, CARD_MARKS, CARD_USAGES, CARDS, COMPANY_CARDS, CardMark, CardMarkKey,
     PAN_HASHES,
@@ -29,6 +29,8 @@ pub struct CardRow {
     pub profile: CardProfile,
     /// What decisions read of it.
     pub record: CardRecord,
+    /// What its purchases hold; those that were settled in part do, too.
+    pub held: Minor,
     /// Its number.
     pub sealed_pan: SealedPan,
 }
@@ -182,7 +184,7 @@ impl Snapshot {
         slots: RangeInclusive<u32>,
         page: &Page,
     ) -> Result<Listed<CardRow>, StoreError> {
-        let sets = SetReader::open(&self.read_txn)?;
+        let sets = self.sets()?;
         let classes = Classes::of_cards(&filter.states);
         let hits = Hits::Classes { sets: &sets, company, classes };
         let slots = u64::from(*slots.start())..u64::from(*slots.end()) + 1;
@@ -230,7 +232,7 @@ impl Snapshot {
         let usages = self.table(CARD_USAGES.definition())?;
         Ok(CardTables {
             cards: self.table(CARDS.definition())?,
-            usages: UsageReader::new(usages, Arc::clone(&self.numbers)),
+            numbers: CardNumbersReader::new(usages, Arc::clone(&self.numbers)),
         })
     }
 }
@@ -261,8 +263,8 @@ fn list_all(
 
 /// Everything a card is put together from.
 pub(in crate::store) struct CardTables {
-    cards: ReadOnlyTable<u32, &'static [u8]>,
-    usages: UsageReader,
+    cards: SharedTable<u32, &'static [u8]>,
+    numbers: CardNumbersReader,
 }
 
 impl CardTables {
@@ -281,7 +283,7 @@ impl CardTables {
         for entry in self.cards.iter()? {
             let (slot, row) = entry?;
             let card = parse(row.value())?;
-            visit(with_usage(card, self.usages.usage(CardSlot(slot.value()))?));
+            visit(with_numbers(card, self.numbers.of(CardSlot(slot.value()))?));
         }
         Ok(())
     }
@@ -295,7 +297,7 @@ impl CardTables {
         for entry in self.cards.iter()? {
             let (slot, row) = entry?;
             let mut card = rows::unpack(CARDS.name(), row.value(), CardView::parse)?;
-            card.record.usage = self.usages.usage(CardSlot(slot.value()))?;
+            card.record.usage = self.numbers.of(CardSlot(slot.value()))?.usage;
             visit(card);
         }
         Ok(())
@@ -304,7 +306,7 @@ impl CardTables {
     fn find(&mut self, slot: CardSlot) -> Result<Option<CardRow>, StoreError> {
         let Some(row) = self.cards.get(slot.0)? else { return Ok(None) };
         let card = parse(row.value())?;
-        Ok(Some(with_usage(card, self.usages.usage(slot)?)))
+        Ok(Some(with_numbers(card, self.numbers.of(slot)?)))
     }
 
     /// The slots of the cards made within the page's time; none where there are no such cards.
@@ -337,7 +339,7 @@ fn parse(row: &[u8]) -> Result<IssuedCard, StoreError> {
     rows::unpack(CARDS.name(), row, parse_card)
 }
 
-fn with_usage(card: IssuedCard, usage: CardUsage) -> CardRow {
+fn with_numbers(card: IssuedCard, CardNumbers { usage, held }: CardNumbers) -> CardRow {
     let IssuedCard { profile, record, sealed_pan } = card;
-    CardRow { profile, record: CardRecord { usage, ..record }, sealed_pan }
+    CardRow { profile, record: CardRecord { usage, ..record }, held, sealed_pan }
 }

@@ -3,16 +3,14 @@
 //! Events name transactions; whose they are is looked up in their rows, which stand in blocks in the
 //! same order. So a reader that follows the log reads each block of either once.
 
-use redb::ReadOnlyTable;
-
 use super::list;
 use crate::domain::event::{Event, EventKind, EventPlace};
 use crate::domain::ids::{CompanySlot, EventNumber, Timestamp, TransactionSeq};
 use crate::packed::{EventEntries, LoggedEvents};
 use crate::store::audit::AuditFigure;
 use crate::store::error::StoreError;
-use crate::store::query::Snapshot;
 use crate::store::query::transaction::{TransactionRows, unreadable};
+use crate::store::query::{SharedTable, Snapshot};
 use crate::store::rows;
 use crate::store::tables::EVENT_BLOCKS;
 
@@ -204,7 +202,7 @@ impl Logged {
 }
 
 struct EventLog {
-    blocks: ReadOnlyTable<u64, &'static [u8]>,
+    blocks: SharedTable<u64, &'static [u8]>,
 }
 
 impl EventLog {

@@ -25,9 +25,14 @@ mod transaction;
 mod transaction_list;
 mod webhook_endpoint;
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
+use parking_lot::RwLock;
+use redb::{
+    Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, TableHandle as _, Value,
+};
 use serde::de::DeserializeOwned;
 
 pub use account::AccountRow;
@@ -51,29 +56,35 @@ use super::error::StoreError;
 use super::figures::AddedFigures;
 use super::numbers::Numbers;
 use super::rows;
-use super::runs::RunTables;
+use super::runs::{RUN_CHUNKS, RUN_LISTS, RunTables};
+use super::sets::SetReader;
 pub use super::sets::TransactionClasses;
-use super::tables::{META, META_NETWORK_KEY, META_PAN_GENERATIONS, RowTable};
+use super::tables::{META, META_NETWORK_KEY, META_PAN_GENERATIONS, RowTable, STATE_PAGES};
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
 use crate::store::project::stored_row;
 
-/// A view of the tables that stands still.
+/// A table of a view. It is opened once for all who read the view.
+pub(super) type SharedTable<K, V> = Arc<ReadOnlyTable<K, V>>;
+
+/// A view of the tables that stands still. All who read between two commits share one.
 /// INVARIANT: never held across a wait: while it lives, the file grows.
 pub struct Snapshot {
     read_txn: ReadTransaction,
     numbers: Arc<Numbers>,
+    /// The tables that somebody has asked for, by name.
+    opened: RwLock<BTreeMap<String, Arc<dyn Any + Send + Sync>>>,
 }
 
 crate::opaque!(Snapshot);
 
 impl Snapshot {
-    pub(super) const fn new(read_txn: ReadTransaction, numbers: Arc<Numbers>) -> Self {
-        Self { read_txn, numbers }
+    pub(super) fn new(read_txn: ReadTransaction, numbers: Arc<Numbers>) -> Self {
+        Self { read_txn, numbers, opened: RwLock::default() }
     }
 
     /// How far the tables have come in this view.
     pub fn checkpoint(&self) -> Result<Checkpoint, StoreError> {
-        checkpoint::read(&self.table(META)?)
+        checkpoint::read(&*self.table(META)?)
     }
 
     /// The SHA-256 of the key that opens the HTTP network door, if one is set.
@@ -101,27 +112,45 @@ impl Snapshot {
         self.numbers.figures()
     }
 
-    /// Opens a table of blocks.
     /// The view itself, and the numbers that belong to it.
     pub(super) fn parts(&self) -> (&ReadTransaction, &Numbers) {
         (&self.read_txn, &self.numbers)
     }
 
+    /// Opens a table of blocks.
     pub(super) fn blocks(&self, table: BlockTable) -> Result<BlockReader, StoreError> {
-        BlockReader::open(&self.read_txn, table)
+        Ok(BlockReader::new(table, self.table(table)?))
     }
 
     /// Opens the runs.
     pub(super) fn runs(&self) -> Result<RunTables, StoreError> {
-        RunTables::open(&self.read_txn)
+        Ok(RunTables::new(self.table(RUN_CHUNKS)?, self.table(RUN_LISTS)?))
+    }
+
+    /// Opens the sets.
+    fn sets(&self) -> Result<SetReader, StoreError> {
+        Ok(SetReader::new(self.table(STATE_PAGES)?))
     }
 
     /// Opens a table.
-    pub(super) fn table<K: Key + 'static, V: Value + 'static>(
+    /// Cost: a look-up among those that are open, else about a microsecond.
+    pub(super) fn table<K, V>(
         &self,
-        definition: TableDefinition<'_, K, V>,
-    ) -> Result<ReadOnlyTable<K, V>, StoreError> {
-        Ok(self.read_txn.open_table(definition)?)
+        definition: TableDefinition<'static, K, V>,
+    ) -> Result<SharedTable<K, V>, StoreError>
+    where
+        K: Key + Send + Sync + 'static,
+        V: Value + Send + Sync + 'static,
+    {
+        // INVARIANT: no two tables have one name.
+        let known = self.opened.read().get(definition.name()).map(Arc::clone);
+        if let Some(Ok(table)) = known.map(Arc::downcast) {
+            return Ok(table);
+        }
+        let name = definition.name().to_owned();
+        let table = Arc::new(self.read_txn.open_table(definition)?);
+        self.opened.write().insert(name, Arc::clone(&table) as Arc<dyn Any + Send + Sync>);
+        Ok(table)
     }
 
     /// Hands every row of a table to `visit`, in key order.
@@ -131,7 +160,7 @@ impl Snapshot {
         mut visit: impl FnMut(K, T),
     ) -> Result<(), StoreError>
     where
-        K: Key + 'static,
+        K: Key + Send + Sync + 'static,
         for<'a> K: Value<SelfType<'a> = K>,
         T: DeserializeOwned,
     {
@@ -148,7 +177,7 @@ impl Snapshot {
         mut visit: impl FnMut(K, T) -> Result<(), StoreError>,
     ) -> Result<(), StoreError>
     where
-        K: Key + 'static,
+        K: Key + Send + Sync + 'static,
         for<'a> K: Value<SelfType<'a> = K>,
         T: DeserializeOwned,
     {
@@ -162,22 +191,22 @@ impl Snapshot {
     /// Finds the row at `key`.
     fn find<K, T>(&self, table: &RowTable<K, T>, key: K) -> Result<Option<T>, StoreError>
     where
-        K: Key + Copy + 'static,
+        K: Key + Copy + Send + Sync + 'static,
         for<'a> K: Value<SelfType<'a> = K>,
         T: DeserializeOwned,
     {
-        stored_row(table, &self.table(table.definition())?, key)
+        stored_row(table, &*self.table(table.definition())?, key)
     }
 
     /// Finds the row that an index leads to.
     fn find_by<I, T>(
         &self,
-        index: TableDefinition<'_, I, u32>,
+        index: TableDefinition<'static, I, u32>,
         key: I,
         table: &RowTable<u32, T>,
     ) -> Result<Option<T>, StoreError>
     where
-        I: Key + 'static,
+        I: Key + Send + Sync + 'static,
         for<'a> I: Value<SelfType<'a> = I>,
         T: DeserializeOwned,
     {

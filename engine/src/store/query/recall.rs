@@ -281,6 +281,6 @@ impl Snapshot {
     /// The record of the first stored answer that was given at `since` or later.
     /// Cost: O(answers since).
     fn first_answer_since(&self, since: Timestamp) -> Result<u64, StoreError> {
-        first_given(&self.table(ANSWERS.definition())?, since)
+        first_given(&*self.table(ANSWERS.definition())?, since)
     }
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use redb::{AccessGuard, ReadOnlyTable, StorageError};
 
-use super::Snapshot;
 use super::list;
+use super::{SharedTable, Snapshot};
 use crate::codec::CodecError;
 use crate::decision::IncrementDecision;
 use crate::domain::card::Dimensions;
@@ -86,8 +86,8 @@ impl Snapshot {
 /// Everything a transaction is put together from: its row, and how it stands where that is newer.
 pub(in crate::store) struct TransactionRows {
     blocks: BlockReader,
-    changes: ReadOnlyTable<u64, &'static [u8]>,
-    tags: ReadOnlyTable<u64, &'static [u8]>,
+    changes: SharedTable<u64, &'static [u8]>,
+    tags: SharedTable<u64, &'static [u8]>,
 }
 
 impl TransactionRows {
@@ -103,7 +103,7 @@ impl TransactionRows {
             Some(progress) => progress,
             None => view.to_progress().map_err(unreadable)?,
         };
-        let tags = super::stored_row(&TRANSACTION_TAGS, &self.tags, seq)?.unwrap_or_default();
+        let tags = super::stored_row(&TRANSACTION_TAGS, &*self.tags, seq)?.unwrap_or_default();
         Ok(Some((TransactionRow { record, progress, tags }, view.answer())))
     }
 

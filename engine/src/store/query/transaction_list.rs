@@ -6,18 +6,13 @@
 
 use std::ops::Range;
 
-use redb::ReadOnlyTable;
-
-use super::Snapshot;
 use super::hits::{Hits, TagMoves};
 use super::list::{Listed, Page};
 use super::transaction::{TransactionRow, TransactionRows};
+use super::{SharedTable, Snapshot};
 use crate::directory::dimension::Dimension;
 use crate::domain::card::{DimensionKind, Dimensions};
 use crate::domain::ids::{CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp};
-use crate::domain::money::Minor;
-use crate::domain::transaction::TransactionState;
-use crate::limits;
 use crate::store::error::StoreError;
 use crate::store::runs::RunTables;
 use crate::store::sets::{ClassFilter, SetReader, TransactionClasses};
@@ -42,25 +37,6 @@ pub struct TransactionFilter {
 }
 
 impl Snapshot {
-    /// What the purchases of a card hold; those that were settled in part do, too.
-    /// Cost: O(transactions of the card).
-    pub fn held_by_card(&self, company: CompanySlot, card: CardSlot) -> Result<Minor, StoreError> {
-        let states = [TransactionState::Pending, TransactionState::Completed];
-        let classes = TransactionClasses::in_states(&states);
-        let filter =
-            TransactionFilter { card: Some(card), classes, ..TransactionFilter::default() };
-        let mut page = Page::first(limits::PAGE_LEN_MAX);
-        let mut held = Minor::ZERO;
-        loop {
-            let listed = self.list_transactions(company, &filter, &page)?;
-            held += listed.rows.iter().map(|row| row.progress.held.total()).sum();
-            page.offset += listed.rows.len();
-            if listed.rows.len() < page.limit {
-                return Ok(held);
-            }
-        }
-    }
-
     /// Lists transactions of a company, declined ones too.
     /// Cost: O(log n), O(limit) rows and the dimension's tags set by hand within the time for one
     /// filter; for several O(rows of the shortest list among them).
@@ -77,11 +53,7 @@ impl Snapshot {
         };
         let mut rows = self.transaction_rows()?;
         let seqs = authorized_within(&mut rows, &within)?;
-        let lists = Lists {
-            runs: self.runs()?,
-            sets: SetReader::open(&self.read_txn)?,
-            moves: self.table(TAG_MOVES)?,
-        };
+        let lists = Lists { runs: self.runs()?, sets: self.sets()?, moves: self.table(TAG_MOVES)? };
         let Some(wanted) = TransactionCriteria::new(self, company, filter)? else {
             return Ok(Listed::EMPTY);
         };
@@ -178,7 +150,7 @@ fn is_of(dimension: &Dimension, company: CompanySlot, kind: DimensionKind) -> bo
 struct Lists {
     runs: RunTables,
     sets: SetReader,
-    moves: ReadOnlyTable<(u128, u64), bool>,
+    moves: SharedTable<(u128, u64), bool>,
 }
 
 impl Lists {

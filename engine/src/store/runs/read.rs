@@ -5,26 +5,28 @@
 
 use std::ops::Range;
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
+use redb::{ReadOnlyTable, ReadableTable};
 
 use super::chunk::ChunkView;
 use super::directory::{Group, RunDirectory};
 use super::seek::{ChunkCursor, ChunkReader, Segment};
-use super::{ChunkKey, Entry, RUN_CHUNKS, RUN_LISTS, RunKind, damaged_chunk};
+use super::{ChunkKey, Entry, RunKind, damaged_chunk};
 use crate::store::error::StoreError;
-use crate::store::query::Order;
+use crate::store::query::{Order, SharedTable};
 
 /// The tables of the runs in a read transaction.
 pub(in crate::store) struct RunTables {
-    chunks: ReadOnlyTable<ChunkKey, &'static [u8]>,
-    lists: ReadOnlyTable<u8, &'static [u8]>,
+    chunks: SharedTable<ChunkKey, &'static [u8]>,
+    lists: SharedTable<u8, &'static [u8]>,
 }
 
 impl RunTables {
-    /// Opens the tables.
-    pub(in crate::store) fn open(read_txn: &ReadTransaction) -> Result<Self, StoreError> {
-        let chunks = read_txn.open_table(RUN_CHUNKS)?;
-        Ok(Self { chunks, lists: read_txn.open_table(RUN_LISTS)? })
+    /// The runs in these tables.
+    pub(in crate::store) const fn new(
+        chunks: SharedTable<ChunkKey, &'static [u8]>,
+        lists: SharedTable<u8, &'static [u8]>,
+    ) -> Self {
+        Self { chunks, lists }
     }
 
     /// What the runs of a kind hold.
@@ -32,7 +34,7 @@ impl RunTables {
         &self,
         kind: RunKind,
     ) -> Result<RunReader<'_, ReadOnlyTable<ChunkKey, &'static [u8]>>, StoreError> {
-        Ok(RunReader::new(&self.chunks, kind, &RunDirectory::read(&self.lists, kind)?))
+        Ok(RunReader::new(&*self.chunks, kind, &RunDirectory::read(&*self.lists, kind)?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, WriteTransaction};
 
@@ -12,6 +13,12 @@ use crate::store::query::Order;
 
 const KINDS: [RunKind; 3] =
     [RunKind::CompanyTransactions, RunKind::RetrievalKeys, RunKind::TransactionMessages];
+
+fn tables_of(database: &Database) -> RunTables {
+    let read_txn = database.begin_read().unwrap();
+    let chunks = Arc::new(read_txn.open_table(RUN_CHUNKS).unwrap());
+    RunTables::new(chunks, Arc::new(read_txn.open_table(RUN_LISTS).unwrap()))
+}
 
 /// What the runs should hold.
 #[derive(Clone, Default)]
@@ -202,7 +209,7 @@ fn runs_hold_what_a_sorted_set_holds() {
                 database = Database::open(&path).unwrap();
             }
             if next_random(&mut random).is_multiple_of(10) || step == steps - 1 {
-                let runs = RunTables::open(&database.begin_read().unwrap()).unwrap();
+                let runs = tables_of(&database);
                 compare(&format!("seed {seed}, step {step}"), &model, &mut random, &runs);
             }
         }
@@ -252,7 +259,7 @@ fn few_runs_are_left_however_many_commits_there_were() {
             write_txn.commit().unwrap();
         }
     }
-    let runs = RunTables::open(&database.begin_read().unwrap()).unwrap();
+    let runs = tables_of(&database);
     let reader = runs.reader(kind).unwrap();
     let counted: u64 = (0..7).map(|major| reader.count(major, 0..u64::MAX).unwrap()).sum();
     assert_eq!(counted, 2_000 + 3_000 * 40);

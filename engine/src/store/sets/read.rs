@@ -2,24 +2,22 @@
 
 use std::ops::Range;
 
-use redb::{ReadOnlyTable, ReadTransaction};
-
 use super::page::{Counts, Members, PAGE_LEN};
-use super::{Class, Classes, PAGES, PageKey, STATE_PAGES, SUMS};
+use super::{Class, Classes, PAGES, PageKey, SUMS};
 use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
-use crate::store::query::Order;
+use crate::store::query::{Order, SharedTable};
 
 /// The sets in one view of the tables.
 #[derive(Debug)]
 pub(in crate::store) struct SetReader {
-    pages: ReadOnlyTable<super::SetKey, &'static [u8]>,
+    pages: SharedTable<super::SetKey, &'static [u8]>,
 }
 
 impl SetReader {
-    /// Opens the table.
-    pub(in crate::store) fn open(read_txn: &ReadTransaction) -> Result<Self, StoreError> {
-        Ok(Self { pages: read_txn.open_table(STATE_PAGES)? })
+    /// The sets in this table.
+    pub(in crate::store) const fn new(pages: SharedTable<super::SetKey, &'static [u8]>) -> Self {
+        Self { pages }
     }
 
     /// How many of a company are of these classes and have one of these numbers.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use redb::{Database, ReadableDatabase, ReadableTableMetadata};
@@ -33,7 +34,7 @@ fn write(database: &Database, changes: &SetChanges) -> Result<(), StoreError> {
 }
 
 fn reader(database: &Database) -> SetReader {
-    SetReader::open(&database.begin_read().unwrap()).unwrap()
+    SetReader::new(Arc::new(database.begin_read().unwrap().open_table(STATE_PAGES).unwrap()))
 }
 
 /// Every transaction: its company, and its class.

@@ -16,7 +16,7 @@ fn figures(records: &[Record]) -> Vec<AuditFigure> {
 fn sound_books_agree_in_every_figure() {
     for seed in 0..6 {
         let figures = figures(&journal(seed, 400));
-        let expected = 2 + 5 + RESOURCE_TABLES.len() + SECRET_TABLES.len() + 2 + 3 + 2 * 15 + 2;
+        let expected = 2 + 5 + RESOURCE_TABLES.len() + SECRET_TABLES.len() + 2 + 3 + 2 * 16 + 2;
         assert_eq!(
             figures.len(),
             expected,

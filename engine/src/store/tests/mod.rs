@@ -149,7 +149,7 @@ fn dump_history(snapshot: &Snapshot) -> Vec<TableDump> {
     cards
         .each(|card| {
             let (slot, usage) = (card.profile.slot.0, card.record.usage);
-            numbers.push((format!("card {slot}"), format!("{usage:?}")));
+            numbers.push((format!("card {slot}"), format!("{usage:?} {:?}", card.held)));
         })
         .unwrap();
     let mut transactions = Vec::new();

@@ -132,7 +132,10 @@ impl Model {
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
             Effect::CardIssued(issued) => {
                 let IssuedCard { profile, record, sealed_pan } = *issued;
-                self.cards.insert(profile.slot, CardRow { profile, record, sealed_pan });
+                self.cards.insert(
+                    profile.slot,
+                    CardRow { profile, record, held: Minor::ZERO, sealed_pan },
+                );
             }
             Effect::CardProfile(row) => {
                 let slot = row.slot;
@@ -151,6 +154,9 @@ impl Model {
                 if let (Some(card), Some(usage)) = (record.card, usage) {
                     self.card(card).record.usage = usage;
                 }
+                if let Some(card) = record.card {
+                    self.card(card).held += progress.held.total();
+                }
                 if let Some(balances) = balances {
                     self.balances.insert(record.account, balances);
                 }
@@ -162,7 +168,12 @@ impl Model {
                 self.transactions.insert(row.record.seq, row);
             }
             Effect::TransactionProgress(seq, row) => {
-                self.transactions.get_mut(&seq).unwrap().progress = *row;
+                let transaction = self.transactions.get_mut(&seq).unwrap();
+                let added = row.held.total() - transaction.progress.held.total();
+                transaction.progress = *row;
+                if let Some(card) = transaction.record.card {
+                    self.card(card).held += added;
+                }
             }
             Effect::StatementLine(row) => drop(self.lines.insert(row.seq, *row)),
             Effect::Answer(row) => drop(self.answers.insert(row.fingerprint.key.0, *row)),

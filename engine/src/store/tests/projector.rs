@@ -19,7 +19,7 @@ use crate::journal::{
     TrimControl, spawn_committer,
 };
 use crate::store::{
-    Pacing, Projector, ProjectorOptions, ProjectorSteps, Watermark, spawn_projector,
+    Awaiting, Pacing, Projector, ProjectorOptions, ProjectorSteps, Watermark, spawn_projector,
 };
 
 /// Checkpoints come soon, so that no test waits for one.
@@ -105,7 +105,8 @@ fn follow(line: &Line, store: &Arc<Store>) -> Follower {
 }
 
 fn follow_at(line: &Line, store: &Arc<Store>, pacing: Pacing) -> Follower {
-    let watermark = Arc::new(Watermark::new(store.checkpoint().unwrap().applied_seq));
+    let (feed, applied) = (Arc::clone(&line.feed), store.checkpoint().unwrap().applied_seq);
+    let watermark = Arc::new(Watermark::ringing(applied, move || feed.ring()));
     let (tell, checkpoints) = channel();
     let on_checkpoint = Box::new(move |checkpoint| tell.send(checkpoint).unwrap());
     let steps = ProjectorSteps::new(
@@ -122,7 +123,8 @@ fn follow_at(line: &Line, store: &Arc<Store>, pacing: Pacing) -> Follower {
 impl Follower {
     fn wait_for(&self, seq: RecordSeq) -> RecordSeq {
         let (tell, woken) = channel();
-        self.watermark.on_reached(seq, Box::new(move || tell.send(()).unwrap()));
+        let wake = Box::new(move || tell.send(()).unwrap());
+        self.watermark.on_reached(seq, Awaiting::Read, wake);
         woken.recv().unwrap();
         self.watermark.applied()
     }
@@ -184,7 +186,6 @@ fn records_gather_until_somebody_waits_for_them() {
     let pacing = Pacing { visible_interval: never, checkpoint_interval: never, ..QUICK };
     let follower = follow_at(&line, &store, pacing);
     line.commit(&records[..10]);
-    // Nobody rings for who just looks, so this also shows that one who waits is noticed.
     assert_eq!(follower.wait_for(RecordSeq(10)), RecordSeq(10));
     for run in records[10..].chunks(10) {
         line.commit(run);
