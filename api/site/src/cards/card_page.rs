@@ -119,7 +119,7 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
     let (company, profile) = (view.company, &card.profile);
     let held = view.snapshot.held_by_card(company.slot, profile.slot)?;
     let listed = purchases(card, acting, view)?;
-    let teller = Teller::of(acting, company);
+    let teller = Teller::of(acting, view);
     let holder = holder(card, view)?;
     let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
     let may_manage = acting.may(Right::ManageCards);

@@ -6,7 +6,6 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use cardswitch_identity::state::AppState;
@@ -18,6 +17,7 @@ use crate::choices::{Choice, choices};
 use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::{Acting, Right};
+use crate::search::last_four_of;
 use crate::words::person;
 
 /// How many members are offered to choose from; others are found by their address all the same.
@@ -58,6 +58,8 @@ impl CardListQuery {
 #[derive(Template)]
 #[template(path = "cards/list.html")]
 struct CardListContent<'a> {
+    csrf: String,
+    alert: &'a str,
     company: &'a str,
     sees_all: bool,
     may_manage: bool,
@@ -72,6 +74,7 @@ struct CardListContent<'a> {
 struct CardLine {
     face: Face,
     holder: String,
+    is_active: bool,
 }
 
 /// GET /cards.
@@ -80,9 +83,19 @@ pub(super) async fn list_cards(
     acting: Acting,
     Query(query): Query<CardListQuery>,
 ) -> Result<Response, ApiError> {
+    list_page(&state, &acting, &query, "").await
+}
+
+/// The list; `alert` is said first, where it is not blank.
+pub(super) async fn list_page(
+    state: &AppState,
+    acting: &Acting,
+    query: &CardListQuery,
+    alert: &str,
+) -> Result<Response, ApiError> {
     let (part, company) = (Part { offset: query.offset }, &acting.company);
-    let read = read_view(&state, &acting, |view| {
-        let found = find_cards(view, &acting, &query, &part.page())?;
+    let read = read_view(state, acting, |view| {
+        let found = find_cards(view, acting, query, &part.page())?;
         let rows = found.rows.iter().map(|card| row(card, view));
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
@@ -91,6 +104,8 @@ pub(super) async fn list_cards(
     let (rows, count, offered) = read.await?;
     let filters = [("state", &*query.state), ("holder", &*query.holder), ("text", &*query.text)];
     let content = CardListContent {
+        csrf: acting.session.csrf(state),
+        alert,
         company: &company.name,
         sees_all: acting.may(Right::SeeCompany),
         may_manage: acting.may(Right::ManageCards),
@@ -99,9 +114,9 @@ pub(super) async fn list_cards(
         offered,
         pager: Pager::new(part, rows.len(), count, "/cards", &filters),
         rows,
-        query: &query,
+        query,
     };
-    Ok(frame::page(&state, "Cards", Some(&acting.session), content))
+    Ok(frame::page(state, "Cards", Some(&acting.session), content))
 }
 
 fn find_cards(
@@ -125,46 +140,19 @@ fn find_cards(
         };
         filter.assigned_to = Some(member.slot);
     }
-    if is_last_four(text) {
-        return with_digits(view, &filter, text, page);
+    // Four digits are the last ones of a number; where no card has these, they may be in a name.
+    if let Some(digits) = last_four_of(text) {
+        let filter = CardFilter {
+            last_four: Some(digits),
+            description_contains: None,
+            ..filter.clone()
+        };
+        let listed = view.snapshot.list_cards(company, &filter, page)?;
+        if listed.count > 0 {
+            return Ok(listed);
+        }
     }
     view.snapshot.list_cards(company, &filter, page)
-}
-
-fn is_last_four(text: &str) -> bool {
-    text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Cards whose number ends in these digits, or which have them in their description.
-/// Cost: O(cards that fit the other filters).
-fn with_digits(
-    view: &View<'_>,
-    filter: &CardFilter,
-    digits: &str,
-    page: &Page,
-) -> Result<Listed<CardRow>, StoreError> {
-    let filter = CardFilter { description_contains: None, ..filter.clone() };
-    let mut part = Page { limit: PAGE_LEN_MAX, offset: 0, ..*page };
-    let mut found = Listed::EMPTY;
-    loop {
-        let listed = view.snapshot.list_cards(view.company.slot, &filter, &part)?;
-        part.offset += listed.rows.len();
-        let is_last = listed.rows.len() < part.limit;
-        for card in listed.rows {
-            let profile = &card.profile;
-            if profile.last_four != digits.as_bytes() && !profile.description.contains(digits) {
-                continue;
-            }
-            let place = usize::try_from(found.count).unwrap_or(usize::MAX);
-            if (page.offset..page.offset.saturating_add(page.limit)).contains(&place) {
-                found.rows.push(card);
-            }
-            found.count += 1;
-        }
-        if is_last {
-            return Ok(found);
-        }
-    }
 }
 
 fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
@@ -173,6 +161,7 @@ fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
     Ok(CardLine {
         face: Face::new(card, view.company, view.now),
         holder: holder.unwrap_or_default(),
+        is_active: card.record.usage.state == CardState::Active,
     })
 }
 

@@ -18,7 +18,7 @@ use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::Acting;
 use crate::words::{
-    Badge, Moment, amount_words, decline_words, kind_words, last_four, moment, person, title,
+    Badge, Moment, amount_words, decline_words, kind_words, last_four, near_moment, person, title,
     transaction_badge, zone_words,
 };
 
@@ -36,18 +36,18 @@ struct TransactionListContent<'a> {
     pager: Pager,
 }
 
-/// A transaction in the list.
-struct TransactionLine {
-    id: String,
-    at: Moment,
-    title: String,
-    more: String,
-    card: Option<[String; 2]>,
-    member: Option<String>,
-    amount: String,
-    badge: Badge,
-    has_receipt: bool,
-    has_note: bool,
+/// A transaction in a list.
+pub(crate) struct TransactionLine {
+    pub(crate) id: String,
+    pub(crate) at: Moment,
+    pub(crate) title: String,
+    pub(crate) more: String,
+    pub(crate) card: Option<[String; 2]>,
+    pub(crate) member: Option<String>,
+    pub(crate) amount: String,
+    pub(crate) badge: Badge,
+    pub(crate) has_receipt: bool,
+    pub(crate) has_note: bool,
 }
 
 /// GET /transactions.
@@ -114,14 +114,16 @@ fn read_rows(
 }
 
 impl TransactionLine {
-    fn of(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
+    /// The transaction as it stands.
+    /// Errors: the tables cannot be read.
+    pub(crate) fn of(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let record = &row.record;
         let card = record.card.map(|slot| view.snapshot.card(slot)).transpose()?.flatten();
         let member = record.member.map(|slot| view.snapshot.member(slot)).transpose()?.flatten();
         let is_approved = record.response_code.is_approved();
         Ok(Self {
             id: record.id.0.to_string(),
-            at: moment(record.authorized_at, view.company.zone),
+            at: near_moment(record.authorized_at, view.now, view.company.zone),
             title: title(record),
             more: if is_approved {
                 kind_words(record.kind).to_owned()
