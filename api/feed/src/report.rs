@@ -471,7 +471,7 @@ mod tests {
     fn the_text_names_codes_and_differences() {
         let text = report().to_text();
         for part in
-            ["declined 1502 over limit", "allowances of 3 cards, 1 differences", "card c1 rrn -"]
+            ["declined 1502 over budget", "allowances of 3 cards, 1 differences", "card c1 rrn -"]
         {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::face::Face;
 use crate::choices::{Choice, choices};
 use crate::frame;
-use crate::pager::{Pager, Part};
+use crate::pager::{ORDERS, Pager, Part, order_of};
 use crate::rights::{Acting, Right};
 use crate::search::last_four_of;
 use crate::words::person;
@@ -40,6 +40,7 @@ pub(super) struct CardListQuery {
     state: String,
     holder: String,
     text: String,
+    order: String,
     offset: usize,
 }
 
@@ -64,6 +65,7 @@ struct CardListContent<'a> {
     sees_all: bool,
     may_manage: bool,
     states: Vec<Choice>,
+    orders: Vec<Choice>,
     query: &'a CardListQuery,
     is_filtered: bool,
     offered: Vec<String>,
@@ -95,14 +97,20 @@ pub(super) async fn list_page(
 ) -> Result<Response, ApiError> {
     let (part, company) = (Part { offset: query.offset }, &acting.company);
     let read = read_view(state, acting, |view| {
-        let found = find_cards(view, acting, query, &part.page())?;
+        let page = Page { order: order_of(&query.order), ..part.page() };
+        let found = find_cards(view, acting, query, &page)?;
         let rows = found.rows.iter().map(|card| row(card, view));
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
         Ok((rows.collect::<Result<Vec<_>, _>>()?, found.count, offered))
     });
     let (rows, count, offered) = read.await?;
-    let filters = [("state", &*query.state), ("holder", &*query.holder), ("text", &*query.text)];
+    let filters = [
+        ("state", &*query.state),
+        ("holder", &*query.holder),
+        ("text", &*query.text),
+        ("order", &*query.order),
+    ];
     let content = CardListContent {
         csrf: acting.session.csrf(state),
         alert,
@@ -110,6 +118,7 @@ pub(super) async fn list_page(
         sees_all: acting.may(Right::SeeCompany),
         may_manage: acting.may(Right::ManageCards),
         states: choices(STATES.map(|(value, label, _)| (value, label)), &query.state),
+        orders: choices(ORDERS, &query.order),
         is_filtered: query.is_filtered(),
         offered,
         pager: Pager::new(part, rows.len(), count, "/cards", &filters),

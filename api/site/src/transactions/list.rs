@@ -7,7 +7,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, TransactionRow};
+use cardswitch_engine::store::query::{Listed, Page, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
@@ -15,7 +15,7 @@ use cardswitch_v1::routes::view::{View, read_view};
 use super::filter::{Offered, TransactionQuery};
 use crate::faults::Faults;
 use crate::frame;
-use crate::pager::{Pager, Part};
+use crate::pager::{Pager, Part, order_of};
 use crate::rights::Acting;
 use crate::words::{
     Badge, Moment, amount_words, decline_words, kind_words, last_four, near_moment, person, title,
@@ -72,7 +72,10 @@ pub(super) async fn list_transactions(
             None => Offered::of_company(view, &asked)?,
         };
         let listed = match &request {
-            Some(request) => read_rows(view, request, (own, part))?,
+            Some(request) => {
+                let page = Page { order: order_of(&asked.order), ..part.page() };
+                read_rows(view, request, (own, page))?
+            }
             None => None,
         };
         Ok((offered, listed.unwrap_or(Listed::EMPTY)))
@@ -101,12 +104,11 @@ pub(super) async fn list_transactions(
 fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
-    (own, part): (Option<MemberSlot>, Part),
+    (own, page): (Option<MemberSlot>, Page),
 ) -> Result<Option<Listed<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // Whatever was asked for, who does not see the company sees what is theirs.
     filter.member = own.or(filter.member);
-    let page = part.page();
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
     let rows =
         found.rows.iter().map(|row| TransactionLine::of(row, view)).collect::<Result<_, _>>()?;
