@@ -53,7 +53,8 @@ use traffic::{REAL_PACE, VIRTUAL_PACE};
 pub use books::Difference;
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
-    Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, code_name, ms,
+    Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, code_name,
+    ms,
 };
 pub use scenario::{Door, Mismatch, Scenario, ScenarioOptions, StepOutcome};
 pub use send::{SendRequest, Sent, send};

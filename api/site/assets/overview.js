@@ -74,7 +74,7 @@
       scales: { x: { time: true, range: shown.range }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'UTC'),
       axes: [
-        { ...axis, grid: { show: false }, ...shown.times },
+        { ...axis, size: 30, grid: { show: false }, ...shown.times },
         { ...axis, grid, size: 48, values: (_, amounts) => amounts.map((amount) => short.format(amount)) },
       ],
       series: shown.series(shown.holder.dataset.unit),

@@ -159,8 +159,7 @@ impl Wanted {
     ) -> Result<Found<TransactionLine>, StoreError> {
         let filter =
             TransactionFilter { member: acting.limited_to(), ..TransactionFilter::default() };
-        let list =
-            |page: &Page| view.snapshot.list_transactions(view.company.slot, &filter, page);
+        let list = |page: &Page| view.snapshot.list_transactions(view.company.slot, &filter, page);
         scan(list, |row| {
             let fits = self.fits(&row);
             fits.then(|| TransactionLine::of(&row, view)).transpose()
@@ -215,7 +214,8 @@ mod tests {
 
     #[test]
     fn four_digits_may_end_a_card_number() {
-        let rows = [("4242", true), ("424", false), ("42424", false), ("424a", false), ("٤٢", false)];
+        let rows =
+            [("4242", true), ("424", false), ("42424", false), ("424a", false), ("٤٢", false)];
         for (text, expected) in rows {
             assert_eq!(last_four_of(text).is_some(), expected, "{text}");
         }

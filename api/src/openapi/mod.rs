@@ -64,9 +64,12 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
     Router::new()
         .route(
             "/docs",
-            get(async move |State(state): State<AppState>, MaybeSignedIn(session): MaybeSignedIn| {
-                first.page("", (&state, session.as_ref()))
-            }),
+            get(
+                async move |State(state): State<AppState>,
+                            MaybeSignedIn(session): MaybeSignedIn| {
+                    first.page("", (&state, session.as_ref()))
+                },
+            ),
         )
         .route(
             "/docs/{page}",

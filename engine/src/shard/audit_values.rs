@@ -56,13 +56,7 @@ fn is_card(state: &ShardState, slot: CardSlot, object: Option<Uuid>) -> bool {
 struct Changes(Vec<ValueChange>);
 
 impl Changes {
-    fn note<T: PartialEq>(
-        &mut self,
-        field: &str,
-        old: T,
-        new: T,
-        value: impl Fn(T) -> AuditValue,
-    ) {
+    fn note<T: PartialEq>(&mut self, field: &str, old: T, new: T, value: impl Fn(T) -> AuditValue) {
         if old != new {
             let (old, new) = (value(old), value(new));
             self.0.push(ValueChange { field: field.to_owned(), old, new });

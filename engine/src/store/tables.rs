@@ -288,7 +288,10 @@ impl CardMark {
 
     /// The company's cards whose numbers end in these digits.
     pub(super) fn last_four(company: crate::domain::ids::CompanySlot, digits: [u8; 4]) -> Self {
-        Self { kind: 7, owner: u128::from(company.0) << 32 | u128::from(u32::from_be_bytes(digits)) }
+        Self {
+            kind: 7,
+            owner: u128::from(company.0) << 32 | u128::from(u32::from_be_bytes(digits)),
+        }
     }
 
     /// What carries these dimensions, one mark for each that is set.

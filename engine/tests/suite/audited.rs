@@ -222,9 +222,10 @@ fn limits_states_roles_and_holders_are_told_before_and_after() {
     ];
     for (change, expected) in rows {
         let events = events_of(&mut office, change).unwrap();
-        let values = events[0].values.iter().map(|ValueChange { field, old, new }| {
-            (field.as_str(), old.clone(), new.clone())
-        });
+        let values = events[0]
+            .values
+            .iter()
+            .map(|ValueChange { field, old, new }| (field.as_str(), old.clone(), new.clone()));
         assert_eq!(values.collect::<Vec<_>>(), expected);
     }
 }

@@ -163,10 +163,7 @@ fn with_allowance(id: Uuid, view: &View<'_>) -> Result<Vec<Uuid>, StoreError> {
         Some(card) => Some(card),
         None => view.snapshot.card_by_allowance_id(view.company.slot, AllowanceId(id))?,
     };
-    Ok(card.map_or_else(
-        || vec![id],
-        |card| vec![card.profile.id.0, card.profile.allowance_id.0],
-    ))
+    Ok(card.map_or_else(|| vec![id], |card| vec![card.profile.id.0, card.profile.allowance_id.0]))
 }
 
 /// Who may have acted, by name.
@@ -201,10 +198,7 @@ fn named_actor(view: &View<'_>, id: &str) -> Result<Option<String>, StoreError> 
 }
 
 impl EventLine {
-    fn new(
-        event: &AuditEvent,
-        (state, view): (&AppState, &View<'_>),
-    ) -> Result<Self, StoreError> {
+    fn new(event: &AuditEvent, (state, view): (&AppState, &View<'_>)) -> Result<Self, StoreError> {
         let [first_id, member_id] = event.actor.ids();
         let is_sign_in = SIGN_INS.contains(&event.action.as_str());
         let named = event.object.filter(|_| !is_sign_in);

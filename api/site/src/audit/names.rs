@@ -53,12 +53,12 @@ pub(super) fn thing(
             Some(link) => snapshot.card(link.card)?.map(|row| card(row.profile)),
             None => None,
         },
-        "member" => view.find_member(MemberId(id))?.map(|member| {
-            Thing::new(member_name(&member), format!("/members/{id}"))
-        }),
-        "user" => snapshot.user_by_id(UserId(id))?.map(|user| {
-            Thing::named(person(&user.first_name, &user.last_name, &user.email))
-        }),
+        "member" => view
+            .find_member(MemberId(id))?
+            .map(|member| Thing::new(member_name(&member), format!("/members/{id}"))),
+        "user" => snapshot
+            .user_by_id(UserId(id))?
+            .map(|user| Thing::named(person(&user.first_name, &user.last_name, &user.email))),
         "requisition" => {
             let row = snapshot.requisition_by_id(company, RequisitionId(id))?;
             row.map(|row| Thing::new(row.description, format!("/requisitions/{id}")))
@@ -83,10 +83,8 @@ pub(super) fn thing(
                 Thing::new(name, format!("/webhooks/{id}"))
             })
         }
-        "access_token" => {
-            let row = snapshot.any_access_token(AccessTokenId(id))?;
-            row.map(|token| Thing::named(token.label().to_owned()))
-        }
+        "access_token" => Some(Thing::named(token_name(view, AccessTokenId(id))?)),
+        "company" => Some(Thing::named(view.company.name.clone())),
         _ => None,
     };
     Ok(found.unwrap_or_default())

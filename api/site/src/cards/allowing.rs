@@ -53,11 +53,7 @@ impl Allowing {
         ];
         let mut changes: Vec<_> = [
             raised("Budget", terms.amount, least.amount),
-            raised(
-                "Per-transaction limit",
-                terms.transaction_limit,
-                least.transaction_limit,
-            ),
+            raised("Per-transaction limit", terms.transaction_limit, least.transaction_limit),
             raised("Daily limit", terms.daily_limit, least.daily_limit),
         ]
         .into_iter()

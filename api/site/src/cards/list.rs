@@ -151,11 +151,8 @@ fn find_cards(
     }
     // Four digits are the last ones of a number; where no card has these, they may be in a name.
     if let Some(digits) = last_four_of(text) {
-        let filter = CardFilter {
-            last_four: Some(digits),
-            description_contains: None,
-            ..filter.clone()
-        };
+        let filter =
+            CardFilter { last_four: Some(digits), description_contains: None, ..filter.clone() };
         let listed = view.snapshot.list_cards(company, &filter, page)?;
         if listed.count > 0 {
             return Ok(listed);

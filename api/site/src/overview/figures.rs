@@ -178,7 +178,13 @@ mod tests {
         let counts: Vec<_> = days.values().map(|day| day[&approved].count).collect();
         assert_eq!(counts, [1, 6, 8]);
         let eighth = parse_date("2026-03-08").unwrap();
-        let figures = Figures { today: eighth, days, accounts: Vec::new(), newest: Vec::new(), recent: Recent::default() };
+        let figures = Figures {
+            today: eighth,
+            days,
+            accounts: Vec::new(),
+            newest: Vec::new(),
+            recent: Recent::default(),
+        };
         assert_eq!(figures.approved_on(eighth), Tally { count: 6, sum: Minor(200) });
         assert_eq!(figures.declined_on(eighth).count, 5);
         assert_eq!(figures.causes(), [(risk, Tally { count: 5, sum: Minor(100) })]);

@@ -30,7 +30,7 @@ pub(super) struct Latency {
 }
 
 impl LatencySamples {
-    /// The figures at `now`; none where nothing was asked for in the last minute.
+    /// The figures at `now`; none where nothing was asked for yet.
     pub(super) fn take(&mut self, meters: &Meters, now: Instant) -> Option<Latency> {
         let stages = [meters.queue.now(), meters.decide.now(), meters.journal.now()];
         while self.0.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
@@ -40,8 +40,10 @@ impl LatencySamples {
         if self.0.back().is_none_or(|(at, _)| now.duration_since(*at) >= PACE) {
             self.0.push_back((now, stages));
         }
-        let before = before.unwrap_or([NOTHING; 3]);
-        latency(&before, &stages)
+        // Where nothing happened for a minute, the figures are those since the start.
+        before
+            .and_then(|before| latency(&before, &stages))
+            .or_else(|| latency(&[NOTHING; 3], &stages))
     }
 }
 
@@ -96,6 +98,7 @@ mod tests {
         assert_eq!((both.mean_ns, both.durable_p99_ns), (3_000_000, 1 << 23));
         let second = samples.take(&meters, at(89)).unwrap();
         assert_eq!(second.mean_ns, 5_000_000, "what is older than a minute is left behind");
-        assert_eq!(samples.take(&meters, at(200)), samples.take(&meters, at(200)));
+        let idle = samples.take(&meters, at(300)).unwrap();
+        assert_eq!(idle.mean_ns, 3_000_000, "all since the start");
     }
 }

@@ -177,8 +177,8 @@ fn causes(figures: &Figures, company: &Company) -> Causes {
         .iter()
         .map(|(code, tally)| cause(outcome_words(*code), code.number().to_string(), *tally));
     let numbers: Vec<_> = others.iter().map(|(code, _)| code.number().to_string()).collect();
-    let others = (!others.is_empty())
-        .then(|| cause("Other reasons", numbers.join(", "), total(others)));
+    let others =
+        (!others.is_empty()).then(|| cause("Other reasons", numbers.join(", "), total(others)));
     Causes { causes: named.chain(others).collect() }
 }
 
@@ -203,7 +203,8 @@ fn minutes(recent: &Recent, company: &Company) -> MinuteRows {
 
 /// Decisions a second, over the last slice.
 fn rate(last: Decided) -> String {
-    let tenths = (last.approved + last.declined).saturating_mul(10) * 1_000_000 / SLICE.unsigned_abs();
+    let tenths =
+        (last.approved + last.declined).saturating_mul(10) * 1_000_000 / SLICE.unsigned_abs();
     match tenths {
         0..100 => format!("{}.{}/s", tenths / 10, tenths % 10),
         _ => format!("{}/s", grouped(tenths / 10)),
@@ -257,7 +258,8 @@ mod tests {
         assert_eq!(share(0, 0), "");
         assert_eq!(share(1, 2), "33.3% of today’s attempts");
         assert_eq!(share(0, 9), "0.0% of today’s attempts");
-        let rates = [(0, "0.0/s"), (1, "0.0/s"), (149, "9.9/s"), (1_500, "100/s"), (90_000, "6,000/s")];
+        let rates =
+            [(0, "0.0/s"), (1, "0.0/s"), (149, "9.9/s"), (1_500, "100/s"), (90_000, "6,000/s")];
         for (declined, expected) in rates {
             assert_eq!(rate(Decided { approved: 0, declined }), expected);
         }

@@ -101,7 +101,8 @@ impl TransactionQuery {
         let day_start = |day: BusinessDate| render_time(start_of_date(zone, day));
         let after = days[0].map(day_start);
         let before = days[1].map(|last| day_start(BusinessDate(last.0.saturating_add(1))));
-        let others = self.pairs().into_iter().filter(|(name, _)| !["from", "to", "order"].contains(name));
+        let others =
+            self.pairs().into_iter().filter(|(name, _)| !["from", "to", "order"].contains(name));
         let mut pairs: Vec<_> =
             others.map(|(name, text)| (name.to_owned(), text.trim().to_owned())).collect();
         pairs.extend(after.map(|after| ("after".to_owned(), after)));

@@ -209,13 +209,13 @@ impl TransactionContent {
 impl TransactionFacts<'_> {
     /// Where whoever manages cards changes the limits of its card, filled in for a purchase like this.
     fn allow(&self) -> Result<Option<String>, StoreError> {
-        let Some(slot) = self.row.record.card.filter(|_| self.acting.may(Right::ManageCards)) else {
+        let Some(slot) = self.row.record.card.filter(|_| self.acting.may(Right::ManageCards))
+        else {
             return Ok(None);
         };
         let card = self.view.snapshot.card(slot)?.filter(is_open);
-        let path = |card: CardId| {
-            format!("/cards/{}/allowance?allow={}", card.0, self.row.record.id.0)
-        };
+        let path =
+            |card: CardId| format!("/cards/{}/allowance?allow={}", card.0, self.row.record.id.0);
         Ok(card.map(|card| path(card.profile.id)))
     }
 

@@ -17,7 +17,7 @@ use cardswitch_wire::error_codes::ERROR_CODES;
 use serde_json::Value;
 
 use self::parts::{Links, escaped, operation, paragraphs, schema, text};
-use self::sections::{Section, operations_of, sections};
+use self::sections::{Section, sections};
 use super::Door;
 
 /// A page of the documentation.
@@ -47,7 +47,6 @@ pub(super) fn pages(company: &Value, network: &Value) -> Vec<DocPage> {
     pages.push(network_page(network));
     pages.extend(pages_of(network, Door::Network));
     pages.push(errors_page());
-    // Schemas of several pages come last within their door; all of them are reference.
     pages
 }
 
@@ -57,7 +56,9 @@ pub(super) fn path_of(slug: &str) -> String {
 }
 
 fn first_page(document: &Value) -> DocPage {
-    let mut html = String::from("<header class=\"head\"><h1>API documentation</h1></header>\n<section class=\"sheet\">");
+    let mut html = String::from(
+        "<header class=\"head\"><h1>API documentation</h1></header>\n<section class=\"sheet\">",
+    );
     html.push_str(&paragraphs(&document["info"]["description"]));
     let base = escaped(text(&document["servers"][0]["url"]));
     html.push_str(&format!(
@@ -74,7 +75,8 @@ fn first_page(document: &Value) -> DocPage {
 
 fn network_page(document: &Value) -> DocPage {
     let title = "Network API";
-    let mut html = format!("<header class=\"head\"><h1>{title}</h1></header>\n<section class=\"sheet\">");
+    let mut html =
+        format!("<header class=\"head\"><h1>{title}</h1></header>\n<section class=\"sheet\">");
     html.push_str(&paragraphs(&document["info"]["description"]));
     html.push_str("</section>\n");
     html.push_str(&index(document, Door::Network));
@@ -83,7 +85,9 @@ fn network_page(document: &Value) -> DocPage {
 
 /// The pages of a door with what each is about.
 fn index(document: &Value, door: Door) -> String {
-    let mut html = String::from("<section class=\"sheet\" aria-labelledby=\"pages\"><h2 id=\"pages\">Resources</h2><ul class=\"rows\">\n");
+    let mut html = String::from(
+        "<section class=\"sheet\" aria-labelledby=\"pages\"><h2 id=\"pages\">Resources</h2><ul class=\"rows\">\n",
+    );
     for Section { slug, title, about, .. } in sections(document, door) {
         html.push_str(&format!(
             "<li><p><a href=\"{}\">{}</a><br><span class=\"soft\">{}</span></p></li>\n",
@@ -106,7 +110,7 @@ fn pages_of(document: &Value, door: Door) -> Vec<DocPage> {
             "<header class=\"head\"><div><h1>{title}</h1><p class=\"soft\">{}</p></div></header>\n",
             escaped(&section.about)
         );
-        let operations = operations_of(document, section.tag.as_deref());
+        let operations = section.operations(document);
         if operations.len() > 1 {
             html.push_str("<nav class=\"doc-index\" aria-label=\"Operations\"><ul>");
             for shown in &operations {
@@ -115,7 +119,7 @@ fn pages_of(document: &Value, door: Door) -> Vec<DocPage> {
             html.push_str("</ul></nav>\n");
         }
         operations.iter().for_each(|shown| operation(&mut html, shown, (document, &links)));
-        if !section.schemas.is_empty() {
+        if section.tag.is_some() && !section.schemas.is_empty() {
             html.push_str("<h2>Schemas</h2>\n");
         }
         for name in &section.schemas {
@@ -131,7 +135,7 @@ fn errors_page() -> DocPage {
         "<header class=\"head\"><div><h1>Errors</h1><p class=\"soft\">A failed request answers \
          <code>detail</code> with <code>code</code>, <code>message</code>, <code>param</code>, \
          <code>errors</code> (one entry for each wrong field) and <code>doc_url</code>, which leads \
-         here.</p></div></header>\n<div class=\"table stack\" role=\"region\" aria-label=\"Error codes\" tabindex=\"0\">\n\
+         here.</p></div></header>\n<div class=\"table stack doc\" role=\"region\" aria-label=\"Error codes\" tabindex=\"0\">\n\
          <table><thead><tr><th scope=\"col\">Code</th><th scope=\"col\">Status</th>\
          <th scope=\"col\">Meaning</th></tr></thead><tbody>\n",
     );
@@ -161,11 +165,14 @@ pub(super) fn llms_text(company: &Value, network: &Value, base: &str) -> String 
          `{\"count\", \"next\", \"previous\", \"results\"}`, `limit` and `offset`. Repeatable writes: the \
          header `Idempotency-Key`. A PUT changes what it names and keeps the rest.\n",
     );
-    for (head, document, door) in [("API", company, Door::Company), ("Network API", network, Door::Network)] {
+    for (head, document, door) in
+        [("API", company, Door::Company), ("Network API", network, Door::Network)]
+    {
         let _ = write!(out, "\n## {head}\n\n");
-        for Section { slug, title, about, tag, .. } in sections(document, door) {
-            let _ = writeln!(out, "- [{title}]({base}{}): {about}", path_of(&slug));
-            for shown in operations_of(document, tag.as_deref()) {
+        for section in sections(document, door) {
+            let Section { slug, title, about, .. } = &section;
+            let _ = writeln!(out, "- [{title}]({base}{}): {about}", path_of(slug));
+            for shown in section.operations(document) {
                 let _ = writeln!(
                     out,
                     "  - `{} {}`: {}",

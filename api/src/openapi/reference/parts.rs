@@ -41,11 +41,7 @@ pub(super) fn index_line(Shown { operation, method, path }: &Shown<'_>) -> Strin
 }
 
 /// An operation: its summary, parameters, body and answers. Failures that all share are one line.
-pub(super) fn operation(
-    page: &mut String,
-    shown: &Shown<'_>,
-    (document, links): (&Value, &Links),
-) {
+pub(super) fn operation(page: &mut String, shown: &Shown<'_>, (document, links): (&Value, &Links)) {
     let Shown { path, method, operation } = shown;
     let id = text(&operation["operationId"]);
     let name = method.to_uppercase();
@@ -75,7 +71,7 @@ pub(super) fn operation(
         line(
             page,
             format_args!(
-                "<p><b>{status}</b> {}</p>",
+                "<p><strong>{status}</strong> {}</p>",
                 with_code(text(&resolved["description"]))
             ),
         );
@@ -83,7 +79,10 @@ pub(super) fn operation(
     }
     if !failures.is_empty() {
         let statuses = failures.join(", ");
-        line(page, format_args!("<p><b>{statuses}</b> <a href=\"/docs/errors\">Errors</a></p>"));
+        line(
+            page,
+            format_args!("<p><strong>{statuses}</strong> <a href=\"/docs/errors\">Errors</a></p>"),
+        );
     }
     page.push_str("</section>\n");
 }
@@ -121,7 +120,11 @@ fn content(page: &mut String, body: &Value, links: &Links) {
     for (media_type, media) in body["content"].as_object().into_iter().flatten() {
         line(
             page,
-            format_args!("<p><code>{}</code>: {}</p>", escaped(media_type), kind(&media["schema"], links)),
+            format_args!(
+                "<p><code>{}</code>: {}</p>",
+                escaped(media_type),
+                kind(&media["schema"], links)
+            ),
         );
         if let Some(example) = media.get("example") {
             let example = escaped(&format!("{example:#}"));

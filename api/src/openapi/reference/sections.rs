@@ -1,5 +1,6 @@
-//! Which page an operation and a schema stand on: operations on the page of their tag, a schema on the
-//! page of the only tag that uses it, what several use on a page of its own.
+//! Which page an operation and a schema stand on: operations on the page of their tag, or of their
+//! resource where a tag has many; a schema on the first page of the only tag that uses it, what several
+//! use on a page of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +26,30 @@ pub(super) struct Section {
     pub(super) about: String,
     /// The tag whose operations it has; none for shared schemas.
     pub(super) tag: Option<String>,
+    /// The one resource among those of the tag, by its name in paths; all where there is none.
+    resource: Option<String>,
     /// The schemas on it.
     pub(super) schemas: Vec<String>,
 }
+
+impl Section {
+    /// Its operations.
+    pub(super) fn operations<'a>(&self, document: &'a Value) -> Vec<Shown<'a>> {
+        let mut shown = operations_of(document, self.tag.as_deref());
+        if let Some(resource) = &self.resource {
+            shown.retain(|shown| resource_of(shown.path) == resource);
+        }
+        shown
+    }
+}
+
+/// The resource that a path is of, such as `cards`.
+fn resource_of(path: &str) -> &str {
+    path.split('/').nth(2).unwrap_or_default()
+}
+
+/// How many operations stand on one page; of more each resource has its own.
+const OPERATIONS_MAX: usize = 12;
 
 /// The sections of a document, in the order of its tags; what several use comes last.
 pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
@@ -52,17 +74,37 @@ pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
         };
         all.clone().filter(is_here).cloned().collect()
     };
-    let section = |tag: &&Value| {
-        let name = text(&tag["name"]);
-        Section {
-            slug: format!("{prefix}{}", name.to_lowercase().replace(' ', "-")),
-            title: name.to_owned(),
-            about: text(&tag["description"]).to_owned(),
-            schemas: owned(Some(name)),
+    let mut sections = Vec::new();
+    for tag in &tags {
+        let (name, about) = (text(&tag["name"]), text(&tag["description"]));
+        let slug = |title: &str| format!("{prefix}{}", title.to_lowercase().replace(' ', "-"));
+        let section = |title: &str, resource: Option<&str>| Section {
+            slug: slug(title),
+            title: title.to_owned(),
+            about: about.to_owned(),
             tag: Some(name.to_owned()),
+            resource: resource.map(str::to_owned),
+            schemas: Vec::new(),
+        };
+        let first = sections.len();
+        let operations = operations_of(document, Some(name));
+        if operations.len() > OPERATIONS_MAX {
+            let mut resources: Vec<_> =
+                operations.iter().map(|shown| resource_of(shown.path)).collect();
+            resources.dedup();
+            let pages = resources.into_iter().map(|resource| {
+                let title = resource.get(..1).unwrap_or_default().to_uppercase();
+                let rest = resource.get(1..).unwrap_or_default();
+                section(&format!("{title}{rest}"), Some(resource))
+            });
+            sections.extend(pages);
+        } else {
+            sections.push(section(name, None));
         }
-    };
-    let mut sections: Vec<_> = tags.iter().map(section).collect();
+        if let Some(section) = sections.get_mut(first) {
+            section.schemas = owned(Some(name));
+        }
+    }
     let shared = owned(None);
     if !shared.is_empty() {
         sections.push(Section {
@@ -70,6 +112,7 @@ pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
             title: "Shared schemas".to_owned(),
             about: "Objects that several resources use.".to_owned(),
             tag: None,
+            resource: None,
             schemas: shared,
         });
     }
@@ -77,7 +120,7 @@ pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
 }
 
 /// The operations of a tag.
-pub(super) fn operations_of<'a>(document: &'a Value, tag: Option<&str>) -> Vec<Shown<'a>> {
+fn operations_of<'a>(document: &'a Value, tag: Option<&str>) -> Vec<Shown<'a>> {
     let paths = document["paths"].as_object().into_iter().flatten();
     let all = paths.flat_map(|(path, item)| {
         let methods = METHODS.into_iter();
@@ -97,13 +140,14 @@ fn schemas_of_tag(document: &Value, tag: &str) -> BTreeSet<String> {
             Value::Object(object) => {
                 let reference = object.get("$ref").and_then(Value::as_str).unwrap_or_default();
                 if let Some(name) = reference.strip_prefix("#/components/schemas/") {
-                    if found.insert(name.to_owned()) {
+                    if name != "Error" && found.insert(name.to_owned()) {
                         waiting.push(&document["components"]["schemas"][name]);
                     }
                 } else if let Some(pointer) = reference.strip_prefix("#/components/parameters") {
                     waiting.extend(document.pointer(&format!("/components/parameters{pointer}")));
                 }
-                waiting.extend(object.iter().filter(|(key, _)| *key != "example").map(|(_, of)| of));
+                waiting
+                    .extend(object.iter().filter(|(key, _)| *key != "example").map(|(_, of)| of));
             }
             Value::Array(items) => waiting.extend(items),
             _ => {}
