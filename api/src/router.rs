@@ -29,7 +29,7 @@ use tower::Layer;
 use tower::util::MapRequestLayer;
 
 use crate::config::Compat;
-use crate::openapi::document_routes;
+use crate::openapi::{Published, document_routes, documentation_routes};
 
 /// What is served over HTTP; cheap to clone.
 #[derive(Clone)]
@@ -52,8 +52,8 @@ pub fn whole(served: Served) -> Router {
         Some(Compat::LegacyClient) => compat::follow(v1, state.clone()),
         None => v1,
     };
-    let documents = document_routes(state.urls());
-    let documents = documents.layer(map_response(secured));
+    let published = Arc::new(Published::new(state.urls()));
+    let documents = document_routes(&published).layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
     let v1 = v1
         .merge(oauth_routes().merge(routes_of(open())).layer(middleware::from_fn(from_somewhere)));
@@ -62,8 +62,8 @@ pub fn whole(served: Served) -> Router {
         .merge(documents)
         .merge(scim_routes(&state));
     // Who asks for a page is found out by the page; from where, is known before.
-    let site =
-        site_routes(&state).layer(Extension(overviews)).layer(middleware::from_fn(from_somewhere));
+    let site = site_routes(&state, documentation_routes(&published));
+    let site = site.layer(Extension(overviews)).layer(middleware::from_fn(from_somewhere));
     let unknown = state.clone();
     finish(v1.merge(others).merge(site).with_state(state), async move |request| {
         unknown_path(unknown, request).await

@@ -33,7 +33,7 @@ CLAIMS = [
     ("admin_password", "admin@example.com "),
     ("/login", "<title>Sign in"),
     ("$CARDSWITCH feed", "books: every transaction of 39 cards, 0 differences"),
-    ("$CARDSWITCH feed", "unanswered                             0"),
+    ("$CARDSWITCH feed", f"{'unanswered':<44}{0:>12}"),
     ("wait $SWITCH || echo", "killed"),
     ("$CARDSWITCH verify", " 0 wrong"),
     ("/v1/accounts", '"number":"'),

@@ -36,7 +36,7 @@ const EXPECTED = {
     '/cards/{id}/links/new', '/cards/{id}/close', '/transactions', '/transactions/{id}', '/requisitions', '/requisitions/new',
     '/requisitions/{id}', '/members', '/members/new', '/members/{id}', '/members/{id}/deactivate', '/members/{id}/delete',
     '/dimensions/{kind}', '/dimensions/{kind}/{id}', '/statements', '/apps', '/apps/new', '/apps/{id}', '/tokens', '/webhooks', '/webhooks/new',
-    '/webhooks/{id}', '/audit',
+    '/webhooks/{id}', '/audit', '/docs', '/docs/{page}',
   ],
   accountant: [...ACCOUNT, '/overview', '/cards', '/cards/{id}', '/transactions', '/transactions/{id}', '/requisitions', '/members', '/dimensions/{kind}', '/statements', '/tokens'],
   reviewer: [...ACCOUNT, '/overview', '/requisitions', '/requisitions/{id}', '/members', '/members/{id}'],
@@ -47,7 +47,7 @@ const EXPECTED = {
 function kindOf(url) {
   const { pathname } = new URL(url);
   const withoutIds = pathname.replace(/\/[0-9a-f]{8}-[0-9a-f-]{27}(?=\/|$)/g, '/{id}').replace(/\/[0-9a-f]{64}(?=\/|$)/g, '/{key}');
-  return withoutIds.replace(/^\/dimensions\/[a-z]+/, '/dimensions/{kind}');
+  return withoutIds.replace(/^\/dimensions\/[a-z]+/, '/dimensions/{kind}').replace(/^\/docs\/[a-z-]+/, '/docs/{page}');
 }
 
 /** Every page that links lead to from `start`, a few of each kind. */
@@ -71,10 +71,10 @@ async function crawl(page, start, extra = []) {
   return found;
 }
 
-/** Runs in the page. Documents of the API are no pages of the site. */
+/** Runs in the page. Documents of the API are no pages. */
 function linksOf() {
   const links = [...document.querySelectorAll('a[href]')].map((link) => new URL(link.href));
-  const own = links.filter(({ origin, pathname }) => origin === location.origin && !/^\/(docs|v1|openapi)/.test(pathname));
+  const own = links.filter(({ origin, pathname }) => origin === location.origin && !/^\/(v1|openapi|network|llms)/.test(pathname));
   return own.map(({ pathname, search }) => `${pathname}${search}`);
 }
 
@@ -139,7 +139,7 @@ siteTest('axe finds nothing on the pages of an administrator', async (stage) => 
   const page = await stage.newPage();
   await signIn(page, stage.installation.administrator);
   await registerApp(page, { redirectUrls: ['https://books.example/'] });
-  const found = await crawl(page, '/account');
+  const found = await crawl(page, '/account', ['/search?q=lunch', '/search?q=nothing+like+it', '/search']);
   for (const kind of EXPECTED.administrator) assert.ok(found.has(kind), `${kind} is out of reach`);
   assertNone(await inspectAll(stage, page, found, 'administrator'));
 }, addPeople);
@@ -163,6 +163,20 @@ siteTest('axe finds nothing on pages of a company where nothing is yet', async (
   const found = await crawl(page, '/account');
   assertNone(await inspect(stage, page, [...found.values()].flat(), 'empty', [LOOKS[0], LOOKS[2]]));
 }, (installation) => installation.addUser({ email: 'nobody@example.com' }));
+
+siteTest('axe finds nothing in the documentation', async (stage) => {
+  const page = await stage.newPage();
+  await page.goto('/docs');
+  const pages = [...new Set((await page.locator('nav.ways a').evaluateAll((links) => links.map((link) => new URL(link.href).pathname))))];
+  assert.ok(pages.length > 15, `${pages.length} pages`);
+  assertNone(await inspect(stage, page, pages, 'docs', SOME_LOOKS));
+  await page.setViewportSize(PHONE);
+  for (const target of pages) {
+    await page.goto(target);
+    await page.locator('details').evaluateAll((all) => all.forEach((one) => { one.open = true; }));
+    await stage.shot(page, `docs${target.replaceAll('/', '-')}`);
+  }
+});
 
 siteTest('axe finds nothing on pages of guests', async (stage) => {
   const { links } = await furnish(stage, 'member@example.com');

@@ -133,7 +133,7 @@ siteTest('the overview follows what happens', async (stage) => {
   const page = await stage.newPage();
   await signIn(page, stage.installation.administrator);
   await page.getByText(/^Live, as of/).waitFor();
-  await page.locator('.plot canvas').waitFor();
+  await page.locator('.plot canvas').first().waitFor();
   const id = await makeCard(page, { description: 'Travel', amount: '5000', limit: '400' });
   await page.goto('/overview');
   await page.getByText(/^Live, as of/).waitFor();

@@ -28,7 +28,7 @@ siteTest('a month is shown and saved in three forms', async (stage) => {
   for (const [name, start] of Object.entries(starts)) {
     const [download] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('button', { name }).click(),
+      page.getByRole('button', { name: new RegExp(`^${name} (to|for) `) }).click(),
     ]);
     assert.match(download.suggestedFilename(), new RegExp(`^statement-.*\\.${name.toLowerCase()}$`));
     const content = await readFile(await download.path(), 'latin1');
@@ -37,7 +37,7 @@ siteTest('a month is shown and saved in three forms', async (stage) => {
   }
 
   await page.getByLabel('From', { exact: true }).fill('2020-01-01');
-  await page.getByRole('button', { name: 'CSV' }).click();
+  await page.getByRole('button', { name: 'CSV for spreadsheets' }).click();
   await page.locator('#start_date-error').waitFor();
   assert.equal(await page.getByLabel('From', { exact: true }).inputValue(), '2020-01-01');
   await stage.shot(page, 'statements-refused');
@@ -69,7 +69,7 @@ siteTest('a statement asked for by a page left open across a sign-out waits for 
   await signOut(other);
   let downloads = 0;
   page.on('download', () => { downloads += 1; });
-  await page.getByRole('button', { name: 'CSV' }).click();
+  await page.getByRole('button', { name: 'CSV for spreadsheets' }).click();
   await page.waitForURL('**/login**');
   assert.equal(downloads, 0);
   const download = page.waitForEvent('download');

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 
-import { getApi, registerApp, signIn } from './harness/people.js';
+import { Api, makeCard } from './harness/api.js';
+import { getApi, registerApp, signIn, signOut } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
 async function ownToken(page, name) {
@@ -30,14 +31,39 @@ siteTest('an administrator revokes a token', async (stage) => {
   await stage.shot(page, 'audit');
   const events = page.locator('tbody tr');
   const count = await events.count();
-  await page.getByLabel('Action').fill('app.created');
+  await page.getByLabel('What').selectOption('Apps');
   await page.getByRole('button', { name: 'Filter' }).click();
   assert.ok((await events.count()) >= 1 && (await events.count()) < count);
-  await page.getByLabel('Actor').fill('nonsense');
+  await page.getByText('created the app Books').waitFor();
+  await page.getByLabel('Last four or email').fill('nonsense');
   await page.getByRole('button', { name: 'Filter' }).click();
   await page.getByRole('alert').waitFor();
   await stage.shot(page, 'audit-refused');
 });
+
+siteTest('the log says who did what to which, with values before and after', async (stage) => {
+  const api = new Api(stage);
+  const card = await makeCard(api, { description: 'Flights' });
+  await api.put(`/v1/allowances/${card.allowance.id}`, { amount: 750, daily_limit: 100 });
+  await api.put(`/v1/cards/${card.id}`, { description: 'Trains', state: 'suspended' });
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await signOut(page);
+  await signIn(page, stage.installation.administrator);
+  await page.goto('/audit');
+  const rows = page.locator('tbody tr');
+  await page.getByText(/\d sign-ins and sign-outs/).waitFor();
+  await rows.filter({ hasText: 'changed the limits of the card Trains' }).filter({ hasText: 'budget: $500.00 → $750.00; daily limit: none → $100.00' }).waitFor();
+  await rows.filter({ hasText: 'changed the card Trains' }).filter({ hasText: 'status: Active → Suspended; description' }).waitFor();
+  assert.equal(await page.getByText(/[0-9a-f]{8}-[0-9a-f]{4}-7/).count(), 0, 'no ids are shown');
+  await stage.shot(page, 'audit-sentences');
+  await page.getByLabel('Last four or email').fill(card.last_four);
+  await page.getByRole('button', { name: 'Filter' }).click();
+  assert.equal(await rows.count(), 3, 'the card and its limits');
+  await page.getByLabel('Who').selectOption('Ada Lovelace');
+  await page.getByRole('button', { name: 'Filter' }).click();
+  await page.getByText('No matching events').waitFor();
+}, (installation) => installation.addUser({ email: 'ada@example.com', role: 'member' }));
 
 siteTest('accountants see tokens and revoke none; others see nothing', async (stage) => {
   const rows = [

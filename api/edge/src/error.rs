@@ -1,7 +1,7 @@
 //! What a client is told when a request fails. The only file that knows statuses of failures.
 //!
-//! Every failure has the same body, `{"detail": {code, message, param, errors}}`. A code means one
-//! cause. Nothing internal is ever in a message: causes of 500s go to the log. What the engine's
+//! Every failure has the same body, `{"detail": {code, message, param, errors, doc_url}}`. A code means
+//! one cause, which `wire/error_codes` explains. Nothing internal is ever in a message: causes of 500s go to the log. What the engine's
 //! rejections are told as is in `rejections`.
 
 mod rejections;
@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_secrets::issuing::IssueError;
+use cardswitch_wire::error_codes::{ERRORS_PATH, error_code};
 use cardswitch_wire::fault::{Fault, Flaw};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -45,6 +46,9 @@ struct Detail<'a> {
     /// The field at fault, where it is one.
     param: Option<&'a str>,
     errors: Vec<FieldError<'a>>,
+    /// Where the code is explained: an address relative to this switch's.
+    #[schema(format = "uri-reference")]
+    doc_url: String,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -58,6 +62,7 @@ impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let is_short = status == StatusCode::SERVICE_UNAVAILABLE;
         let retry_after_s = is_short.then_some(RETRY_AFTER_S);
+        debug_assert!(error_code(code).is_some(), "`{code}` is not explained");
         Self { status, code, message: message.into(), faults: Vec::new(), retry_after_s }
     }
 
@@ -68,6 +73,8 @@ impl ApiError {
             [fault] => (fault.flaw.code, fault.message()),
             _ => ("invalid_fields", format!("{} fields are at fault", faults.len())),
         };
+        let is_explained = |fault: &Fault| error_code(fault.flaw.code).is_some();
+        debug_assert!(faults.iter().all(is_explained), "a code is not explained: {faults:?}");
         Self { faults, ..Self::new(StatusCode::BAD_REQUEST, code, message) }
     }
 
@@ -327,7 +334,8 @@ impl ApiError {
             _ => None,
         };
         let (code, message) = (self.code, self.message.as_str());
-        ErrorBody { detail: Detail { code, message, param, errors: errors.collect() } }
+        let doc_url = format!("{ERRORS_PATH}#{code}");
+        ErrorBody { detail: Detail { code, message, param, errors: errors.collect(), doc_url } }
     }
 }
 
@@ -368,6 +376,7 @@ mod tests {
             "errors": [
                 {"param": "amount", "code": "required", "message": "`amount` is required"},
             ],
+            "doc_url": "/docs/errors#required",
         }});
         assert_eq!(told(one).await, (400, expected));
 
@@ -381,6 +390,7 @@ mod tests {
                 {"param": "a", "code": "not_text", "message": "`a` must be text"},
                 {"param": "b.c", "code": "not_text", "message": "`b.c` must be text"},
             ],
+            "doc_url": "/docs/errors#invalid_fields",
         }});
         assert_eq!(told(ApiError::invalid(faults.into())).await, (400, expected));
     }

@@ -57,10 +57,12 @@ pub use books::Difference;
 pub use hostile::{Hostility, Mishap, MishapRates};
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
-    Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase,
+    Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, code_name,
+    ms,
 };
 pub use scenario::{Door, Mismatch, Scenario, ScenarioOptions, StepOutcome};
 pub use send::{SendRequest, Sent, send};
+pub use transactions::manual_clock;
 
 /// The default start of virtual time: 2026-01-05T08:00:00Z, a Monday.
 pub const VIRTUAL_START_US: i64 = 1_767_600_000_000_000;

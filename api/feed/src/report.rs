@@ -322,7 +322,7 @@ impl FeedReport {
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
         let counts = &self.counts;
         let row =
-            |text: &mut String, name: &str, value: u64| writeln!(text, "{name:<28}{value:>12}");
+            |text: &mut String, name: &str, value: u64| writeln!(text, "{name:<44}{value:>12}");
         row(text, "purchases", counts.authorizations)?;
         row(text, "  approved", counts.approved)?;
         row(text, "    in part", counts.approved_in_part)?;
@@ -347,8 +347,12 @@ impl FeedReport {
         let latency = &self.latency;
         writeln!(
             text,
-            "latency us: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
-            latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.max_us
+            "latency ms: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
+            ms(latency.p50_us),
+            ms(latency.p90_us),
+            ms(latency.p99_us),
+            ms(latency.p999_us),
+            ms(latency.max_us)
         )?;
         self.write_books(text)
     }
@@ -409,10 +413,18 @@ fn seconds(duration: Duration) -> serde_json::Value {
 }
 
 /// A word for each response code. Source: spec "Response codes".
-fn code_name(code: u16) -> &'static str {
+/// Microseconds as milliseconds, to the hundredth.
+#[must_use]
+pub fn ms(micros: u64) -> String {
+    format!("{}.{:02}", micros / 1_000, micros / 10 % 100)
+}
+
+/// A response code in words; blank where it has none.
+#[must_use]
+pub const fn code_name(code: u16) -> &'static str {
     match code {
         1000 => "declined",
-        1101 => "no funds",
+        1101 => "insufficient funds",
         1201 => "unactivated",
         1202 => "suspended",
         1203 => "expired",
@@ -420,11 +432,11 @@ fn code_name(code: u16) -> &'static str {
         1302 => "wrong PIN",
         1303 => "wrong CVV",
         1304 => "wrong ZIP",
-        1501 => "out of policy",
-        1502 => "over limit",
-        1503 => "one too large",
-        1701 => "risk",
-        1702 => "cash",
+        1501 => "merchant not allowed",
+        1502 => "over budget",
+        1503 => "over per-transaction limit",
+        1701 => "too many attempts",
+        1702 => "cash not allowed",
         _ => "",
     }
 }
@@ -472,7 +484,7 @@ mod tests {
     fn the_text_names_codes_and_differences() {
         let text = report().to_text();
         for part in
-            ["declined 1502 over limit", "allowances of 3 cards, 1 differences", "card c1 rrn -"]
+            ["declined 1502 over budget", "allowances of 3 cards, 1 differences", "card c1 rrn -"]
         {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -5,6 +5,7 @@
 
 use std::str::FromStr;
 
+use chrono::{DateTime, Utc};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -13,7 +14,9 @@ use hyper_util::rt::TokioIo;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
 
 use super::books::{Books, Difference, State, TransactionView, World};
 use super::merchants::ACCOUNT_CURRENCY;
@@ -38,11 +41,27 @@ pub(super) fn compare(
     source: &HttpSource,
     compared: &Compared<'_>,
 ) -> Result<(usize, usize, Vec<Difference>), FeedError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .map_err(|source| FeedError::Thread { source })?;
-    runtime.block_on(compare_all(source, compared))
+    runtime()?.block_on(compare_all(source, compared))
+}
+
+/// The time of a switch on a manual clock; none where it goes by the system's.
+/// Errors: no connection, an answer that is not what the door promises.
+pub fn manual_clock(source: &HttpSource) -> Result<Option<DateTime<Utc>>, FeedError> {
+    let runtime = runtime()?;
+    let clock = async { Reader::open(source).await?.get::<Clock>("clock").await };
+    let clock = runtime.block_on(clock)?;
+    Ok(clock.filter(|clock| clock.manual).map(|clock| clock.now))
+}
+
+#[derive(Deserialize)]
+struct Clock {
+    now: DateTime<Utc>,
+    manual: bool,
+}
+
+fn runtime() -> Result<Runtime, FeedError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    runtime.map_err(|source| FeedError::Thread { source })
 }
 
 async fn compare_all(
@@ -134,9 +153,14 @@ impl<'a> Reader<'a> {
     }
 
     async fn page(&mut self, card_id: &str, offset: usize) -> Result<Option<Page>, FeedError> {
+        self.get(&format!("cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}")).await
+    }
+
+    /// What the network door answers; none where there is nothing.
+    async fn get<T: DeserializeOwned>(&mut self, what: &str) -> Result<Option<T>, FeedError> {
         let base = self.source.url.trim_end_matches('/');
         let path = format!(
-            "{}/network/v1/cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}",
+            "{}/network/v1/{what}",
             base.split_once("://")
                 .and_then(|(_, rest)| rest.split_once('/'))
                 .map_or(String::new(), |(_, prefix)| format!("/{prefix}"))

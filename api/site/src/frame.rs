@@ -35,7 +35,7 @@ enum Group {
 }
 
 /// All of them, in the order in which they are shown.
-const LINKS: [Link; 12] = [
+const LINKS: [Link; 13] = [
     link("Overview", "/overview", Group::Company, is_member),
     link("Cards", "/cards", Group::Company, is_member),
     link("Transactions", "/transactions", Group::Company, is_member),
@@ -53,6 +53,7 @@ const LINKS: [Link; 12] = [
         Right::ManageWebhooks.is_with(visitor)
     }),
     link("Audit log", "/audit", Group::Settings, |visitor| Right::ReadAudit.is_with(visitor)),
+    link("API docs", "/docs", Group::Settings, |_| true),
     link("Your account", "/account", Group::Settings, |_| true),
 ];
 
@@ -79,29 +80,49 @@ struct Layout<'a> {
     scripts: &'a [&'a Asset],
     is_small: bool,
     visitor: Option<Visitor<'a>>,
+    ways: Vec<Ways>,
     notice: Option<Notice>,
     body: &'a str,
 }
+
+/// Ways on that stand together beside a page.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    /// What they have in common; blank where it goes without saying.
+    pub head: &'static str,
+    /// The ways.
+    pub links: Vec<Way>,
+}
+
+/// A way on.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// What people read.
+    pub label: String,
+    /// Where it leads.
+    pub path: String,
+    /// Whether it leads here.
+    pub is_here: bool,
+}
+
+/// What was rendered elsewhere, and escaped there.
+#[derive(Clone, Debug, Template)]
+#[template(source = "{{ self.0|safe }}", ext = "html")]
+pub struct Markup(pub String);
 
 struct Visitor<'a> {
     name: String,
     email: &'a str,
     company: Option<&'a str>,
+    searched: String,
     others: Vec<OtherCompany<'a>>,
-    links: Vec<ShownLink>,
-    settings: Vec<ShownLink>,
+    ways: Vec<Ways>,
     csrf: String,
 }
 
 struct OtherCompany<'a> {
     id: String,
     name: &'a str,
-}
-
-struct ShownLink {
-    label: &'static str,
-    path: &'static str,
-    is_here: bool,
 }
 
 /// A page at full width, with the ways on that the visitor has.
@@ -129,6 +150,18 @@ pub(super) fn page_with_scripts(
     let mut response = frame(Frame { title, visitor, scripts, ..Frame::default() }, content);
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
     response
+}
+
+/// A page to read, for anybody: with ways on of its own in place of those of the site.
+#[must_use]
+pub fn reading_page(
+    state: &AppState,
+    (title, session): (&str, Option<&Session>),
+    ways: Vec<Ways>,
+    content: Markup,
+) -> Response {
+    let visitor = session.map(|session| visitor_of(session.csrf(state), session));
+    frame(Frame { title, visitor, ways: Some(ways), ..Frame::default() }, content)
 }
 
 /// A page for one question: narrow, without ways on.
@@ -180,13 +213,17 @@ pub(super) fn forwarding_page(title: &str, target: &str, content: impl Template)
 struct Frame<'a> {
     title: &'a str,
     visitor: Option<Visitor<'a>>,
+    /// Ways on of the page's own.
+    ways: Option<Vec<Ways>>,
     is_small: bool,
     forward: Option<&'a str>,
     scripts: &'a [&'a Asset],
 }
 
 fn frame(frame: Frame<'_>, content: impl Template) -> Response {
-    let Frame { title, visitor, is_small, forward, scripts } = frame;
+    let Frame { title, mut visitor, ways, is_small, forward, scripts } = frame;
+    let own = visitor.as_mut().map(|visitor| std::mem::take(&mut visitor.ways));
+    let ways = if is_small { Vec::new() } else { ways.or(own).unwrap_or_default() };
     let notice = Visit::at_hand().and_then(|visit| visit.take_notice());
     let rendered = content.render().and_then(|body| {
         let layout = Layout {
@@ -197,6 +234,7 @@ fn frame(frame: Frame<'_>, content: impl Template) -> Response {
             scripts,
             is_small,
             visitor,
+            ways,
             notice,
             body: &body,
         };
@@ -218,14 +256,14 @@ fn visitor_of(csrf: String, session: &Session) -> Visitor<'_> {
     let is_below = |path: &str| {
         here.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let shown = |group: Group| {
+    let shown = |head: &'static str, group: Group| {
         let links = LINKS.iter().filter(|link| link.group == group && (link.is_for)(session));
-        let shown = |link: &Link| ShownLink {
-            label: link.label,
-            path: link.path,
+        let shown = |link: &Link| Way {
+            label: link.label.to_owned(),
+            path: link.path.to_owned(),
             is_here: is_below(link.path),
         };
-        links.map(shown).collect()
+        Ways { head, links: links.map(shown).collect() }
     };
     let current = session.current.as_ref().map(|(company, _)| company);
     let others = session
@@ -239,9 +277,9 @@ fn visitor_of(csrf: String, session: &Session) -> Visitor<'_> {
         name: person(&user.first_name, &user.last_name, &user.email),
         email: &user.email,
         company: current.map(|company| company.name.as_str()),
+        searched: Visit::at_hand().map(|visit| visit.searched().to_owned()).unwrap_or_default(),
         others: others.map(other).collect(),
-        links: shown(Group::Company),
-        settings: shown(Group::Settings),
+        ways: vec![shown("", Group::Company), shown("Settings", Group::Settings)],
         csrf,
     }
 }

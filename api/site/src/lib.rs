@@ -16,6 +16,7 @@
 //! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager` | what has access to a company, and who changed what |
+//! | `search` | cards, people and purchases from every page |
 //! | `shared_card` | the card that somebody sees who has a link to it |
 //! | `webhooks` | where events are sent to, and what was tried |
 //! | `rights` | who may do what of this |
@@ -52,6 +53,7 @@ mod passwords;
 mod question;
 mod requisitions;
 mod rights;
+mod search;
 mod second_factor;
 mod seen;
 pub mod session;
@@ -76,8 +78,8 @@ use uuid::Uuid;
 
 use self::session::MaybeSignedIn;
 
-/// Every page of the site, one line each.
-pub fn site_routes(state: &AppState) -> Router<AppState> {
+/// Every page of the site, one line each, and the pages of `others` in its frame.
+pub fn site_routes(state: &AppState, others: Router<AppState>) -> Router<AppState> {
     Router::new()
         .route("/", get(start))
         .route("/login", get(sign_in::show).post(sign_in::sign_in))
@@ -98,6 +100,8 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(requisitions::requisition_routes())
         .merge(members::member_routes())
         .merge(webhooks::webhook_routes())
+        .route("/search", get(search::search))
+        .merge(others)
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
@@ -128,7 +132,7 @@ fn app_routes() -> Router<AppState> {
         .route("/apps/{id}/delete", post(app_page::delete_app))
         .route("/tokens", get(tokens::list_tokens))
         .route("/tokens/{id}/revoke", post(tokens::revoke_token))
-        .route("/audit", get(audit::list_events))
+        .route("/audit", get(audit::list::list_events))
 }
 
 /// GET /.

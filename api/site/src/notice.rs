@@ -74,6 +74,7 @@ notices! {
     CARD_SAVED "card-saved" "Card saved."
     ALLOWANCE_SAVED "allowance-saved" "Budget and limits saved."
     CARD_SUSPENDED "card-suspended" "Card suspended. It declines every purchase."
+    CARDS_SUSPENDED "cards-suspended" "Cards suspended. They decline every purchase."
     CARD_OPENED "card-opened" "Card activated."
     CARD_CLOSED "card-closed" "Card closed."
     LINK_MADE "link-made" "Link created."

@@ -28,6 +28,14 @@ impl Part {
     }
 }
 
+/// Which end of a list comes first, as queries say it: what they say, what people read.
+pub(super) const ORDERS: [(&str, &str); 2] = [("", "Newest first"), ("oldest", "Oldest first")];
+
+/// The order that a query asks for; the newest first where it says something else.
+pub(super) fn order_of(text: &str) -> Order {
+    if text == ORDERS[1].0 { Order::OldestFirst } else { Order::NewestFirst }
+}
+
 /// What stands below a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pager {

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
@@ -35,6 +35,7 @@ tokio::task_local! {
 #[derive(Debug)]
 pub(super) struct Visit {
     path: String,
+    searched: String,
     form_key: String,
     is_form_key_new: bool,
     is_form_key_used: AtomicBool,
@@ -57,6 +58,7 @@ impl Visit {
         let word = SiteCookie::Notice.find(headers, is_secure);
         Ok(Self {
             path: request.uri().path().to_owned(),
+            searched: searched(request.uri()),
             is_form_key_new: kept.is_none(),
             form_key: match kept {
                 Some(kept) => kept,
@@ -77,6 +79,11 @@ impl Visit {
     /// Where the visitor is.
     pub(super) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// What the visitor searches for, on the page of the results; blank elsewhere.
+    pub(super) fn searched(&self) -> &str {
+        &self.searched
     }
 
     /// Notes who visits, for the page of a failure.
@@ -116,6 +123,13 @@ impl Visit {
             headers.append(SET_COOKIE, SiteCookie::Notice.clear(is_secure));
         }
     }
+}
+
+/// What the field of the search shows.
+fn searched(uri: &Uri) -> String {
+    let query = uri.query().filter(|_| uri.path() == "/search").unwrap_or_default();
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    pairs.find(|(name, _)| name == "q").map(|(_, text)| text.into_owned()).unwrap_or_default()
 }
 
 /// Answers a request of the site.

@@ -34,7 +34,8 @@ pub struct FeedArgs {
     /// Connections to spread purchases over, in real time
     #[arg(long, value_name = "N", default_value_t = 2)]
     connections: usize,
-    /// When virtual time starts (RFC 3339); not before the time that the switch has reached
+    /// When virtual time starts (RFC 3339); not before the time that the switch has reached, at which
+    /// it starts with --http where that is later than the default
     #[arg(long, value_name = "TIME", requires = "speed")]
     start: Option<String>,
     /// HTTP address of the switch: to compare every transaction instead of card balances, and for
@@ -180,8 +181,11 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
         return run_scenarios((args.connect, args.dialect.dialect()?), http, args.scenarios).await;
     };
     let portfolio = Portfolio::read(cards).map_err(Failure::new)?;
-    let start = args.start.as_deref().map(parse_start).transpose()?;
-    let start = start.unwrap_or_else(default_start);
+    let asked = args.start.as_deref().map(parse_start).transpose()?;
+    let start = match &args.pace.speed {
+        Some(_) => virtual_start(asked, http.as_ref())?,
+        None => default_start(),
+    };
     let hostility = args.hostile.hostility();
     let options = FeedOptions {
         rate_per_s: args.pace.rate(),
@@ -268,6 +272,47 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
     }
 }
 
+/// When virtual time starts. A manual clock does not go back: what comes before it would all be stamped
+/// with one instant.
+/// Errors: the switch does not tell its clock, or it has passed the start that was asked for.
+fn virtual_start(
+    asked: Option<DateTime<Utc>>,
+    http: Option<&HttpSource>,
+) -> Result<DateTime<Utc>, Failure> {
+    let Some(source) = http else {
+        if asked.is_none() {
+            eprintln!(
+                "virtual time starts at {}. A switch whose clock is later stamps everything with that \
+                 instant: name --http, and the feed starts at its clock, or --start",
+                written(default_start())
+            );
+        }
+        return Ok(asked.unwrap_or_else(default_start));
+    };
+    let clock = cardswitch_feed::manual_clock(source).map_err(Failure::new)?;
+    start_after(asked, clock)
+}
+
+fn start_after(
+    asked: Option<DateTime<Utc>>,
+    clock: Option<DateTime<Utc>>,
+) -> Result<DateTime<Utc>, Failure> {
+    let clock = clock.unwrap_or_default();
+    match asked {
+        None => Ok(default_start().max(clock)),
+        Some(start) if start >= clock => Ok(start),
+        Some(start) => Err(Failure::usage(format!(
+            "--start {} is before the switch's clock, {}: purchases would all be stamped with that instant",
+            written(start),
+            written(clock)
+        ))),
+    }
+}
+
+fn written(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 fn parse_start(text: &str) -> Result<DateTime<Utc>, Failure> {
     let at = parse_time(text).and_then(to_utc);
     at.ok_or_else(|| Failure::usage(format!("`{text}` is no RFC 3339 time")))
@@ -323,6 +368,15 @@ fn print_step(outcome: &StepOutcome) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn virtual_time_starts_where_the_clock_of_the_switch_stands() {
+        let later = default_start() + chrono::Duration::days(300);
+        assert_eq!(start_after(None, None).unwrap(), default_start());
+        assert_eq!(start_after(None, Some(later)).unwrap(), later);
+        assert_eq!(start_after(Some(later), Some(default_start())).unwrap(), later);
+        assert!(start_after(Some(default_start()), Some(later)).is_err());
+    }
 
     #[test]
     fn speeds_are_numbers_or_max() {

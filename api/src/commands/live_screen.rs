@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use cardswitch_feed::{Progress, ProgressSnapshot};
+use cardswitch_feed::{Progress, ProgressSnapshot, code_name, ms};
 
 const SCREEN_INTERVAL: Duration = Duration::from_millis(250);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ async fn show(
         let is_over = tokio::time::timeout(interval, &mut stopped).await.is_ok();
         let snapshot = progress.snapshot();
         if is_terminal {
-            let screen = render_screen(&snapshot, duration);
+            let screen = render_screen(&snapshot, duration, Ink::of_terminal());
             // Back to where the last screen began, and clear what was there.
             eprint!(
                 "{}{screen}",
@@ -68,18 +68,54 @@ async fn show(
 fn render_line(snapshot: &ProgressSnapshot) -> String {
     let counts = &snapshot.counts;
     format!(
-        "{} elapsed: {} purchases, {} approved, {} declined, {} reversed, {} presented, p99 {} us",
+        "{} elapsed: {} purchases, {} approved, {} declined, {} reversed, {} settled, p99 {} ms",
         render_elapsed(snapshot.elapsed_us),
         counts.authorizations,
         counts.approved,
         counts.declined.values().sum::<u64>(),
         counts.reversed,
         counts.presentments,
-        snapshot.p99_us,
+        ms(snapshot.p99_us),
     )
 }
 
-fn render_screen(snapshot: &ProgressSnapshot, duration: Duration) -> String {
+/// Whether words are coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ink {
+    Coloured,
+    Plain,
+}
+
+impl Ink {
+    /// Colour, unless `NO_COLOR` is set. Source: https://no-color.org.
+    fn of_terminal() -> Self {
+        match std::env::var_os("NO_COLOR") {
+            Some(word) if !word.is_empty() => Self::Plain,
+            _ => Self::Coloured,
+        }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::Plain => text.to_owned(),
+        }
+    }
+
+    fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    fn soft(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+}
+
+fn render_screen(snapshot: &ProgressSnapshot, duration: Duration, ink: Ink) -> String {
     let counts = &snapshot.counts;
     let mut screen = String::new();
     let total_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -93,29 +129,38 @@ fn render_screen(snapshot: &ProgressSnapshot, duration: Duration) -> String {
     );
     let _ = writeln!(
         screen,
-        "  purchases {:>10}   approved {:>10}   in flight {:>6}",
-        counts.authorizations, counts.approved, snapshot.in_flight
+        "  purchases {:>10}   {} {:>10}   in flight {:>6}",
+        counts.authorizations,
+        ink.good("approved"),
+        counts.approved,
+        snapshot.in_flight
     );
     let _ = writeln!(
         screen,
-        "  presented {:>10}   reversed {:>10}   sent again {:>5}",
+        "  settled   {:>10}   reversed {:>10}   retries   {:>6}",
         counts.presentments, counts.reversed, counts.duplicates
     );
     let _ = writeln!(
         screen,
-        "  latency   p50 {:>6} us   p99 {:>6} us   unanswered {:>4}",
-        snapshot.p50_us, snapshot.p99_us, counts.unanswered
+        "  latency   p50 {:>7} ms   p99 {:>7} ms   unanswered {:>4}",
+        ms(snapshot.p50_us),
+        ms(snapshot.p99_us),
+        counts.unanswered
     );
-    let declined: Vec<String> =
-        counts.declined.iter().map(|(code, count)| format!("{code}: {count}")).collect();
-    for (place, codes) in declined.chunks(6).enumerate() {
+    let declined: Vec<String> = counts
+        .declined
+        .iter()
+        .map(|(code, count)| format!("{} {count}", outcome_words(*code)))
+        .collect();
+    for (place, words) in declined.chunks(3).enumerate() {
         let title = if place == 0 { "declined" } else { "" };
-        let _ = writeln!(screen, "  {title:<9} {}", codes.join("   "));
+        let title = ink.bad(&format!("{title:<9}"));
+        let _ = writeln!(screen, "  {title} {}", words.join(", "));
     }
     for purchase in &snapshot.recent {
         let outcome = match purchase.response_code {
-            0 => "approved".to_owned(),
-            code => format!("declined {code}"),
+            0 => ink.good("approved"),
+            code => format!("{} {}", ink.bad("declined"), ink.soft(outcome_words(code))),
         };
         let _ = writeln!(
             screen,
@@ -126,6 +171,14 @@ fn render_screen(snapshot: &ProgressSnapshot, duration: Duration) -> String {
         );
     }
     screen
+}
+
+/// What a response code means; other causes have no words of their own.
+fn outcome_words(code: u16) -> &'static str {
+    match code_name(code) {
+        "" => "for another reason",
+        words => words,
+    }
 }
 
 fn render_bar(done: u64, total: u64) -> String {
@@ -156,5 +209,18 @@ mod tests {
         assert_eq!(render_elapsed(90_061_000_000), "1d 01:01:01");
         assert_eq!(render_bar(5, 10), format!("[{:<30}]", "#".repeat(15)));
         assert_eq!(render_bar(0, 0), format!("[{:<30}]", ""));
+    }
+
+    #[test]
+    fn a_screen_has_words_and_milliseconds() {
+        let progress = Progress::default();
+        let snapshot = ProgressSnapshot { p99_us: 211_199, ..progress.snapshot() };
+        let plain = render_screen(&snapshot, Duration::from_secs(60), Ink::Plain);
+        assert!(plain.contains("211.19 ms") && !plain.contains(" us"), "{plain}");
+        assert!(!plain.contains('\x1b'), "{plain}");
+        let coloured = render_screen(&snapshot, Duration::from_secs(60), Ink::Coloured);
+        assert!(coloured.contains("\x1b[32mapproved\x1b[0m"), "{coloured}");
+        assert_eq!(outcome_words(1503), "over per-transaction limit");
+        assert_eq!(outcome_words(9), "for another reason");
     }
 }

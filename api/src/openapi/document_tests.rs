@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use cardswitch_v1::operations::guarded;
+use cardswitch_wire::error_codes::ERROR_CODES;
 use serde_json::Value;
 
 use super::world::{Side, World};
@@ -89,24 +90,76 @@ async fn documents_and_pages_are_served_to_anybody_and_load_nothing_from_elsewhe
         ("/docs", "text/html; charset=utf-8"),
         ("/docs/", "text/html; charset=utf-8"),
         ("/docs/network", "text/html; charset=utf-8"),
-        ("/docs/reference.css", "text/css"),
+        ("/docs/errors", "text/html; charset=utf-8"),
+        ("/llms.txt", "text/plain; charset=utf-8"),
     ];
     for (path, content_type) in rows {
         let answer = world.ask((Side::Own, ""), "GET", path, None).await;
         assert_eq!((answer.status, answer.headers["content-type"].as_str()), (200, content_type));
         if content_type == "application/json" {
             assert_eq!(answer.json()["openapi"], "3.1.0", "{path}");
-        } else {
+        } else if content_type.starts_with("text/html") {
             let policy = &answer.headers["content-security-policy"];
             assert!(policy.contains("default-src 'none'"), "{policy}");
-            for outside in ["<script", "style=", "src=", "@import", "url("] {
+            for outside in ["<script", "style=", "src=\"http", "@import", "url("] {
                 assert!(!answer.body.contains(outside), "{outside} in {path}");
             }
         }
     }
-    let page = world.ask((Side::Own, ""), "GET", "/docs", None).await.body;
+    let missing = world.ask((Side::Own, ""), "GET", "/docs/nothing", None).await;
+    assert_eq!(missing.status, 404);
+}
+
+/// The most that a page of the documentation has. Units: bytes.
+const PAGE_BYTES_MAX: usize = 60_000;
+
+/// What stands between quotation marks behind `name`, each time.
+fn values<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let parts = text.split(&format!("{name}=\"")).skip(1).collect::<Vec<_>>();
+    parts.into_iter().filter_map(|part| part.split('"').next()).collect()
+}
+
+#[tokio::test]
+async fn the_documentation_is_whole_and_its_links_lead_somewhere() {
+    let world = World::new().await;
+    let mut pages = std::collections::BTreeMap::new();
+    let mut waiting = vec!["/docs".to_owned()];
+    while let Some(path) = waiting.pop() {
+        if pages.contains_key(&path) {
+            continue;
+        }
+        let answer = world.ask((Side::Own, ""), "GET", &path, None).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.body.len() <= PAGE_BYTES_MAX, "{path} has {} bytes", answer.body.len());
+        let links =
+            values(&answer.body, "href").into_iter().filter(|link| link.starts_with("/docs"));
+        waiting.extend(links.map(|link| link.split('#').next().unwrap_or(link).to_owned()));
+        pages.insert(path, answer.body);
+    }
+    assert!(pages.len() > 15, "{:?}", pages.keys());
+    for (path, body) in &pages {
+        let ids: BTreeSet<_> = values(body, "id").into_iter().collect();
+        assert_eq!(ids.len(), values(body, "id").len(), "{path} has an id twice");
+        for link in values(body, "href") {
+            let Some((target, anchor)) = link.split_once('#') else { continue };
+            let target = if target.is_empty() { path } else { target };
+            let page = pages.get(target).unwrap_or_else(|| panic!("{path} leads to {link}"));
+            assert!(values(page, "id").contains(&anchor), "{path} leads to {link}");
+        }
+    }
     for operation in world.all_operations() {
         let id = operation.value["operationId"].as_str().unwrap();
-        assert!(page.contains(&format!("<section id=\"{id}\">")), "{id} is in the reference");
+        let is_of_network = operation.path.starts_with("/network");
+        let own =
+            pages.iter().filter(|(path, _)| path.starts_with("/docs/network") == is_of_network);
+        let places = own.filter(|(_, body)| values(body, "id").contains(&id)).count();
+        assert_eq!(places, 1, "{id} is on one page");
+    }
+    for known in ERROR_CODES {
+        assert!(values(&pages["/docs/errors"], "id").contains(&known.code), "{}", known.code);
+    }
+    let text = world.ask((Side::Own, ""), "GET", "/llms.txt", None).await.body;
+    for path in pages.keys().filter(|path| !["/docs", "/docs/network"].contains(&path.as_str())) {
+        assert!(text.contains(&format!("{path})")), "{path} is in llms.txt");
     }
 }

@@ -9,6 +9,7 @@ use cardswitch_edge::error::ErrorBody;
 use cardswitch_edge::needed::Needed;
 use cardswitch_identity::scope_words::SCOPES;
 use cardswitch_v1::operations::{ACCESS, is_open, path_of_dimension};
+use cardswitch_wire::error_codes::ERRORS_PATH;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::urls::Urls;
 use serde_json::{Map, Value, json};
@@ -54,7 +55,7 @@ const FAILURES: &[SharedFailure] = &[
     failure("403", "Forbidden", "insufficient_scope", "The token's scope is too small."),
     failure("404", "NotFound", "not_found", "No such object, or none of this company."),
     failure("408", "BodyTooSlow", "body_too_slow", "The body did not come in time."),
-    failure("409", "Conflict", "conflict", "The object's state does not allow the change."),
+    failure("409", "Conflict", "code_taken", "The object's state does not allow the change."),
     failure("413", "BodyTooLarge", "body_too_large", "The body is too long."),
     failure(
         "415",
@@ -351,12 +352,12 @@ fn add_components(document: &mut Value, door: Door, urls: &Urls) {
     for SharedFailure { name, description, code, .. } in FAILURES {
         let field =
             json!({"param": "amount", "code": "negative", "message": "`amount` must be 0 or more"});
+        let doc_url = |code: &str| format!("{ERRORS_PATH}#{code}");
         let example = match *name {
             "BadRequest" => json!({"detail": {"code": "negative", "message": field["message"],
-                "param": "amount", "errors": [field]}}),
-            _ => {
-                json!({"detail": {"code": code, "message": description, "param": null, "errors": []}})
-            }
+                "param": "amount", "errors": [field], "doc_url": doc_url("negative")}}),
+            _ => json!({"detail": {"code": code, "message": description, "param": null,
+                "errors": [], "doc_url": doc_url(code)}}),
         };
         let mut headers = json!({"request-id": {"$ref": "#/components/headers/RequestId"}});
         if ["TooManyRequests", "Unavailable"].contains(name) {

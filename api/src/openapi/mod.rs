@@ -1,5 +1,5 @@
-//! The published description of the API: OpenAPI 3.1 for `/v1` and for the network door, and a
-//! reference made from it that any browser shows without a script.
+//! The published description of the API: OpenAPI 3.1 for `/v1` and for the network door, pages made of
+//! it in the frame of the site, and `/llms.txt`.
 //!
 //! Schemas come from the structs that answers are serialized from, operations from the handlers they
 //! stand at (`#[utoipa::path]`), which ones and their rights from `operations`. What is true of all
@@ -18,22 +18,23 @@ mod reference;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
+use cardswitch_site::frame::{self, Markup, Way, Ways};
+use cardswitch_site::session::{MaybeSignedIn, Session};
 use cardswitch_v1::operations::{About, OPERATIONS};
 use cardswitch_wire::urls::Urls;
 use serde_json::Value;
 use utoipa::OpenApi;
 
 pub use self::finish::Door;
-
-/// Pages load their style and nothing else.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
-                           form-action 'none'; frame-ancestors 'none'";
+use self::reference::DocPage;
 
 /// The document of a door.
 #[must_use]
@@ -45,58 +46,106 @@ pub fn document(door: Door, urls: &Urls) -> Value {
     finish::finish(plain, door, urls)
 }
 
-/// Where the documents and the pages are. Nobody needs a token to read them.
-pub fn document_routes(urls: &Urls) -> Router<AppState> {
-    let company = Arc::new(Published::new(Door::Company, urls));
-    let network = Arc::new(Published::new(Door::Network, urls));
-    let (company_page, network_page) = (Arc::clone(&company), Arc::clone(&network));
+/// Where the documents are. Nobody needs a token to read them.
+pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
+    let serve = |kind: &'static str, body: fn(&Documentation) -> &Bytes| {
+        let published = Arc::clone(published);
+        get(async move || text(kind, body(published.documentation()).clone()))
+    };
     Router::new()
-        .route("/openapi.json", get(async move || json(company.json())))
-        .route("/network/v1/openapi.json", get(async move || json(network.json())))
-        .route("/docs", get(async move || page(company_page.page())))
-        .route("/docs/network", get(async move || page(network_page.page())))
-        .route("/docs/reference.css", get(async || text("text/css", reference::STYLE.into())))
+        .route("/openapi.json", serve("application/json", |made| &made.company))
+        .route("/network/v1/openapi.json", serve("application/json", |made| &made.network))
+        .route("/llms.txt", serve("text/plain; charset=utf-8", |made| &made.llms))
 }
 
-fn json(body: Bytes) -> Response {
-    text("application/json", body)
+/// Where the pages of the documentation are, in the frame of the site.
+pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
+    let (first, below) = (Arc::clone(published), Arc::clone(published));
+    Router::new()
+        .route(
+            "/docs",
+            get(
+                async move |State(state): State<AppState>,
+                            MaybeSignedIn(session): MaybeSignedIn| {
+                    first.page("", (&state, session.as_ref()))
+                },
+            ),
+        )
+        .route(
+            "/docs/{page}",
+            get(
+                async move |Path(page): Path<String>,
+                            State(state): State<AppState>,
+                            MaybeSignedIn(session): MaybeSignedIn| {
+                    below.page(&page, (&state, session.as_ref()))
+                },
+            ),
+        )
 }
 
-fn page(body: Bytes) -> Response {
-    text("text/html; charset=utf-8", body)
-}
-
-/// A document as it is served, made when it is first asked for.
-struct Published {
-    door: Door,
+/// What is published, made when it is first asked for.
+pub struct Published {
     urls: Urls,
-    json: OnceLock<Bytes>,
-    page: OnceLock<Bytes>,
+    made: OnceLock<Documentation>,
+}
+
+struct Documentation {
+    company: Bytes,
+    network: Bytes,
+    llms: Bytes,
+    pages: Vec<DocPage>,
 }
 
 impl Published {
-    fn new(door: Door, urls: &Urls) -> Self {
-        Self { door, urls: urls.clone(), json: OnceLock::new(), page: OnceLock::new() }
+    /// Nothing yet; links begin with what `urls` says.
+    #[must_use]
+    pub fn new(urls: &Urls) -> Self {
+        Self { urls: urls.clone(), made: OnceLock::new() }
     }
 
-    fn json(&self) -> Bytes {
-        let made = || Bytes::from(format!("{:#}\n", document(self.door, &self.urls)));
-        self.json.get_or_init(made).clone()
+    fn documentation(&self) -> &Documentation {
+        self.made.get_or_init(|| {
+            let company = document(Door::Company, &self.urls);
+            let network = document(Door::Network, &self.urls);
+            let json = |document: &Value| Bytes::from(format!("{document:#}\n"));
+            let base = self.urls.page("");
+            Documentation {
+                llms: reference::llms_text(&company, &network, &base).into(),
+                pages: reference::pages(&company, &network),
+                company: json(&company),
+                network: json(&network),
+            }
+        })
     }
 
-    fn page(&self) -> Bytes {
-        let made = || Bytes::from(reference::page(&document(self.door, &self.urls), self.door));
-        self.page.get_or_init(made).clone()
+    /// A page in the frame of the site.
+    /// Errors: there is no such page.
+    fn page(
+        &self,
+        slug: &str,
+        (state, session): (&AppState, Option<&Session>),
+    ) -> Result<Response, ApiError> {
+        let pages = &self.documentation().pages;
+        let page = pages.iter().find(|page| page.slug == slug).ok_or_else(ApiError::not_found)?;
+        let mut groups: Vec<Ways> = Vec::new();
+        for known in pages {
+            let way = Way {
+                label: known.title.clone(),
+                path: reference::path_of(&known.slug),
+                is_here: known.slug == slug,
+            };
+            match groups.last_mut() {
+                Some(group) if group.head == known.group => group.links.push(way),
+                _ => groups.push(Ways { head: known.group, links: vec![way] }),
+            }
+        }
+        let title = format!("{} · API", page.title);
+        Ok(frame::reading_page(state, (&title, session), groups, Markup(page.html.clone())))
     }
 }
 
 fn text(content_type: &'static str, body: Bytes) -> Response {
-    let headers = [
-        (CONTENT_TYPE, content_type),
-        (CONTENT_SECURITY_POLICY, PAGE_POLICY),
-        (CACHE_CONTROL, "no-cache"),
-    ];
-    (headers, body).into_response()
+    ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-cache")], body).into_response()
 }
 
 #[cfg(test)]

@@ -120,9 +120,9 @@ async fn the_stream_tells_what_happens_and_ends_with_the_session() {
     let first = stream.figures().await;
     assert_eq!(text(&first, "approved-today"), "0");
     // By the company's clock, whatever clock and zone the browser has.
-    assert_eq!(text(&first, "taken-at"), "4 Mar 2026, 12:00");
+    assert_eq!(text(&first, "taken-at"), "4 Mar 2026, 12:00:00");
     let page = root.get("/overview").await.expect(200);
-    assert!(page.body.contains("As of 4 Mar 2026, 12:00."), "{}", page.body);
+    assert!(page.body.contains("As of 4 Mar 2026, 12:00:00."), "{}", page.body);
     assert!(bench.authorize(&card, amount(2_050)).await);
     for watching in [&mut stream, &mut other] {
         loop {

@@ -35,8 +35,7 @@ async fn every_page_says_what_browsers_may_not_do_with_it() {
         ] {
             assert_eq!(page.header(name), value, "{path}");
         }
-        let is_kept = ["/docs"].contains(&path);
-        assert!(is_kept || page.header("cache-control") == "no-store", "{path}");
+        assert_eq!(page.header("cache-control"), "no-store", "{path}");
         assert!(!page.body.contains("<script") && !page.body.contains(" style="), "{path}");
     }
     assert!(

@@ -9,6 +9,7 @@ pub mod body;
 pub mod currency;
 pub mod disposition;
 pub mod email;
+pub mod error_codes;
 pub mod explanation;
 pub mod fault;
 pub mod fields;

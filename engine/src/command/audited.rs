@@ -1,7 +1,8 @@
 //! What an audit says of an admin command: whose it is, what was done, to which object, and the names
 //! of what was changed. Each command says it where it is declared.
 //!
-//! INVARIANT: names only. No value of a command ever gets into an audit, ids apart.
+//! INVARIANT: names only. No value of a command gets into an audit by this, ids apart; values before and
+//! after are taken from its effects (`shard/audit_values.rs`).
 
 use uuid::Uuid;
 

@@ -1,11 +1,16 @@
 //! Who did what: notes that ride with commands, and the events they become.
 //!
-//! An event names what was changed, never to what: values stay where they are.
+//! An event names what was changed. It has the values of limits, states, roles and holders, and never a
+//! text that somebody typed.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::business_date::Interval;
+use super::card::CardState;
 use super::ids::{AccessTokenId, AppId, CompanySlot, MemberId, Timestamp, UserId};
+use super::money::Minor;
+use crate::directory::member::{MemberRole, MemberState};
 
 /// Who acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,4 +90,42 @@ pub struct AuditEvent {
     pub object: Option<Uuid>,
     /// The names of what was changed.
     pub fields: Vec<String>,
+    /// The values that were changed, as far as an audit has them.
+    pub values: Vec<ValueChange>,
+}
+
+/// A value that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueChange {
+    /// What it is, by the name of the field.
+    pub field: String,
+    /// Before.
+    pub old: AuditValue,
+    /// After.
+    pub new: AuditValue,
+}
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuditValue {
+    /// None: no limit, no bound, nobody.
+    None,
+    /// Money. Units: minor units of the account's currency.
+    Amount(Minor),
+    /// How often a budget starts anew.
+    Interval(Interval),
+    /// An instant.
+    Instant(Timestamp),
+    /// Yes or no.
+    Flag(bool),
+    /// Merchant categories and groups of them.
+    Categories(Vec<u16>),
+    /// A card's state.
+    CardState(CardState),
+    /// A member's role.
+    Role(MemberRole),
+    /// Whether a member takes part.
+    MemberState(MemberState),
+    /// A member.
+    Member(Uuid),
 }

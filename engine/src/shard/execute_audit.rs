@@ -4,6 +4,7 @@
 
 use uuid::Uuid;
 
+use super::audit_values::changed_values;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
@@ -37,6 +38,7 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
             object_kind: audited.object_kind().to_owned(),
             object: *object,
             fields: audited.fields.iter().map(|name| (*name).to_owned()).collect(),
+            values: changed_values(state, change.effects, (audited.object_kind(), *object)),
         })));
     }
 }

@@ -4,6 +4,7 @@
 //! alike. `run` is the loop around both. No async, no locks, no I/O but the batch it hands on.
 
 mod apply;
+mod audit_values;
 mod card_money;
 pub mod cards;
 mod duplicates;

@@ -28,7 +28,7 @@
 //! | pan_hashes | keyed hash | card slot |
 //! | company_accounts | company, account | - |
 //! | company_cards | company, card | place in the company's list, from 1 |
-//! | card_marks | kind, member or dimension, card | -; as the profile stands |
+//! | card_marks | kind, member, dimension or last four digits, card | -; as the profile stands |
 //! | transaction_tags | transaction sequence | row: what was changed by hand |
 //! | company_sso | company | row |
 //! | keyed_answers | keyed hash of an idempotency key | row |
@@ -112,7 +112,7 @@ pub(super) type RecordPlace = (u64, u32);
 pub(super) type IncrementKey = (u64, u64);
 /// An early reversal: when it ends and how the purchase may be named.
 pub(super) type EarlyReversalKey = (i64, Option<u64>, Option<u64>);
-/// A card under a mark: kind of mark, member or dimension, card.
+/// A card under a mark: kind of mark, what has it, card.
 pub(super) type CardMarkKey = (u8, u128, u32);
 /// An event under a mark: company, kind of mark, actor or object, number.
 pub(super) type AuditMarkKey = (u32, u8, u128, u64);
@@ -274,9 +274,9 @@ impl TableVisitor for Copying<'_> {
 /// What a card is found by besides its company, and whose cards those are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CardMark {
-    /// What kind of mark: 2 a member's, 3 to 6 the four dimensions.
+    /// What kind of mark: 2 a member's, 3 to 6 the four dimensions, 7 the last four digits.
     pub(super) kind: u8,
-    /// Which member or dimension.
+    /// Which member or dimension; a company and digits.
     pub(super) owner: u128,
 }
 
@@ -284,6 +284,14 @@ impl CardMark {
     /// What a member holds.
     pub(super) fn member(slot: crate::domain::ids::MemberSlot) -> Self {
         Self { kind: 2, owner: u128::from(slot.0) }
+    }
+
+    /// The company's cards whose numbers end in these digits.
+    pub(super) fn last_four(company: crate::domain::ids::CompanySlot, digits: [u8; 4]) -> Self {
+        Self {
+            kind: 7,
+            owner: u128::from(company.0) << 32 | u128::from(u32::from_be_bytes(digits)),
+        }
     }
 
     /// What carries these dimensions, one mark for each that is set.

@@ -1,4 +1,5 @@
-//! Who changed what: which events a noted change leaves, and that none of them says a value.
+//! Who changed what: which events a noted change leaves, the values in them, and that none of them has a
+//! text that somebody typed.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -6,14 +7,17 @@ use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
-use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
-use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
 use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote};
+use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote, AuditValue, ValueChange};
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::Minor;
@@ -146,7 +150,9 @@ fn an_event_says_who_did_what_to_which() {
     ];
     for (change, (action, kind, object, fields)) in rows {
         let at = Timestamp(office.now() + 1_000_000);
-        let events = events_of(&mut office, change).unwrap();
+        let mut events = events_of(&mut office, change).unwrap();
+        assert!(!format!("{events:?}").contains(SECRET));
+        events.iter_mut().for_each(|event| event.values.clear());
         let expected = AuditEvent {
             company: Some(CompanySlot(0)),
             at,
@@ -156,9 +162,71 @@ fn an_event_says_who_did_what_to_which() {
             object_kind: kind.to_owned(),
             object,
             fields: fields.into_iter().map(str::to_owned).collect(),
+            values: Vec::new(),
         };
-        assert!(!format!("{events:?}").contains(SECRET));
         assert_eq!(events, [expected]);
+    }
+}
+
+#[test]
+fn limits_states_roles_and_holders_are_told_before_and_after() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let new = new_card(1, 0, AllowanceTerms::budget(Minor(1)));
+    let limits = AllowanceChanges {
+        amount: Some(Minor(2_500)),
+        daily_limit: Some(Minor(700)),
+        interval: Some(Interval::Monthly),
+        single_use: Some(false),
+        ..AllowanceChanges::default()
+    };
+    let suspended = CardChanges {
+        state: Some(SettableCardState::Suspended),
+        assigned_to: Some(Some(member_id(BOB))),
+        ..CardChanges::default()
+    };
+    let role = MemberChanges { role: Some(MemberRole::Reviewer), ..MemberChanges::default() };
+    let company = company_id(0);
+    let rows = [
+        (
+            AdminCommand::Allowance(AllowanceCommand::Update(company, new.allowance_id, limits)),
+            vec![
+                ("amount", AuditValue::Amount(Minor(1)), AuditValue::Amount(Minor(2_500))),
+                (
+                    "interval",
+                    AuditValue::Interval(Interval::None),
+                    AuditValue::Interval(Interval::Monthly),
+                ),
+                ("daily_limit", AuditValue::None, AuditValue::Amount(Minor(700))),
+            ],
+        ),
+        (
+            AdminCommand::Card(CardCommand::Update(company, new.id, suspended)),
+            vec![
+                (
+                    "state",
+                    AuditValue::CardState(CardState::Active),
+                    AuditValue::CardState(CardState::Suspended),
+                ),
+                ("assigned_to", AuditValue::None, AuditValue::Member(member_id(BOB).0)),
+            ],
+        ),
+        (
+            AdminCommand::Member(MemberCommand::Update(company, member_id(BOB), role)),
+            vec![(
+                "role",
+                AuditValue::Role(MemberRole::Member),
+                AuditValue::Role(MemberRole::Reviewer),
+            )],
+        ),
+    ];
+    for (change, expected) in rows {
+        let events = events_of(&mut office, change).unwrap();
+        let values = events[0]
+            .values
+            .iter()
+            .map(|ValueChange { field, old, new }| (field.as_str(), old.clone(), new.clone()));
+        assert_eq!(values.collect::<Vec<_>>(), expected);
     }
 }
 

@@ -69,7 +69,7 @@ impl CardFields {
     }
 
     /// What a form shows of an allowance.
-    fn of_terms(terms: &AllowanceTerms, company: &Company) -> Self {
+    pub(super) fn of_terms(terms: &AllowanceTerms, company: &Company) -> Self {
         let shown = |amount| field_amount(amount, company.currency);
         let bound = |at, unbounded| match at {
             at if at == unbounded => String::new(),

@@ -118,7 +118,7 @@ pub(super) async fn card_page(
 fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardContent, StoreError> {
     let (company, profile) = (view.company, &card.profile);
     let listed = purchases(card, acting, view)?;
-    let teller = Teller::of(acting, company);
+    let teller = Teller::of(acting, view);
     let holder = holder(card, view)?;
     let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
     let may_manage = acting.may(Right::ManageCards);

@@ -75,7 +75,7 @@ impl Face {
 }
 
 /// Whether anything may still change about a card's state.
-pub(super) fn is_open(card: &CardRow) -> bool {
+pub(crate) fn is_open(card: &CardRow) -> bool {
     card.record.usage.state != CardState::Terminated
 }
 

@@ -6,7 +6,6 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use cardswitch_identity::state::AppState;
@@ -16,8 +15,9 @@ use serde::Deserialize;
 use super::face::Face;
 use crate::choices::{Choice, choices};
 use crate::frame;
-use crate::pager::{Pager, Part};
+use crate::pager::{ORDERS, Pager, Part, order_of};
 use crate::rights::{Acting, Right};
+use crate::search::last_four_of;
 use crate::words::person;
 
 /// How many members are offered to choose from; others are found by their address all the same.
@@ -40,6 +40,7 @@ pub(super) struct CardListQuery {
     state: String,
     holder: String,
     text: String,
+    order: String,
     offset: usize,
 }
 
@@ -58,10 +59,13 @@ impl CardListQuery {
 #[derive(Template)]
 #[template(path = "cards/list.html")]
 struct CardListContent<'a> {
+    csrf: String,
+    alert: &'a str,
     company: &'a str,
     sees_all: bool,
     may_manage: bool,
     states: Vec<Choice>,
+    orders: Vec<Choice>,
     query: &'a CardListQuery,
     is_filtered: bool,
     offered: Vec<String>,
@@ -72,6 +76,7 @@ struct CardListContent<'a> {
 struct CardLine {
     face: Face,
     holder: String,
+    is_active: bool,
 }
 
 /// GET /cards.
@@ -80,28 +85,47 @@ pub(super) async fn list_cards(
     acting: Acting,
     Query(query): Query<CardListQuery>,
 ) -> Result<Response, ApiError> {
+    list_page(&state, &acting, &query, "").await
+}
+
+/// The list; `alert` is said first, where it is not blank.
+pub(super) async fn list_page(
+    state: &AppState,
+    acting: &Acting,
+    query: &CardListQuery,
+    alert: &str,
+) -> Result<Response, ApiError> {
     let (part, company) = (Part { offset: query.offset }, &acting.company);
-    let read = read_view(&state, &acting, |view| {
-        let found = find_cards(view, &acting, &query, &part.page())?;
+    let read = read_view(state, acting, |view| {
+        let page = Page { order: order_of(&query.order), ..part.page() };
+        let found = find_cards(view, acting, query, &page)?;
         let rows = found.rows.iter().map(|card| row(card, view));
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
         Ok((rows.collect::<Result<Vec<_>, _>>()?, found.count, offered))
     });
     let (rows, count, offered) = read.await?;
-    let filters = [("state", &*query.state), ("holder", &*query.holder), ("text", &*query.text)];
+    let filters = [
+        ("state", &*query.state),
+        ("holder", &*query.holder),
+        ("text", &*query.text),
+        ("order", &*query.order),
+    ];
     let content = CardListContent {
+        csrf: acting.session.csrf(state),
+        alert,
         company: &company.name,
         sees_all: acting.may(Right::SeeCompany),
         may_manage: acting.may(Right::ManageCards),
         states: choices(STATES.map(|(value, label, _)| (value, label)), &query.state),
+        orders: choices(ORDERS, &query.order),
         is_filtered: query.is_filtered(),
         offered,
         pager: Pager::new(part, rows.len(), count, "/cards", &filters),
         rows,
-        query: &query,
+        query,
     };
-    Ok(frame::page(&state, "Cards", Some(&acting.session), content))
+    Ok(frame::page(state, "Cards", Some(&acting.session), content))
 }
 
 fn find_cards(
@@ -125,46 +149,16 @@ fn find_cards(
         };
         filter.assigned_to = Some(member.slot);
     }
-    if is_last_four(text) {
-        return with_digits(view, &filter, text, page);
+    // Four digits are the last ones of a number; where no card has these, they may be in a name.
+    if let Some(digits) = last_four_of(text) {
+        let filter =
+            CardFilter { last_four: Some(digits), description_contains: None, ..filter.clone() };
+        let listed = view.snapshot.list_cards(company, &filter, page)?;
+        if listed.count > 0 {
+            return Ok(listed);
+        }
     }
     view.snapshot.list_cards(company, &filter, page)
-}
-
-fn is_last_four(text: &str) -> bool {
-    text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Cards whose number ends in these digits, or which have them in their description.
-/// Cost: O(cards that fit the other filters).
-fn with_digits(
-    view: &View<'_>,
-    filter: &CardFilter,
-    digits: &str,
-    page: &Page,
-) -> Result<Listed<CardRow>, StoreError> {
-    let filter = CardFilter { description_contains: None, ..filter.clone() };
-    let mut part = Page { limit: PAGE_LEN_MAX, offset: 0, ..*page };
-    let mut found = Listed::EMPTY;
-    loop {
-        let listed = view.snapshot.list_cards(view.company.slot, &filter, &part)?;
-        part.offset += listed.rows.len();
-        let is_last = listed.rows.len() < part.limit;
-        for card in listed.rows {
-            let profile = &card.profile;
-            if profile.last_four != digits.as_bytes() && !profile.description.contains(digits) {
-                continue;
-            }
-            let place = usize::try_from(found.count).unwrap_or(usize::MAX);
-            if (page.offset..page.offset.saturating_add(page.limit)).contains(&place) {
-                found.rows.push(card);
-            }
-            found.count += 1;
-        }
-        if is_last {
-            return Ok(found);
-        }
-    }
 }
 
 fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
@@ -173,6 +167,7 @@ fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
     Ok(CardLine {
         face: Face::new(card, view.company, view.now),
         holder: holder.unwrap_or_default(),
+        is_active: card.record.usage.state == CardState::Active,
     })
 }
 

@@ -9,11 +9,13 @@
 //! | `purchases` | transactions with the decision on each in words |
 //! | `card_fields`, `card_form` | what is typed of a card and its allowance, and the form it is typed in |
 //! | `new_card`, `edit`, `allowance` | making a card, changing it and what it may spend |
+//! | `allowing` | the least change of limits for a purchase that was declined |
 //! | `state` | suspending, activating and closing it |
 //! | `number`, `secret` | number, expiry and CVV, after the password; guests see them, too |
 //! | `links` | sharing it |
 
 mod allowance;
+mod allowing;
 mod card_fields;
 mod card_form;
 mod card_page;
@@ -41,6 +43,7 @@ use super::rights::Acting;
 pub(super) fn card_routes() -> Router<AppState> {
     Router::new()
         .route("/cards", get(list::list_cards))
+        .route("/cards/suspend", post(state::suspend_several))
         .route("/cards/new", get(new_card::ask_for_card).post(new_card::make_card))
         .route("/cards/{id}", get(card_page::show_card))
         .route("/cards/{id}/edit", get(edit::show).post(edit::save))

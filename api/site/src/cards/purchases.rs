@@ -8,7 +8,7 @@ use cardswitch_engine::store::query::TransactionRow;
 
 use crate::transactions::decision::Teller;
 use crate::words::{
-    Badge, Moment, amount_words, decline_words, moment, money, place, title, transaction_badge,
+    Badge, Moment, amount_words, decline_words, money, near_moment, place, title, transaction_badge,
 };
 
 /// A transaction in a list.
@@ -46,7 +46,7 @@ impl Purchase {
         let remedies = remedies.map(|remedy| teller.remedy(remedy, &scope));
         Self {
             id: record.id.0.to_string(),
-            at: moment(record.authorized_at, company.zone),
+            at: near_moment(record.authorized_at, teller.now, company.zone),
             title: title(record),
             place: record.merchant.as_ref().map(place).unwrap_or_default(),
             amount: amount_words(row, company.currency),

@@ -1,5 +1,5 @@
 //! Suspending, activating and closing a card. POST /cards/{id}/state, GET and POST
-//! /cards/{id}/close.
+//! /cards/{id}/close; POST /cards/suspend takes several.
 
 use askama::Template;
 use axum::extract::State;
@@ -12,17 +12,19 @@ use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards::change_card;
-use cardswitch_wire::fields::Fields;
+use cardswitch_wire::fields::{Fields, parse_id};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::card_page::{CardNotes, card_page};
 use super::face::Face;
 use super::get_card;
+use super::list::{CardListQuery, list_page};
 use crate::faults::{Faults, with_status};
 use crate::forms::SiteForm;
 use crate::frame;
 use crate::notice::{Notice, go_on};
+use crate::pager::ROWS;
 use crate::rights::{Acting, CardManager};
 use crate::words::money;
 
@@ -40,10 +42,7 @@ pub(super) async fn change(
     SiteForm(form): SiteForm<StateForm>,
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
-    let json = serde_json::to_vec(&json!({"state": form.to}));
-    let json = json.map_err(|error| ApiError::internal(&error))?;
-    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
-    match change_card(&state, (&acting).into(), card.profile.id, fields).await {
+    match set_state(&state, &acting, card.profile.id, &form.to).await {
         Ok(()) => {
             let is_open = form.to == "active";
             let notice = if is_open { Notice::CARD_OPENED } else { Notice::CARD_SUSPENDED };
@@ -61,6 +60,51 @@ pub(super) async fn change(
             Ok(with_status(page, status))
         }
     }
+}
+
+async fn set_state(
+    state: &AppState,
+    acting: &Acting,
+    card: CardId,
+    to: &str,
+) -> Result<(), ApiError> {
+    let json = serde_json::to_vec(&json!({"state": to}));
+    let json = json.map_err(|error| ApiError::internal(&error))?;
+    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
+    change_card(state, acting.into(), card, fields).await
+}
+
+/// What `POST /cards/suspend` takes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SuspendForm {
+    /// The ids of the cards.
+    card: Vec<String>,
+}
+
+/// POST /cards/suspend. Cards are suspended one by one: what cannot be is counted.
+pub(super) async fn suspend_several(
+    State(state): State<AppState>,
+    CardManager(acting): CardManager,
+    SiteForm(form): SiteForm<SuspendForm>,
+) -> Result<Response, ApiError> {
+    let mut refused = 0;
+    for id in form.card.iter().take(ROWS) {
+        let Some(id) = parse_id(id).map(CardId) else { return Err(ApiError::not_found()) };
+        let card = get_card(&state, &acting, id).await?;
+        match set_state(&state, &acting, card.profile.id, "suspended").await {
+            Ok(()) => {}
+            Err(error) if error.status().is_client_error() => refused += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    let alert = match (form.card.len(), refused) {
+        (0, _) => "Select cards first.".to_owned(),
+        (_, 0) => return Ok(go_on(&state, "/cards", Notice::CARDS_SUSPENDED)),
+        (all, refused) => format!("{refused} of {all} cards could not be suspended."),
+    };
+    let page = list_page(&state, &acting, &CardListQuery::default(), &alert).await?;
+    Ok(with_status(page, StatusCode::BAD_REQUEST))
 }
 
 #[derive(Template)]

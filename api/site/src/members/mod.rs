@@ -50,7 +50,7 @@ async fn get_member(state: &AppState, acting: &Acting, id: MemberId) -> Result<M
 }
 
 /// What people call a role.
-const fn role_words(role: MemberRole) -> &'static str {
+pub(crate) const fn role_words(role: MemberRole) -> &'static str {
     match role {
         MemberRole::Administrator => "Administrator",
         MemberRole::Accountant => "Accountant",

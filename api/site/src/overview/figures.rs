@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use cardswitch_engine::domain::account::{Account, AccountBalances};
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at, start_of_date};
+use cardswitch_engine::domain::card::CardProfile;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
@@ -16,10 +17,12 @@ use cardswitch_engine::store::query::{Page, QuarterFigures, TransactionFilter, T
 use cardswitch_engine::store::{Snapshot, StoreError};
 use chrono_tz::Tz;
 
+use super::recent::{Recent, Slices};
+
 /// How many days are shown, today among them.
 pub(super) const DAYS: i32 = 30;
 /// How many transactions are shown.
-const NEWEST: usize = 8;
+const NEWEST: usize = 10;
 
 /// How many decisions, and over how much. Units: minor units of the account's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +34,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, other: Self) {
+    /// Adds another.
+    pub(super) fn add(&mut self, other: Self) {
         self.count += other.count;
         self.sum = Minor(self.sum.0.saturating_add(other.sum.0));
     }
@@ -51,29 +55,37 @@ pub(super) struct Figures {
     pub(super) days: DailyOutcomes,
     /// The company's accounts with their balances.
     pub(super) accounts: Vec<(Account, AccountBalances)>,
-    /// The newest transactions.
-    pub(super) newest: Vec<TransactionRow>,
+    /// The newest transactions, each with its card.
+    pub(super) newest: Vec<(TransactionRow, Option<CardProfile>)>,
+    /// The last minutes.
+    pub(super) recent: Recent,
+}
+
+/// What was read before and does not change any more.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    days: Option<(BusinessDate, DailyOutcomes)>,
+    slices: Slices,
 }
 
 impl Figures {
-    /// What is counted at `now`. `past` holds the days before today where they were read before, and
-    /// does so afterwards.
+    /// What is counted at `now`. `past` holds what was read before, and does so afterwards.
     pub(super) fn read(
         snapshot: &Snapshot,
         company: &Company,
         now: Timestamp,
-        past: &mut Option<(BusinessDate, DailyOutcomes)>,
+        past: &mut Past,
     ) -> Result<Self, StoreError> {
         let (zone, today) = (company.zone, date_at(company.zone, now));
         let start = |date| start_of_date(zone, date);
         let read = |from: Timestamp, to: Timestamp| {
             Ok::<_, StoreError>(by_day(&snapshot.day_figures(company.slot, from, to)?, zone))
         };
-        let (_, mut days) = match past.take().filter(|(day, _)| *day == today) {
+        let (_, mut days) = match past.days.take().filter(|(day, _)| *day == today) {
             Some(known) => known,
             None => (today, read(start(BusinessDate(today.0 - DAYS + 1)), start(today))?),
         };
-        *past = Some((today, days.clone()));
+        past.days = Some((today, days.clone()));
         days.extend(read(start(today), start(BusinessDate(today.0 + 1)))?);
         let accounts = snapshot.accounts(company.slot)?;
         let newest = snapshot.list_transactions(
@@ -81,11 +93,16 @@ impl Figures {
             &TransactionFilter::default(),
             &Page::first(NEWEST),
         )?;
+        let with_card = |row: TransactionRow| {
+            let card = row.record.card.map(|slot| snapshot.card(slot)).transpose()?.flatten();
+            Ok((row, card.map(|card| card.profile)))
+        };
         Ok(Self {
             today,
             days,
             accounts: accounts.into_iter().map(|row| (row.account, row.balances)).collect(),
-            newest: newest.rows,
+            newest: newest.rows.into_iter().map(with_card).collect::<Result<_, StoreError>>()?,
+            recent: Recent::read(snapshot, company.slot, now, &mut past.slices)?,
         })
     }
 
@@ -161,7 +178,13 @@ mod tests {
         let counts: Vec<_> = days.values().map(|day| day[&approved].count).collect();
         assert_eq!(counts, [1, 6, 8]);
         let eighth = parse_date("2026-03-08").unwrap();
-        let figures = Figures { today: eighth, days, accounts: Vec::new(), newest: Vec::new() };
+        let figures = Figures {
+            today: eighth,
+            days,
+            accounts: Vec::new(),
+            newest: Vec::new(),
+            recent: Recent::default(),
+        };
         assert_eq!(figures.approved_on(eighth), Tally { count: 6, sum: Minor(200) });
         assert_eq!(figures.declined_on(eighth).count, 5);
         assert_eq!(figures.causes(), [(risk, Tally { count: 5, sum: Minor(100) })]);

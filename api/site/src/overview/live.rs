@@ -5,10 +5,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, UserId};
@@ -17,7 +16,8 @@ use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::figures::{DailyOutcomes, Figures};
+use super::figures::{Figures, Past};
+use super::latency::{Latency, LatencySamples};
 use super::shown::OverviewFigures;
 
 /// How many streams a user may have: tabs beyond are whole without.
@@ -33,6 +33,7 @@ pub(super) type Told = Arc<str>;
 pub struct LiveOverviews {
     watched: Mutex<Watched>,
     streams_max: usize,
+    latency: Mutex<LatencySamples>,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +68,12 @@ impl LiveOverviews {
     /// None yet, and never more streams than so many.
     #[must_use]
     pub fn new(streams_max: usize) -> Self {
-        Self { watched: Mutex::default(), streams_max }
+        Self { watched: Mutex::default(), streams_max, latency: Mutex::default() }
+    }
+
+    /// How long the switch takes now.
+    pub(super) fn latency(&self, state: &AppState) -> Option<Latency> {
+        self.latency.lock().take(state.switch.engine().meters(), Instant::now())
     }
 
     /// A place for one more stream of a user; none where there is no room.
@@ -99,8 +105,8 @@ impl LiveOverviews {
         if let Some(feed) = self.watched.lock().feeds.get(&company.slot) {
             return Ok(feed.subscribe());
         }
-        let mut feed = Feed { company: company.clone(), past: None };
-        let (seen, first) = feed.tell(state)?;
+        let mut feed = Feed { company: company.clone(), past: Past::default() };
+        let (seen, first) = feed.tell(state, self.latency(state))?;
         let (sender, receiver) = watch::channel(first);
         let mut watched = self.watched.lock();
         if watched.is_closed {
@@ -136,7 +142,7 @@ impl LiveOverviews {
 /// The figures of one company.
 struct Feed {
     company: Company,
-    past: Option<(BusinessDate, DailyOutcomes)>,
+    past: Past,
 }
 
 impl Feed {
@@ -149,7 +155,7 @@ impl Feed {
             if matches!(news, Ok(Ok(None) | Err(_))) {
                 break;
             }
-            let told = match self.tell(&state) {
+            let told = match self.tell(&state, overviews.latency(&state)) {
                 Ok((newest, told)) => {
                     seen = newest;
                     told
@@ -167,14 +173,18 @@ impl Feed {
     }
 
     /// The figures now, and the newest event that is in them.
-    fn tell(&mut self, state: &AppState) -> Result<(EventNumber, Told), ApiError> {
+    fn tell(
+        &mut self,
+        state: &AppState,
+        latency: Option<Latency>,
+    ) -> Result<(EventNumber, Told), ApiError> {
         let (now, past) = (state.now(), &mut self.past);
         let company = &self.company;
         let read = |snapshot: &Snapshot| -> Result<_, StoreError> {
             Ok((snapshot.last_event()?, Figures::read(snapshot, company, now, past)?))
         };
         let (newest, figures) = state.switch.read_at_once(read)?;
-        let shown = OverviewFigures::new(&figures, company, now)
+        let shown = OverviewFigures::new(&figures, latency, (company, now))
             .map_err(|error| ApiError::internal(&error))?;
         let json = serde_json::to_string(&shown).map_err(|error| ApiError::internal(&error))?;
         Ok((newest, json.into()))

@@ -1,6 +1,9 @@
 //! Where visitors begin: how the company does, and what is theirs. GET /overview.
 
+use std::sync::Arc;
+
 use askama::Template;
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
@@ -11,7 +14,9 @@ use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, Trans
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 
-use super::figures::Figures;
+use super::figures::{Figures, Past};
+use super::latency::Latency;
+use super::live::LiveOverviews;
 use super::shown::OverviewFigures;
 use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::cards::face::Face;
@@ -58,6 +63,7 @@ struct Own {
 /// GET /overview.
 pub(super) async fn show(
     State(state): State<AppState>,
+    Extension(overviews): Extension<Arc<LiveOverviews>>,
     SignedIn(session): SignedIn,
 ) -> Result<Response, ApiError> {
     let Some((company, member)) = session.current.clone() else {
@@ -65,21 +71,25 @@ pub(super) async fn show(
     };
     let acting = Acting { session, company, member };
     if acting.may(Right::SeeCompany) {
-        company_page(&state, &acting).await
+        company_page(&state, &acting, overviews.latency(&state)).await
     } else {
         own_page(&state, &acting).await
     }
 }
 
-async fn company_page(state: &AppState, acting: &Acting) -> Result<Response, ApiError> {
+async fn company_page(
+    state: &AppState,
+    acting: &Acting,
+    latency: Option<Latency>,
+) -> Result<Response, ApiError> {
     let company = &acting.company;
     let read = read_view(state, acting, |view| {
-        let figures = Figures::read(view.snapshot, company, view.now, &mut None)?;
+        let figures = Figures::read(view.snapshot, company, view.now, &mut Past::default())?;
         Ok((figures, own(acting, view)?, view.now))
     });
     let (figures, own, now) = read.await?;
-    let shown =
-        OverviewFigures::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
+    let shown = OverviewFigures::new(&figures, latency, (company, now))
+        .map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,
         zone: zone_words(company.zone),
@@ -98,7 +108,7 @@ async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiErro
             TransactionFilter { member: Some(acting.member.slot), ..TransactionFilter::default() };
         let newest =
             view.snapshot.list_transactions(company.slot, &filter, &Page::first(NEWEST))?;
-        let teller = Teller::of(acting, company);
+        let teller = Teller::of(acting, view);
         let purchases = newest.rows.iter().map(|row| Purchase::new(row, &teller)).collect();
         Ok((purchases, own(acting, view)?))
     });

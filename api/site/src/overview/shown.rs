@@ -3,17 +3,27 @@
 
 use askama::Template;
 use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::card::CardProfile;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::response_code::ResponseCode;
+use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_wire::amount::write_amount;
 use cardswitch_wire::time::render_date;
 use serde::Serialize;
 
 use super::figures::{Figures, Tally};
+use super::latency::Latency;
+use super::recent::{Decided, Recent, SLICE};
 use crate::cards::purchases::Purchase;
 use crate::transactions::decision::{AccountFigures, Teller};
-use crate::words::{day_words, grouped, moment, money, outcome_words};
+use crate::words::{
+    card_name, clock_words, day_words, grouped, moment_to_second, money, outcome_words,
+};
+
+/// How many reasons of declines are named; the rest is added up.
+const CAUSES: usize = 5;
 
 /// What a page shows and a stream renews.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +42,7 @@ struct Causes {
 
 struct Cause {
     words: &'static str,
-    code: u16,
+    code: String,
     count: u64,
     sum: String,
     percent: u64,
@@ -54,29 +64,54 @@ struct DayRow {
 }
 
 #[derive(Template)]
+#[template(path = "overview/minutes.html")]
+struct MinuteRows {
+    slices: Vec<SliceRow>,
+}
+
+struct SliceRow {
+    seconds: i64,
+    words: String,
+    approved: u64,
+    declined: u64,
+}
+
+#[derive(Template)]
 #[template(path = "overview/newest.html")]
 struct Newest {
-    purchases: Vec<Purchase>,
+    lines: Vec<NewestLine>,
+}
+
+struct NewestLine {
+    purchase: Purchase,
+    /// The card: where it is, and what it is called.
+    card: Option<[String; 2]>,
 }
 
 impl OverviewFigures {
-    /// The figures of a company, taken `now`.
+    /// The figures of a company, taken at an instant.
     /// Errors: a template fails.
     pub(super) fn new(
         figures: &Figures,
-        company: &Company,
-        now: Timestamp,
+        latency: Option<Latency>,
+        (company, now): (&Company, Timestamp),
     ) -> Result<Self, askama::Error> {
         // Who sees the figures of a company sees those of its account.
-        let teller = Teller { company, figures: AccountFigures::Told };
-        let newest = figures.newest.iter().map(|row| Purchase::new(row, &teller));
+        let teller = Teller { company, figures: AccountFigures::Told, now };
+        let line = |(row, card): &(TransactionRow, Option<CardProfile>)| NewestLine {
+            purchase: Purchase::new(row, &teller),
+            card: card.as_ref().map(|card| [card.id.0.to_string(), card_name(card)]),
+        };
         let rows = vec![
             ("causes", causes(figures, company).render()?),
             ("days", days(figures, company).render()?),
-            ("newest", Newest { purchases: newest.collect() }.render()?),
+            ("minutes", minutes(&figures.recent, company).render()?),
+            ("newest", Newest { lines: figures.newest.iter().map(line).collect() }.render()?),
         ];
         let mut texts = texts(figures, company);
-        texts.push(("taken-at", moment(now, company.zone).words));
+        texts.push(("rate", rate(figures.recent.last)));
+        texts.push(("latency", latency.map_or_else(|| "idle".to_owned(), latency_words)));
+        texts.push(("taken-at", moment_to_second(now, company.zone).words));
         Ok(Self { texts, rows })
     }
 
@@ -129,15 +164,63 @@ fn available(figures: &Figures) -> Minor {
 
 fn causes(figures: &Figures, company: &Company) -> Causes {
     let causes = figures.causes();
-    let all: u64 = causes.iter().map(|(_, tally)| tally.count).sum();
-    let cause = |(code, tally): (_, Tally)| Cause {
-        words: outcome_words(code),
-        code: code.number(),
+    let all = total(&causes);
+    let cause = |words, code, tally: Tally| Cause {
+        words,
+        code,
         count: tally.count,
         sum: money(tally.sum, company.currency),
-        percent: tally.count.saturating_mul(100).checked_div(all).unwrap_or(0),
+        percent: tally.count.saturating_mul(100).checked_div(all.count).unwrap_or(0),
     };
-    Causes { causes: causes.into_iter().map(cause).collect() }
+    let (named, others) = causes.split_at(causes.len().min(CAUSES));
+    let named = named
+        .iter()
+        .map(|(code, tally)| cause(outcome_words(*code), code.number().to_string(), *tally));
+    let numbers: Vec<_> = others.iter().map(|(code, _)| code.number().to_string()).collect();
+    let others =
+        (!others.is_empty()).then(|| cause("Other reasons", numbers.join(", "), total(others)));
+    Causes { causes: named.chain(others).collect() }
+}
+
+fn total(causes: &[(ResponseCode, Tally)]) -> Tally {
+    let mut all = Tally::default();
+    causes.iter().for_each(|(_, tally)| all.add(*tally));
+    all
+}
+
+fn minutes(recent: &Recent, company: &Company) -> MinuteRows {
+    let row = |(number, decided): (&i64, &Decided)| {
+        let from = Timestamp(number * SLICE);
+        SliceRow {
+            seconds: from.0.div_euclid(Timestamp::SECOND),
+            words: clock_words(from, company.zone),
+            approved: decided.approved,
+            declined: decided.declined,
+        }
+    };
+    MinuteRows { slices: recent.slices.iter().rev().map(row).collect() }
+}
+
+/// Decisions a second, over the last slice.
+fn rate(last: Decided) -> String {
+    let tenths =
+        (last.approved + last.declined).saturating_mul(10) * 1_000_000 / SLICE.unsigned_abs();
+    match tenths {
+        0..100 => format!("{}.{}/s", tenths / 10, tenths % 10),
+        _ => format!("{}/s", grouped(tenths / 10)),
+    }
+}
+
+fn latency_words(Latency { mean_ns, durable_p99_ns }: Latency) -> String {
+    format!("{} on average, 99% within {}", ms_words(mean_ns), ms_words(durable_p99_ns))
+}
+
+fn ms_words(nanoseconds: u64) -> String {
+    let hundredths = nanoseconds / 10_000;
+    match hundredths {
+        0..1_000 => format!("{}.{:02} ms", hundredths / 100, hundredths % 100),
+        _ => format!("{} ms", grouped(hundredths / 100)),
+    }
 }
 
 fn days(figures: &Figures, company: &Company) -> DayRows {
@@ -175,5 +258,14 @@ mod tests {
         assert_eq!(share(0, 0), "");
         assert_eq!(share(1, 2), "33.3% of today’s attempts");
         assert_eq!(share(0, 9), "0.0% of today’s attempts");
+        let rates =
+            [(0, "0.0/s"), (1, "0.0/s"), (149, "9.9/s"), (1_500, "100/s"), (90_000, "6,000/s")];
+        for (declined, expected) in rates {
+            assert_eq!(rate(Decided { approved: 0, declined }), expected);
+        }
+        let times = [(5_000, "0.00 ms"), (940_000, "0.94 ms"), (12_345_678, "12 ms")];
+        for (nanoseconds, expected) in times {
+            assert_eq!(ms_words(nanoseconds), expected);
+        }
     }
 }

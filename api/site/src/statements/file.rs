@@ -12,8 +12,10 @@ use cardswitch_v1::routes::statements::{Format, statement_file};
 use cardswitch_v1::routes::view::{Reader, read_view};
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::query;
+use cardswitch_wire::time::render_date;
 use serde::Deserialize;
 
+use super::months::Month;
 use super::page::{Days, account_of, month_page};
 use crate::faults::Faults;
 use crate::pager::Part;
@@ -25,7 +27,18 @@ use crate::rights::{Right, StatementReader};
 pub(super) struct FileQuery {
     start_date: String,
     end_date: String,
+    /// A whole month instead of days, `yyyy-mm`.
+    month: String,
     format: String,
+}
+
+impl FileQuery {
+    /// With the days of the month, where one is asked for.
+    fn with_days(self) -> Self {
+        let Some(month) = Month::parse(self.month.trim()) else { return self };
+        let (start_date, end_date) = (render_date(month.first), render_date(month.last()));
+        Self { start_date, end_date, ..self }
+    }
 }
 
 /// GET /statements/file.
@@ -36,6 +49,7 @@ pub(super) async fn get_file(
 ) -> Result<Response, ApiError> {
     let format = Format::ALL.into_iter().find(|format| format.extension() == asked.format);
     let format = format.ok_or_else(ApiError::not_found)?;
+    let asked = asked.with_days();
     let error = match parse_days(&asked) {
         Ok(dates) => {
             let account = read_view(&state, &acting, account_of).await?.account.id;

@@ -7,9 +7,11 @@ use cardswitch_engine::decision::{
 };
 use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::glossary::{Reader, sentence};
 
 use crate::rights::Acting;
@@ -41,6 +43,8 @@ pub(super) struct DecisionWords {
     pub(super) remedies: Vec<String>,
     /// The largest amount that would have been approved.
     pub(super) at_most: Option<String>,
+    /// Whether limits of the card are among what declined it.
+    pub(super) is_by_limits: bool,
 }
 
 /// A rule in words.
@@ -70,16 +74,18 @@ pub(crate) struct Teller<'a> {
     pub(crate) company: &'a Company,
     /// What may be told.
     pub(crate) figures: AccountFigures,
+    /// When.
+    pub(crate) now: Timestamp,
 }
 
 impl<'a> Teller<'a> {
     /// As a visitor may be told: who sees only what is theirs sees nothing of the account.
-    pub(crate) fn of(acting: &Acting, company: &'a Company) -> Self {
+    pub(crate) fn of(acting: &Acting, view: &View<'a>) -> Self {
         let figures = match acting.limited_to() {
             Some(_) => AccountFigures::Kept,
             None => AccountFigures::Told,
         };
-        Self { company, figures }
+        Self { company: view.company, figures, now: view.now }
     }
 
     /// The decision on a transaction.
@@ -123,6 +129,7 @@ impl<'a> Teller<'a> {
             is_approved: false,
             rules,
             failed_count,
+            is_by_limits: explanation.remedies.iter().any(|remedy| is_limit(remedy.rule)),
             remedies: remedies.collect(),
             at_most: at_most
                 .filter(|amount| *amount > Minor::ZERO)
@@ -149,6 +156,19 @@ impl<'a> Teller<'a> {
         }
         PageReader::of(self.company).remedy(remedy, scope)
     }
+}
+
+/// Whether a rule is one of a card's own limits, which administrators change.
+const fn is_limit(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::BeforeStart
+            | Rule::AfterEnd
+            | Rule::OutOfScope
+            | Rule::TransactionLimit
+            | Rule::DailyLimit
+            | Rule::AllowanceBalance
+    )
 }
 
 fn verdict(code: ResponseCode, decline: impl Fn() -> String) -> String {

@@ -20,6 +20,7 @@ use serde::Deserialize;
 use crate::choices::{Choice, choices};
 use crate::dimension_choices::{DimensionChoice, dimension_choices, meant};
 use crate::faults::Faults;
+use crate::pager::ORDERS;
 use crate::words::{card_name, person};
 
 /// How many cards and members the form offers; what is beyond is reached from its own page.
@@ -47,6 +48,8 @@ pub(super) struct TransactionQuery {
     pub(super) location: String,
     /// One of the states.
     pub(super) state: String,
+    /// Which end comes first.
+    pub(super) order: String,
     /// How many rows are left out before the first shown.
     pub(super) offset: usize,
 }
@@ -81,6 +84,7 @@ impl TransactionQuery {
             ("member", &self.member),
         ];
         pairs.extend(DIMENSION_FIELDS.into_iter().zip(self.dimensions()));
+        pairs.push(("order", &self.order));
         pairs
     }
 
@@ -97,7 +101,8 @@ impl TransactionQuery {
         let day_start = |day: BusinessDate| render_time(start_of_date(zone, day));
         let after = days[0].map(day_start);
         let before = days[1].map(|last| day_start(BusinessDate(last.0.saturating_add(1))));
-        let others = self.pairs().into_iter().filter(|(name, _)| !["from", "to"].contains(name));
+        let others =
+            self.pairs().into_iter().filter(|(name, _)| !["from", "to", "order"].contains(name));
         let mut pairs: Vec<_> =
             others.map(|(name, text)| (name.to_owned(), text.trim().to_owned())).collect();
         pairs.extend(after.map(|after| ("after".to_owned(), after)));
@@ -130,6 +135,8 @@ impl TransactionQuery {
 pub(super) struct Offered {
     /// States.
     pub(super) states: Vec<Choice>,
+    /// Orders.
+    pub(super) orders: Vec<Choice>,
     /// Cards.
     pub(super) cards: Vec<Choice>,
     /// Members; none where only one's own transactions are seen.
@@ -164,6 +171,7 @@ impl Offered {
         });
         Ok(Self {
             states: states(&asked.state),
+            orders: choices(ORDERS, &asked.order),
             cards: with_any("All cards", cards.collect(), &asked.card),
             members: with_any("Everybody", members.collect(), &asked.member),
             dimensions: dimensions(view, asked)?,
@@ -183,6 +191,7 @@ impl Offered {
         let cards = cards.map(|card| (card.profile.id.0.to_string(), card_name(&card.profile)));
         Ok(Self {
             states: states(&asked.state),
+            orders: choices(ORDERS, &asked.order),
             cards: with_any("All cards", cards.collect(), &asked.card),
             members: Vec::new(),
             dimensions: Vec::new(),

@@ -7,7 +7,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, TransactionRow};
+use cardswitch_engine::store::query::{Listed, Page, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
@@ -15,10 +15,10 @@ use cardswitch_v1::routes::view::{View, read_view};
 use super::filter::{Offered, TransactionQuery};
 use crate::faults::Faults;
 use crate::frame;
-use crate::pager::{Pager, Part};
+use crate::pager::{Pager, Part, order_of};
 use crate::rights::Acting;
 use crate::words::{
-    Badge, Moment, amount_words, decline_words, kind_words, last_four, moment, person, title,
+    Badge, Moment, amount_words, decline_words, kind_words, last_four, near_moment, person, title,
     transaction_badge, zone_words,
 };
 
@@ -36,18 +36,18 @@ struct TransactionListContent<'a> {
     pager: Pager,
 }
 
-/// A transaction in the list.
-struct TransactionLine {
-    id: String,
-    at: Moment,
-    title: String,
-    more: String,
-    card: Option<[String; 2]>,
-    member: Option<String>,
-    amount: String,
-    badge: Badge,
-    has_receipt: bool,
-    has_note: bool,
+/// A transaction in a list.
+pub(crate) struct TransactionLine {
+    pub(crate) id: String,
+    pub(crate) at: Moment,
+    pub(crate) title: String,
+    pub(crate) more: String,
+    pub(crate) card: Option<[String; 2]>,
+    pub(crate) member: Option<String>,
+    pub(crate) amount: String,
+    pub(crate) badge: Badge,
+    pub(crate) has_receipt: bool,
+    pub(crate) has_note: bool,
 }
 
 /// GET /transactions.
@@ -72,7 +72,10 @@ pub(super) async fn list_transactions(
             None => Offered::of_company(view, &asked)?,
         };
         let listed = match &request {
-            Some(request) => read_rows(view, request, (own, part))?,
+            Some(request) => {
+                let page = Page { order: order_of(&asked.order), ..part.page() };
+                read_rows(view, request, (own, page))?
+            }
             None => None,
         };
         Ok((offered, listed.unwrap_or(Listed::EMPTY)))
@@ -101,12 +104,11 @@ pub(super) async fn list_transactions(
 fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
-    (own, part): (Option<MemberSlot>, Part),
+    (own, page): (Option<MemberSlot>, Page),
 ) -> Result<Option<Listed<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // Whatever was asked for, who does not see the company sees what is theirs.
     filter.member = own.or(filter.member);
-    let page = part.page();
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
     let rows =
         found.rows.iter().map(|row| TransactionLine::of(row, view)).collect::<Result<_, _>>()?;
@@ -114,14 +116,16 @@ fn read_rows(
 }
 
 impl TransactionLine {
-    fn of(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
+    /// The transaction as it stands.
+    /// Errors: the tables cannot be read.
+    pub(crate) fn of(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let record = &row.record;
         let card = record.card.map(|slot| view.snapshot.card(slot)).transpose()?.flatten();
         let member = record.member.map(|slot| view.snapshot.member(slot)).transpose()?.flatten();
         let is_approved = record.response_code.is_approved();
         Ok(Self {
             id: record.id.0.to_string(),
-            at: moment(record.authorized_at, view.company.zone),
+            at: near_moment(record.authorized_at, view.now, view.company.zone),
             title: title(record),
             more: if is_approved {
                 kind_words(record.kind).to_owned()

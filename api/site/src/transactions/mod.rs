@@ -14,7 +14,7 @@
 
 pub(super) mod decision;
 mod filter;
-mod list;
+pub(crate) mod list;
 mod page;
 mod receipt;
 mod story;
@@ -49,7 +49,11 @@ pub(super) fn transaction_routes() -> Router<AppState> {
 
 /// Finds a transaction that the visitor may see.
 /// Errors: there is none with this id, or it is another's, which is the same.
-async fn find(state: &AppState, acting: &Acting, id: Uuid) -> Result<TransactionRow, ApiError> {
+pub(crate) async fn find(
+    state: &AppState,
+    acting: &Acting,
+    id: Uuid,
+) -> Result<TransactionRow, ApiError> {
     let id = TransactionId(id);
     let seq = sequence_of(state, id)?;
     let row = read_view(state, acting, |view| find_transaction(view, seq, id)).await?;

@@ -9,6 +9,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::decision::IncrementDecision;
 use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType};
 use cardswitch_engine::store::StoreError;
@@ -24,6 +25,7 @@ use super::story::{Step, story};
 use super::tags::TagFields;
 use super::words::{flag_words, size_words};
 use super::{find, may_note};
+use crate::cards::face::is_open;
 use crate::dimension_choices::{DimensionChoice, again, chosen_of, dimension_choices};
 use crate::dimensions::kind_words as dimension_words;
 use crate::faults::Faults;
@@ -67,6 +69,7 @@ struct TransactionContent {
     requisition: Option<Linked>,
     refund_of: Option<Linked>,
     flags: Vec<String>,
+    allow: Option<String>,
     decision: DecisionWords,
     increments: Vec<IncrementWords>,
     story: Vec<Step>,
@@ -160,12 +163,13 @@ impl TransactionContent {
     ) -> Result<Self, StoreError> {
         let TransactionFacts { view, acting, row } = shown;
         let (record, company) = (&row.record, view.company);
-        let teller = Teller::of(acting, company);
+        let teller = Teller::of(acting, view);
         let increments: Vec<IncrementDecision> =
             view.snapshot.increments(record.seq, INCREMENTS_MAX)?;
         let amount = amount_words(row, company.currency);
         let requested = money(-record.requested, company.currency);
         let receipt_alert = said.receipt_alert.clone();
+        let decision = teller.decision(row);
         Ok(Self {
             csrf,
             zone: zone_words(company.zone),
@@ -189,7 +193,8 @@ impl TransactionContent {
             requisition: shown.requisition()?,
             refund_of: shown.refund_of()?,
             flags: row.progress.flags.names().map(|name| flag_words(name).to_owned()).collect(),
-            decision: teller.decision(row),
+            allow: if decision.is_by_limits { shown.allow()? } else { None },
+            decision,
             increments: increments.iter().map(|one| teller.increment(one)).collect(),
             story: story(view, row, &increments)?,
             tags: Tags::read(shown, said)?,
@@ -202,6 +207,18 @@ impl TransactionContent {
 }
 
 impl TransactionFacts<'_> {
+    /// Where whoever manages cards changes the limits of its card, filled in for a purchase like this.
+    fn allow(&self) -> Result<Option<String>, StoreError> {
+        let Some(slot) = self.row.record.card.filter(|_| self.acting.may(Right::ManageCards))
+        else {
+            return Ok(None);
+        };
+        let card = self.view.snapshot.card(slot)?.filter(is_open);
+        let path =
+            |card: CardId| format!("/cards/{}/allowance?allow={}", card.0, self.row.record.id.0);
+        Ok(card.map(|card| path(card.profile.id)))
+    }
+
     fn card(&self) -> Result<Option<Linked>, StoreError> {
         let Some(slot) = self.row.record.card else { return Ok(None) };
         let card = self.view.snapshot.card(slot)?;

@@ -54,6 +54,7 @@ struct EndpointContent<'a> {
     previous_until: Option<Moment>,
     health: ShownHealth,
     sent: Option<AttemptRow>,
+    only_failed: bool,
     attempts: Vec<AttemptRow>,
     form: &'a EndpointForm,
     seen: String,
@@ -89,6 +90,7 @@ struct AttemptRow {
 #[derive(Default)]
 struct EndpointNotes<'a> {
     sent: Option<Uuid>,
+    only_failed: bool,
     typed: Option<&'a EndpointForm>,
     faults: Faults,
     since: Option<&'a str>,
@@ -101,6 +103,8 @@ struct EndpointNotes<'a> {
 pub(super) struct EndpointQuery {
     /// The attempt that the visitor has just made.
     attempt: Option<String>,
+    /// `failed` shows failed attempts alone.
+    show: Option<String>,
 }
 
 /// GET /webhooks/{id}.
@@ -112,8 +116,9 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     let sent = query.attempt.as_deref().and_then(parse_id);
-    endpoint_page(&state, &acting, &endpoint, EndpointNotes { sent, ..EndpointNotes::default() })
-        .await
+    let only_failed = query.show.as_deref() == Some("failed");
+    let said = EndpointNotes { sent, only_failed, ..EndpointNotes::default() };
+    endpoint_page(&state, &acting, &endpoint, said).await
 }
 
 async fn endpoint_page(
@@ -147,7 +152,13 @@ async fn endpoint_page(
         previous_until: until.filter(|until| now < *until).map(shown),
         health: shown_health(health, shown),
         sent: attempts.iter().find(|attempt| Some(attempt.id) == said.sent).map(row),
-        attempts: attempts.iter().take(ATTEMPTS_SHOWN).map(row).collect(),
+        only_failed: said.only_failed,
+        attempts: attempts
+            .iter()
+            .filter(|attempt| !(said.only_failed && attempt.is_delivered()))
+            .take(ATTEMPTS_SHOWN)
+            .map(row)
+            .collect(),
         form: said.typed.unwrap_or(&known),
         seen: EndpointForm::seen_of(endpoint).to_string(),
         faults: &said.faults,

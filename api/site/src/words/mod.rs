@@ -26,8 +26,8 @@ pub(super) use self::merchants::merchant_kind;
 pub(super) use self::money::{field_amount, grouped, money, typed_amount};
 pub(super) use self::rules::PageReader;
 pub(super) use self::times::{
-    Moment, day_words, field_time, moment, moment_to_second, parse_field_time, shown_moment,
-    shown_time, zone_words,
+    Moment, clock_words, day_words, field_time, moment, moment_to_second, near_moment,
+    parse_field_time, shown_moment, shown_time, zone_words,
 };
 pub(super) use self::transactions::{amount_words, kind_words, place, title};
 

@@ -38,6 +38,19 @@ pub(crate) fn moment(at: Timestamp, zone: Tz) -> Moment {
     Moment { exact: render_time(at), words: written(at, zone, MINUTE_FORM), title }
 }
 
+/// An instant in a list, as short as it is clear at `now`: `Today, 12:00:05`, `4 Mar, 12:00`, or with
+/// another year.
+pub(crate) fn near_moment(at: Timestamp, now: Timestamp, zone: Tz) -> Moment {
+    let form = if written(at, zone, DAY_FORM) == written(now, zone, DAY_FORM) {
+        "Today, %H:%M:%S"
+    } else if written(at, zone, "%Y") == written(now, zone, "%Y") {
+        "%-d %b, %H:%M"
+    } else {
+        MINUTE_FORM
+    };
+    Moment { words: written(at, zone, form), ..moment(at, zone) }
+}
+
 /// An instant to the second, such as `4 Mar 2026, 12:00:05`.
 pub(crate) fn moment_to_second(at: Timestamp, zone: Tz) -> Moment {
     Moment { words: written(at, zone, SECOND_FORM), ..moment(at, zone) }
@@ -57,6 +70,11 @@ pub(crate) fn shown_moment(at: Timestamp, session: &Session) -> Moment {
 
 fn zone_of(session: &Session) -> Tz {
     session.current.as_ref().map_or(Tz::UTC, |(company, _)| company.zone)
+}
+
+/// The time of day by the clock of a zone, such as `12:00:15`.
+pub(crate) fn clock_words(at: Timestamp, zone: Tz) -> String {
+    written(at, zone, "%H:%M:%S")
 }
 
 /// What a zone is called, such as `America/Los Angeles`.
@@ -102,6 +120,15 @@ mod tests {
         assert_eq!(shown.title, "30 Jun 2026, 23:59:59 (America/Los Angeles)");
         let exact = moment_to_second(parse_time("2026-07-01T06:59:59.5Z").unwrap(), Tz::UTC);
         assert_eq!(exact.words, "1 Jul 2026, 06:59:59");
+        let near = |now| near_moment(parse_time("2026-07-01T06:59:59Z").unwrap(), now, Tz::UTC);
+        let rows = [
+            ("2026-07-01T23:59:59Z", "Today, 06:59:59"),
+            ("2026-07-02T00:00:00Z", "1 Jul, 06:59"),
+            ("2027-01-01T00:00:00Z", "1 Jul 2026, 06:59"),
+        ];
+        for (now, expected) in rows {
+            assert_eq!(near(parse_time(now).unwrap()).words, expected);
+        }
         assert_eq!(day_words(parse_date("2028-02-29").unwrap()), "29 Feb 2028");
     }
 

@@ -2,19 +2,25 @@
 
 use axum::Json;
 use cardswitch_edge::input::{Answer, ListQuery};
-use cardswitch_engine::domain::audit::{Actor, AuditEvent};
+use cardswitch_engine::directory::member::MemberState;
+use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
+use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::query::{AuditFilter, Listed};
 use cardswitch_identity::auth::Call;
+use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::render_card_state;
 use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::allowances::render_interval;
+use super::members::render_role;
 use super::view::read_view;
 use crate::words;
 
@@ -32,9 +38,59 @@ pub struct AuditEventBody {
     #[schema(example = "192.0.2.7")]
     address: Option<String>,
     object: AuditedObject,
-    /// The names of what was changed, never the values.
+    /// The names of what was changed.
     fields: Vec<String>,
+    /// The values of limits, states, roles and holders before and after. No text that somebody typed is
+    /// among them.
+    values: Vec<ValueChangeBody>,
     created_at: String,
+}
+
+/// A value before and after a change.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ValueChangeBody {
+    /// What it is.
+    #[schema(example = "daily_limit")]
+    field: String,
+    /// Before: an amount, an instant, a word, an id; null where there was none.
+    #[schema(example = json!(null))]
+    old: Option<String>,
+    /// After.
+    #[schema(example = "250.00")]
+    new: Option<String>,
+}
+
+impl ValueChangeBody {
+    fn new(change: ValueChange, company: &Company) -> Self {
+        let text = |value| render_value(value, company);
+        Self { field: change.field, old: text(change.old), new: text(change.new) }
+    }
+}
+
+fn render_value(value: AuditValue, company: &Company) -> Option<String> {
+    match value {
+        AuditValue::None => None,
+        AuditValue::Amount(amount) => Some(Amount::new(amount, company.currency).to_string()),
+        AuditValue::Interval(interval) => render_interval(interval).map(str::to_owned),
+        AuditValue::Instant(at) => Some(render_time(at)),
+        AuditValue::Flag(flag) => Some(flag.to_string()),
+        AuditValue::Categories(codes) => {
+            let codes: Vec<_> = codes.iter().map(u16::to_string).collect();
+            (!codes.is_empty()).then(|| codes.join(", "))
+        }
+        AuditValue::CardState(state) => Some(render_card_state(state).to_owned()),
+        AuditValue::Role(role) => Some(render_role(role).to_owned()),
+        AuditValue::MemberState(state) => Some(render_member_state(state).to_owned()),
+        AuditValue::Member(id) => Some(id.to_string()),
+    }
+}
+
+const fn render_member_state(state: MemberState) -> &'static str {
+    match state {
+        MemberState::Active => "active",
+        MemberState::Inactive => "inactive",
+        MemberState::Deleted => "deleted",
+    }
 }
 
 /// Who acted.
@@ -59,8 +115,10 @@ pub struct AuditedObject {
 }
 
 impl AuditEventBody {
-    fn new(event: AuditEvent) -> Self {
+    fn new(event: AuditEvent, company: &Company) -> Self {
+        let values = event.values.into_iter().map(|change| ValueChangeBody::new(change, company));
         Self {
+            values: values.collect(),
             action: event.action,
             actor: ActorBody::new(event.actor),
             address: event.address,
@@ -98,7 +156,8 @@ fn parse_filter(query: &mut Query) -> AuditFilter {
     AuditFilter {
         actor: query.id("actor", "Done by this access token, user or member."),
         action: query.noted("action", "This action.", action).map(str::to_owned),
-        object: query.id("object", "Done to this object."),
+        objects: query.id("object", "Done to this object.").into_iter().collect(),
+        object_kind: None,
     }
 }
 
@@ -122,7 +181,8 @@ pub async fn list_audit_events(
         view.snapshot.audit_events(Some(view.company.slot), &filter, &page)
     });
     let Listed { count, rows } = listed.await?;
-    let rows = rows.into_iter().map(AuditEventBody::new).collect();
+    let body = |event| AuditEventBody::new(event, &caller.company);
+    let rows = rows.into_iter().map(body).collect();
     Ok(Json(envelope(Listed { count, rows }, &page, &address, state.urls())))
 }
 

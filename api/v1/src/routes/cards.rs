@@ -258,7 +258,8 @@ impl ListCardsRequest {
         let about = "Whose description contains this text, in any case.";
         let description = query.noted("description", about, any_text);
         let description_contains = description.map(str::to_owned);
-        let filter = CardFilter { assigned_to: None, dimensions, states, description_contains };
+        let filter =
+            CardFilter { dimensions, states, description_contains, ..CardFilter::default() };
         Self { assigned_to, filter }
     }
 

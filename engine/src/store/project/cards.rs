@@ -112,10 +112,12 @@ fn no_such_card(slot: u32) -> StoreError {
     StoreError::Inconsistent { what: format!("there is no card {slot}") }
 }
 
-/// What a card is found by besides its company: who holds it and its dimensions.
+/// What a card is found by besides its company: its last digits, who holds it and its dimensions.
 fn marks_of(profile: &CardProfile) -> BTreeSet<CardMark> {
+    let digits = CardMark::last_four(profile.company, profile.last_four);
     let member = profile.assigned_to.map(CardMark::member);
-    member.into_iter().chain(CardMark::dimensions(&profile.dimensions)).collect()
+    let marks = std::iter::once(digits).chain(member);
+    marks.chain(CardMark::dimensions(&profile.dimensions)).collect()
 }
 
 fn index_new_cards(write_txn: &WriteTransaction, made: &[IssuedCard]) -> Result<(), StoreError> {

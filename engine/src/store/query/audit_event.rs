@@ -4,6 +4,8 @@
 //! and the newest number is their count. What somebody did, and what was done to something, is
 //! listed by its mark; an action is looked for among those.
 
+use std::collections::BTreeSet;
+
 use redb::ReadOnlyTable;
 use uuid::Uuid;
 
@@ -22,8 +24,10 @@ pub struct AuditFilter {
     pub actor: Option<Uuid>,
     /// This action, such as `card.updated`.
     pub action: Option<String>,
-    /// Done to this object.
-    pub object: Option<Uuid>,
+    /// Done to one of these objects; to any where there are none.
+    pub objects: Vec<Uuid>,
+    /// Done to such a thing, such as `card`.
+    pub object_kind: Option<String>,
 }
 
 type Events = ReadOnlyTable<(u32, u64), &'static [u8]>;
@@ -46,22 +50,29 @@ impl Snapshot {
         if first >= end {
             return Ok(Listed::EMPTY);
         }
-        let mark = match (filter.object, filter.actor) {
-            (Some(object), _) => Some((MARK_OBJECT, object)),
-            (None, Some(actor)) => Some((MARK_ACTOR, actor)),
-            (None, None) => None,
-        };
         let accepts = |number| {
             let event = event_at(&events, owner, number)?;
             Ok(filter.accepts(&event).then_some(event))
         };
-        match mark {
-            Some((kind, id)) => {
-                let key = |number| (owner, kind, id.as_u128(), number);
-                let marks = self.table(AUDIT_MARKS)?;
-                list::filter_page(marks.range(key(first)..key(end))?, page, |key| accepts(key.3))
+        let key = |kind, id: Uuid, number| (owner, kind, id.as_u128(), number);
+        if !filter.objects.is_empty() {
+            let marks = self.table(AUDIT_MARKS)?;
+            let mut numbers = BTreeSet::new();
+            for object in &filter.objects {
+                let of_object = key(MARK_OBJECT, *object, first)..key(MARK_OBJECT, *object, end);
+                for entry in marks.range(of_object)? {
+                    numbers.insert(entry?.0.value().3);
+                }
             }
-            None if filter.action.is_some() => {
+            return cut(page, numbers, accepts);
+        }
+        match filter.actor {
+            Some(actor) => {
+                let of_actor = key(MARK_ACTOR, actor, first)..key(MARK_ACTOR, actor, end);
+                let marks = self.table(AUDIT_MARKS)?;
+                list::filter_page(marks.range(of_actor)?, page, |key| accepts(key.3))
+            }
+            None if filter.action.is_some() || filter.object_kind.is_some() => {
                 let keys = events.range((owner, first)..(owner, end))?;
                 list::filter_page(keys, page, |key| accepts(key.1))
             }
@@ -73,9 +84,32 @@ impl Snapshot {
 impl AuditFilter {
     fn accepts(&self, event: &AuditEvent) -> bool {
         self.actor.is_none_or(|actor| event.actor.ids().contains(&Some(actor)))
-            && self.object.is_none_or(|object| event.object == Some(object))
+            && (self.objects.is_empty()
+                || event.object.is_some_and(|object| self.objects.contains(&object)))
             && self.action.as_ref().is_none_or(|action| event.action == *action)
+            && self.object_kind.as_ref().is_none_or(|kind| event.object_kind == *kind)
     }
+}
+
+/// A page of the events with these numbers that are accepted.
+fn cut(
+    page: &Page,
+    numbers: BTreeSet<u64>,
+    accepts: impl Fn(u64) -> Result<Option<AuditEvent>, StoreError>,
+) -> Result<Listed<AuditEvent>, StoreError> {
+    let mut numbers: Vec<_> = numbers.into_iter().collect();
+    if page.order == Order::NewestFirst {
+        numbers.reverse();
+    }
+    let mut listed = Listed::EMPTY;
+    for number in numbers {
+        let Some(event) = accepts(number)? else { continue };
+        if page.holds(listed.count) {
+            listed.rows.push(event);
+        }
+        listed.count += 1;
+    }
+    Ok(listed)
 }
 
 /// The number of the first event at an instant or later.

@@ -56,14 +56,19 @@ pub struct CardFilter {
     pub dimensions: Dimensions,
     /// In one of these states; in any where empty.
     pub states: Vec<CardState>,
+    /// With a number that ends in these digits, in ASCII.
+    pub last_four: Option<[u8; 4]>,
     /// With this in its description, in any case.
     pub description_contains: Option<String>,
 }
 
 impl CardFilter {
-    fn marks(&self) -> Vec<CardMark> {
+    /// The marks of a company's cards that fit; what has the fewest cards comes first.
+    fn marks(&self, company: CompanySlot) -> Vec<CardMark> {
+        let digits = self.last_four.map(|digits| CardMark::last_four(company, digits));
         let member = self.assigned_to.map(CardMark::member);
-        member.into_iter().chain(CardMark::dimensions(&self.dimensions)).collect()
+        let marks = digits.into_iter().chain(member);
+        marks.chain(CardMark::dimensions(&self.dimensions)).collect()
     }
 
     /// Whether the rows, not the keys alone, decide.
@@ -143,7 +148,7 @@ impl Snapshot {
         let mut cards = self.card_tables()?;
         let Some(slots) = cards.created_within(page)? else { return Ok(Listed::EMPTY) };
         let of_company = self.table(COMPANY_CARDS)?;
-        let marks = filter.marks();
+        let marks = filter.marks(company);
         let Some((first, others)) = marks.split_first() else {
             if !filter.states.is_empty() {
                 return self.list_cards_by_state(&mut cards, (company, filter), slots, page);

@@ -65,6 +65,16 @@ impl Snapshot {
         self.list_rows(&Member::OF_COMPANY, &company, page, accepts)
     }
 
+    /// A company's newest members, without deleted ones.
+    /// Cost: O(limit) rows.
+    pub fn newest_members(
+        &self,
+        company: CompanySlot,
+        limit: usize,
+    ) -> Result<Vec<Member>, StoreError> {
+        self.rows_within(Member::OF_COMPANY.range(&company))?.rev().take(limit).collect()
+    }
+
     /// Finds a shared link, also a deleted one.
     pub fn shared_link(&self, slot: SharedLinkSlot) -> Result<Option<SharedLink>, StoreError> {
         self.row(slot)

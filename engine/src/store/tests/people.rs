@@ -122,14 +122,18 @@ fn audits_are_those_of_the_slow_store() {
     let mut filters = vec![AuditFilter::default()];
     for actor in actors.into_iter().chain([Uuid::max()]) {
         filters.push(AuditFilter { actor: Some(actor), ..AuditFilter::default() });
-        let object = Some(Uuid::from_u128(1));
-        filters.push(AuditFilter { actor: Some(actor), object, ..AuditFilter::default() });
+        let objects = vec![Uuid::from_u128(1)];
+        filters.push(AuditFilter { actor: Some(actor), objects, ..AuditFilter::default() });
     }
     for action in ["card.updated", "card.deleted"] {
         let action = Some(action.to_owned());
         filters.push(AuditFilter { action: action.clone(), ..AuditFilter::default() });
-        let object = Some(Uuid::from_u128(2));
-        filters.push(AuditFilter { action, object, ..AuditFilter::default() });
+        let objects = [1, 2].map(Uuid::from_u128).into();
+        filters.push(AuditFilter { action, objects, ..AuditFilter::default() });
+    }
+    for kind in ["card", "member"] {
+        let object_kind = Some(kind.to_owned());
+        filters.push(AuditFilter { object_kind, ..AuditFilter::default() });
     }
     let mut rows = 0;
     for company in [None, Some(CompanySlot(0)), Some(CompanySlot(1)), Some(CompanySlot(2))] {
@@ -137,7 +141,9 @@ fn audits_are_those_of_the_slow_store() {
             let events = model.events.iter().filter(|event| {
                 event.company == company
                     && filter.actor.is_none_or(|id| event.actor.ids().contains(&Some(id)))
-                    && filter.object.is_none_or(|id| event.object == Some(id))
+                    && (filter.objects.is_empty()
+                        || event.object.is_some_and(|id| filter.objects.contains(&id)))
+                    && filter.object_kind.as_ref().is_none_or(|kind| event.object_kind == *kind)
                     && filter.action.as_ref().is_none_or(|action| event.action == *action)
             });
             let events: Vec<_> = events.map(|event| (event.at, event.clone())).collect();

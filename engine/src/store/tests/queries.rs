@@ -94,12 +94,14 @@ prop_compose! {
         dimensions in any_dimensions(),
         states in prop::sample::subsequence(
             vec![CardState::Unactivated, CardState::Active, CardState::Suspended], 0..3),
+        last_four in rare(prop::sample::select(vec![*b"4242", *b"0007", *b"0000"])),
         description_contains in rare(prop::sample::select(vec!["TRAVEL", "bü", "r", "none"])),
     ) -> CardFilter {
         CardFilter {
             assigned_to: member.map(MemberSlot),
             dimensions,
             states,
+            last_four,
             description_contains: description_contains.map(str::to_owned),
         }
     }
@@ -152,6 +154,7 @@ fn check_cards(model: &Model, snapshot: &Snapshot, filter: &CardFilter, page: &P
                 filter.assigned_to.is_none() || filter.assigned_to == card.profile.assigned_to
             })
             .filter(|card| fits(&filter.dimensions, &card.profile.dimensions))
+            .filter(|card| filter.last_four.is_none_or(|four| four == card.profile.last_four))
             .filter(|card| {
                 filter.states.is_empty() || filter.states.contains(&card.record.usage.state)
             })

@@ -11,7 +11,8 @@ use crate::directory::member::MemberState;
 use crate::directory::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::directory::user::{Totp, User};
 use crate::directory::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
-use crate::domain::audit::{Actor, AuditEvent};
+use crate::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
+use crate::domain::card::CardState;
 use crate::domain::ids::*;
 
 /// Whoever is known so far.
@@ -273,6 +274,11 @@ impl World {
             object_kind: "card".to_owned(),
             object,
             fields: vec!["state".to_owned()],
+            values: vec![ValueChange {
+                field: "state".to_owned(),
+                old: AuditValue::None,
+                new: AuditValue::CardState(CardState::Active),
+            }],
         };
         self.record(vec![Effect::Audit(Box::new(event))]);
     }

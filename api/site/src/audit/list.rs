@@ -1,0 +1,264 @@
+//! The audit log as a page: filters by names, and sign-ins folded together. GET /audit.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::audit::{Actor, AuditEvent};
+use cardswitch_engine::domain::ids::{AccessTokenId, AllowanceId, CardId, MemberId, UserId};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{AuditFilter, CardFilter, Page};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::names::{Thing, actor_name, member_name, thing};
+use super::sentence::{KINDS, SIGN_INS, changes, deed};
+use crate::choices::{Choice, choices};
+use crate::frame;
+use crate::pager::{Pager, Part};
+use crate::rights::AuditReader;
+use crate::search::last_four_of;
+use crate::words::{Moment, near_moment, zone_words};
+
+/// How many members and tokens are offered to choose from.
+const OFFERED_MAX: usize = 200;
+
+/// What is looked for, as typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct AuditQuery {
+    /// The id of a member, user, token or app.
+    actor: String,
+    /// An action, such as `card.updated`.
+    action: String,
+    /// A kind of things.
+    kind: String,
+    /// A thing: the last four digits of a card, an email address, or an id.
+    object: String,
+    offset: usize,
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct AuditContent<'a> {
+    company: &'a str,
+    zone: String,
+    alert: &'static str,
+    actors: Vec<Choice>,
+    kinds: Vec<Choice>,
+    object: &'a str,
+    is_filtered: bool,
+    rows: Vec<Row>,
+    pager: Pager,
+}
+
+/// A row of the list.
+enum Row {
+    /// Something that somebody did.
+    One(EventLine),
+    /// Sign-ins one after the other, the newest first.
+    SignIns(Vec<EventLine>),
+}
+
+/// An event as a sentence.
+struct EventLine {
+    at: Moment,
+    actor: String,
+    actor_id: Option<Uuid>,
+    deed: String,
+    thing: Thing,
+    object: Option<Uuid>,
+    changes: Vec<String>,
+    address: String,
+    is_sign_in: bool,
+}
+
+/// GET /audit.
+pub(crate) async fn list_events(
+    State(state): State<AppState>,
+    AuditReader(acting): AuditReader,
+    Query(query): Query<AuditQuery>,
+) -> Result<Response, ApiError> {
+    let (part, company) = (Part { offset: query.offset }, &acting.company);
+    let read = |view: &View<'_>| {
+        let actors = offered_actors(view, query.actor.trim())?;
+        let filter = match filter(&query, view)? {
+            Ok(filter) => filter,
+            Err(alert) => return Ok((alert, actors, Vec::new(), 0)),
+        };
+        let listed = view.snapshot.audit_events(Some(company.slot), &filter, &part.page())?;
+        let line = |event: &AuditEvent| EventLine::new(event, (&state, view));
+        let lines = listed.rows.iter().map(line).collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(("", actors, lines, listed.count))
+    };
+    let (alert, actors, lines, count) = read_view(&state, &acting, read).await?;
+    let filters = [
+        ("actor", &*query.actor),
+        ("action", &*query.action),
+        ("kind", &*query.kind),
+        ("object", &*query.object),
+    ];
+    let content = AuditContent {
+        company: &company.name,
+        zone: zone_words(company.zone),
+        alert,
+        actors,
+        kinds: choices(KINDS, &query.kind),
+        object: &query.object,
+        is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
+        pager: Pager::new(part, lines.len(), count, "/audit", &filters),
+        rows: folded(lines),
+    };
+    Ok(frame::page(&state, "Audit log", Some(&acting.session), content))
+}
+
+/// What is looked for, or what is wrong with it.
+fn filter(
+    query: &AuditQuery,
+    view: &View<'_>,
+) -> Result<Result<AuditFilter, &'static str>, StoreError> {
+    let actor = match query.actor.trim() {
+        "" => None,
+        text => match Uuid::parse_str(text) {
+            Ok(id) => Some(id),
+            Err(_) => return Ok(Err("Choose an actor from the list.")),
+        },
+    };
+    let objects = match query.object.trim() {
+        "" => Vec::new(),
+        text => match object_of(text, view)? {
+            Ok(id) => with_allowance(id, view)?,
+            Err(alert) => return Ok(Err(alert)),
+        },
+    };
+    let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let (action, object_kind) = (given(&query.action), given(&query.kind));
+    Ok(Ok(AuditFilter { actor, objects, object_kind, action }))
+}
+
+/// The thing that a text names: a card by its last four digits, a member by the address, or an id.
+fn object_of(text: &str, view: &View<'_>) -> Result<Result<Uuid, &'static str>, StoreError> {
+    let company = view.company.slot;
+    if let Some(digits) = last_four_of(text) {
+        let filter = CardFilter { last_four: Some(digits), ..CardFilter::default() };
+        let cards = view.snapshot.list_cards(company, &filter, &Page::first(2))?;
+        return Ok(match cards.rows.as_slice() {
+            [card] => Ok(card.profile.id.0),
+            [] => Err("No card ends in these digits."),
+            _ => Err("Several cards end in these digits: open the card and choose its history."),
+        });
+    }
+    if text.contains('@') {
+        let member = view.snapshot.member_by_email(company, text)?;
+        return Ok(member.map(|member| member.id.0).ok_or("No member has this email."));
+    }
+    Ok(Uuid::parse_str(text).map_err(|_| "Enter the last four digits of a card or an email."))
+}
+
+/// A thing, and of a card its limits, which have an id of their own: to people they are one.
+fn with_allowance(id: Uuid, view: &View<'_>) -> Result<Vec<Uuid>, StoreError> {
+    let card = match view.find_card(CardId(id))? {
+        Some(card) => Some(card),
+        None => view.snapshot.card_by_allowance_id(view.company.slot, AllowanceId(id))?,
+    };
+    Ok(card.map_or_else(|| vec![id], |card| vec![card.profile.id.0, card.profile.allowance_id.0]))
+}
+
+/// Who may have acted, by name.
+fn offered_actors(view: &View<'_>, chosen: &str) -> Result<Vec<Choice>, StoreError> {
+    let members = view.snapshot.newest_members(view.company.slot, OFFERED_MAX)?;
+    let members = members.iter().map(|member| (member.id.0.to_string(), member_name(member)));
+    let tokens = view.snapshot.access_tokens(view.company.slot, &Page::first(OFFERED_MAX))?;
+    let tokens = tokens.rows.iter().filter(|token| !token.label().is_empty());
+    let tokens = tokens.map(|token| (token.id.0.to_string(), format!("{} (token)", token.label())));
+    let mut known: Vec<_> = members.chain(tokens).collect();
+    known.sort_by_cached_key(|(_, name)| name.to_lowercase());
+    if !chosen.is_empty() && known.iter().all(|(id, _)| id != chosen) {
+        known.extend(named_actor(view, chosen)?.map(|name| (chosen.to_owned(), name)));
+    }
+    let known = known.iter().map(|(id, name)| (id.as_str(), name.as_str()));
+    Ok(choices(std::iter::once(("", "Anyone")).chain(known), chosen))
+}
+
+/// The name of an actor that the list does not offer.
+fn named_actor(view: &View<'_>, id: &str) -> Result<Option<String>, StoreError> {
+    let Ok(id) = Uuid::parse_str(id) else { return Ok(None) };
+    if let Some(member) = view.find_member(MemberId(id))? {
+        return Ok(Some(member_name(&member)));
+    }
+    let is_user = view.snapshot.user_by_id(UserId(id))?.is_some();
+    let actor = if is_user {
+        Actor::User { id: UserId(id), member: None }
+    } else {
+        Actor::Token { id: AccessTokenId(id), member: None }
+    };
+    actor_name(view, &actor).map(Some)
+}
+
+impl EventLine {
+    fn new(event: &AuditEvent, (state, view): (&AppState, &View<'_>)) -> Result<Self, StoreError> {
+        let [first_id, member_id] = event.actor.ids();
+        let is_sign_in = SIGN_INS.contains(&event.action.as_str());
+        let named = event.object.filter(|_| !is_sign_in);
+        let thing = named.map(|id| thing((state, view), &event.object_kind, id));
+        Ok(Self {
+            at: near_moment(event.at, view.now, view.company.zone),
+            actor: actor_name(view, &event.actor)?,
+            actor_id: member_id.or(first_id),
+            deed: deed(&event.action),
+            thing: thing.transpose()?.unwrap_or_default(),
+            object: named,
+            changes: changes(event, view)?,
+            address: event.address.clone().unwrap_or_default(),
+            is_sign_in,
+        })
+    }
+}
+
+/// Rows of a list in which sign-ins that follow each other are one.
+fn folded(lines: Vec<EventLine>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for line in lines {
+        match rows.last_mut() {
+            Some(Row::SignIns(known)) if line.is_sign_in => known.push(line),
+            _ if line.is_sign_in => rows.push(Row::SignIns(vec![line])),
+            _ => rows.push(Row::One(line)),
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::domain::ids::Timestamp;
+    use chrono_tz::Tz;
+
+    use super::*;
+
+    #[test]
+    fn sign_ins_one_after_the_other_are_one_row() {
+        let line = |is_sign_in| EventLine {
+            at: near_moment(Timestamp(0), Timestamp(0), Tz::UTC),
+            actor: String::new(),
+            actor_id: None,
+            deed: String::new(),
+            thing: Thing::default(),
+            object: None,
+            changes: Vec::new(),
+            address: String::new(),
+            is_sign_in,
+        };
+        let lines = [true, true, false, true, false, false].map(line);
+        let rows = folded(lines.into());
+        let lengths: Vec<_> = rows
+            .iter()
+            .map(|row| match row {
+                Row::One(_) => 0,
+                Row::SignIns(lines) => lines.len(),
+            })
+            .collect();
+        assert_eq!(lengths, [2, 0, 1, 0, 0]);
+    }
+}

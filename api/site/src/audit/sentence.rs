@@ -1,0 +1,178 @@
+//! An audit event in words: what was done to which thing, and the values before and after.
+
+use cardswitch_engine::directory::member::MemberState;
+use cardswitch_engine::domain::audit::{AuditEvent, AuditValue, ValueChange};
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::ids::MemberId;
+use cardswitch_engine::store::StoreError;
+use cardswitch_v1::routes::view::View;
+
+use super::names::member_name;
+use crate::members::role_words;
+use crate::words::{card_badge, merchant_kind, moment, money};
+
+/// The actions of signing in and out, which a list folds together.
+pub(super) const SIGN_INS: [&str; 5] = [
+    "session.created",
+    "session.ended",
+    "user.sign_in_failed",
+    "user.totp_used",
+    "user.sessions_ended",
+];
+
+/// The kinds of things, as filters name them.
+pub(super) const KINDS: [(&str, &str); 16] = [
+    ("", "Everything"),
+    ("card", "Cards"),
+    ("allowance", "Budgets and limits"),
+    ("shared_link", "Shared links"),
+    ("transaction", "Transactions"),
+    ("requisition", "Requisitions"),
+    ("member", "Members"),
+    ("user", "Users"),
+    ("session", "Sessions"),
+    ("category", "Categories"),
+    ("department", "Departments"),
+    ("label", "Labels"),
+    ("app", "Apps"),
+    ("access_token", "Access tokens"),
+    ("webhook_endpoint", "Webhook endpoints"),
+    ("company", "Company"),
+];
+
+/// What was done: the words between who did it and the name of the thing.
+pub(super) fn deed(action: &str) -> String {
+    let known = match action {
+        "session.created" => "signed in",
+        "session.ended" => "signed out",
+        "user.sign_in_failed" => "failed to sign in",
+        "user.totp_used" => "used a one-time code",
+        "user.sessions_ended" => "ended sessions of",
+        "user.password_set" => "set the password of",
+        "password_link.created" => "asked for a link to set a password",
+        "authorization_code.created" => "allowed an app",
+        "authorization_code.revoked" => "withdrew the approval of an app",
+        "app.tokens_revoked" => "revoked the tokens of the app",
+        "card.terminated" => "closed the card",
+        "card.number_shown" => "viewed the number of the card",
+        "allowance.updated" => "changed the limits of the card",
+        "requisition.canceled" => "withdrew the requisition",
+        "network_key.set" => "set the network key",
+        _ => "",
+    };
+    if !known.is_empty() {
+        return known.to_owned();
+    }
+    let (kind, verb) = action.split_once('.').unwrap_or((action, "changed"));
+    let verb = if verb == "updated" { "changed" } else { verb };
+    let noun = match kind {
+        "shared_link" => "a link to the card",
+        kind => return format!("{} the {}", verb.replace('_', " "), kind.replace('_', " ")),
+    };
+    format!("{verb} {noun}")
+}
+
+/// What was changed, as a list of words: values before and after where they are known, else names.
+/// Errors: the tables cannot be read.
+pub(super) fn changes(event: &AuditEvent, view: &View<'_>) -> Result<Vec<String>, StoreError> {
+    let mut words = Vec::new();
+    for ValueChange { field, old, new } in &event.values {
+        let (old, new) = (value(old, view)?, value(new, view)?);
+        words.push(format!("{}: {old} → {new}", field_words(field)));
+    }
+    let is_told = |name: &&String| !event.values.iter().any(|change| change.field == **name);
+    words.extend(event.fields.iter().filter(is_told).map(|name| field_words(name)));
+    Ok(words)
+}
+
+fn field_words(name: &str) -> String {
+    let known = match name {
+        "amount" => "budget",
+        "interval" => "resets",
+        "transaction_limit" => "per-transaction limit",
+        "start_time" => "valid from",
+        "end_time" => "valid until",
+        "scope" => "allowed merchants",
+        "assigned_to" => "cardholder",
+        "state" => "status",
+        "reset" => "spending reset to zero",
+        "code" => "accounting code",
+        "totp" => "authenticator app",
+        name => return name.replace('_', " "),
+    };
+    known.to_owned()
+}
+
+fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
+    Ok(match value {
+        AuditValue::None => "none".to_owned(),
+        AuditValue::Amount(amount) => money(*amount, view.company.currency),
+        AuditValue::Interval(interval) => interval_words(*interval).to_owned(),
+        AuditValue::Instant(at) => moment(*at, view.company.zone).words,
+        AuditValue::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        AuditValue::Categories(codes) if codes.is_empty() => "all".to_owned(),
+        AuditValue::Categories(codes) => {
+            codes.iter().map(|code| merchant_kind(*code)).collect::<Vec<_>>().join(", ")
+        }
+        AuditValue::CardState(state) => state_words(*state).to_owned(),
+        AuditValue::Role(role) => role_words(*role).to_owned(),
+        AuditValue::MemberState(state) => match state {
+            MemberState::Active => "active",
+            MemberState::Inactive => "deactivated",
+            MemberState::Deleted => "deleted",
+        }
+        .to_owned(),
+        AuditValue::Member(id) => {
+            let member = view.find_member(MemberId(*id))?;
+            member.map_or_else(|| "deleted member".to_owned(), |member| member_name(&member))
+        }
+    })
+}
+
+const fn interval_words(interval: Interval) -> &'static str {
+    match interval {
+        Interval::None => "never",
+        Interval::Daily => "every day",
+        Interval::Weekly => "every week",
+        Interval::Monthly => "every month",
+        Interval::Quarterly => "every quarter",
+        Interval::Yearly => "every year",
+    }
+}
+
+fn state_words(state: CardState) -> &'static str {
+    card_badge(state, SuspensionReason::Manual).word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_become_deeds() {
+        let rows = [
+            ("card.created", "created the card"),
+            ("card.updated", "changed the card"),
+            ("allowance.updated", "changed the limits of the card"),
+            ("shared_link.deleted", "deleted a link to the card"),
+            ("webhook_endpoint.created", "created the webhook endpoint"),
+            ("session.created", "signed in"),
+            ("pan_key.rotated", "rotated the pan key"),
+        ];
+        for (action, expected) in rows {
+            assert_eq!(deed(action), expected);
+        }
+        for action in SIGN_INS {
+            assert!(!deed(action).contains('.'), "{action}");
+        }
+    }
+
+    #[test]
+    fn fields_are_called_as_forms_call_them() {
+        let rows = [("amount", "budget"), ("daily_limit", "daily limit"), ("state", "status")];
+        for (name, expected) in rows {
+            assert_eq!(field_words(name), expected);
+        }
+    }
+}
