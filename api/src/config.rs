@@ -77,6 +77,8 @@ pub struct ClusterSettings {
     pub node: Option<String>,
     /// The address at which other nodes reach this one's doors; that of the doors without one.
     pub peer: Option<IpAddr>,
+    /// The port of the door for other nodes; any that is free without one.
+    pub port: u16,
 }
 
 impl ClusterSettings {
