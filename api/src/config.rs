@@ -130,6 +130,9 @@ cardswitch_wire::settings! {
         /// Address at which other nodes reach the doors of this one [default: that of the doors]
         #[arg(value_name = "ADDR")]
         peer: IpAddr,
+        /// Port of the door for other nodes; 0 takes a free one
+        #[arg(long = "node-port", value_name = "PORT")]
+        port: u16 = 0,
     }
 }
 

@@ -33,6 +33,7 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod doors;
+pub mod handed_backup;
 pub mod http_server;
 #[cfg(test)]
 mod idempotency_tests;
@@ -45,7 +46,11 @@ pub mod manifest;
 #[cfg(test)]
 mod network_tests;
 pub mod node;
+pub mod node_call;
+pub mod node_door;
 pub mod node_mark;
+pub mod node_notes;
+pub mod node_peers;
 #[cfg(test)]
 mod oauth_tests;
 pub mod openapi;

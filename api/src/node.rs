@@ -7,31 +7,38 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, Following, Leader, LeaderEnd, Node, NodeRecord, NodeStatus, follow,
+    Beats, ClusterAddress, Following, Leader, LeaderEnd, LeaderNotes, Node, NodeRecord, NodeStatus,
+    follow, watch_etcd,
 };
+use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
+use cardswitch_engine::store::{Store, Watermark};
+use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
+use cardswitch_notify::webhooks::deliveries::DeliveriesError;
 use cardswitch_secrets::Secrets;
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use crate::commands::{Failure, StopSignal};
 use crate::config::{ConfigError, Settings};
+use crate::node_door::{NodeDesk, NodeDoor};
 use crate::node_mark::mark;
+use crate::node_notes::NotedDeliveries;
+use crate::node_peers::NodePeers;
 use crate::opening::{KeyedDirectory, OpeningError, open_standby};
-use crate::server::{Opened, Server, Watched};
+use crate::server::{Opened, Server, StartError, Watched};
 use crate::standby_doors::{LeaderSign, StandbyDoors};
 use crate::telemetry::Telemetry;
-use crate::telemetry::gauges::Kind;
+use crate::telemetry::cluster::show_cluster;
 
-/// From when on it is told that etcd does not answer.
-const SILENCE_TOLD: Duration = Duration::from_secs(2);
 const PROGRAM: &str = "/proc/self/exe";
 /// How long a leader that stops goes on with what it has taken, where etcd does not answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -51,7 +58,12 @@ pub async fn serve(
     })?;
     // A port that was free is the leader's, too.
     (settings.http, settings.iso8583) = (doors.http(), doors.iso8583());
-    let node = node_of(&settings).map_err(Failure::new)?;
+    let address = SocketAddr::new(settings.http.ip(), settings.cluster.port);
+    let door = NodeDoor::open(address).await;
+    let door = door.map_err(|error| {
+        Failure::new(format!("cannot listen for other nodes at {address}: {error}"))
+    })?;
+    let node = node_of(&settings, door.address()).map_err(Failure::new)?;
     let watched = Watched::start(&settings).await.map_err(Failure::new)?;
     println!(
         "follows http={} iso8583={} metrics={} node={}",
@@ -60,9 +72,11 @@ pub async fn serve(
         watched.address(),
         node.record.name
     );
-    show_cluster(&watched.telemetry, &node.status);
+    show_cluster(&watched.telemetry, &node);
+    watch_etcd(&node).map_err(Failure::new)?;
     let is_stopping = Arc::clone(&node.is_stopping);
-    let following = follow_until_it_leads(place, &settings, &node, (&doors, &watched.telemetry));
+    let telling = (&doors, &door, &watched.telemetry);
+    let following = follow_until_it_leads(place, &settings, &node, telling);
     let led = tokio::select! {
         led = following => led?,
         () = stop.received() => {
@@ -73,10 +87,10 @@ pub async fn serve(
     };
     let Some((engine, secrets)) = led else { return Ok(()) };
     doors.close().await;
-    lead(place, &settings, node, Opened { engine, secrets, watched }, stop).await
+    lead(place, &settings, node, (engine, secrets, watched, &door), stop).await
 }
 
-fn node_of(settings: &Settings) -> Result<Node, ConfigError> {
+fn node_of(settings: &Settings, door: SocketAddr) -> Result<Node, ConfigError> {
     let cluster = settings.cluster.clone();
     let (Some(address), Some(name)) = (cluster.journal, cluster.node) else {
         return Err(ConfigError::Value("cluster.node", String::new()));
@@ -95,6 +109,7 @@ fn node_of(settings: &Settings) -> Result<Node, ConfigError> {
         writer: writer.to_string(),
         http: reached(settings.http)?,
         iso8583: reached(settings.iso8583)?,
+        door: reached(door)?,
         record: 0,
         at: 0,
     };
@@ -111,17 +126,24 @@ async fn follow_until_it_leads(
     place: KeyedDirectory<'_>,
     settings: &Settings,
     node: &Node,
-    (doors, telemetry): (&StandbyDoors, &Arc<Telemetry>),
+    (doors, door, telemetry): (&StandbyDoors, &NodeDoor, &Arc<Telemetry>),
 ) -> Result<Option<(Engine, Secrets)>, Failure> {
     let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
     let (retention, node, sign) = (settings.retention, node.clone(), doors.sign());
-    let telemetry = Arc::clone(telemetry);
+    let (telemetry, desk) = (Arc::clone(telemetry), Arc::clone(door.desk()));
+    let runtime = Handle::current();
     let following = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
         let opened = open_standby(place, retention, &node.cluster, &telemetry.recovery);
         let (standby, keys) = opened.map_err(Failure::new)?;
         telemetry.set_following();
-        let followed = Followed { sign, data: data.clone(), cluster: node.cluster.clone() };
+        let receipts = open_receipts(&data, (&node, keys.secrets()), runtime)?;
+        let (secrets, shared, engine) = (keys.secrets(), Arc::clone(&receipts), OnceLock::new());
+        drop(desk.set(NodeDesk { secrets, receipts: shared, data: data.clone(), engine }));
+        let tables =
+            (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
+        let cluster = node.cluster.clone();
+        let followed = Followed { sign, data: data.clone(), cluster, receipts, tables };
         let Some(engine) = follow(standby, node, &followed).map_err(Failure::new)? else {
             return Ok(None);
         };
@@ -131,15 +153,40 @@ async fn follow_until_it_leads(
     following.await.map_err(Failure::new)?
 }
 
+fn open_receipts(
+    data: &Path,
+    (node, secrets): (&Node, Secrets),
+    runtime: Handle,
+) -> Result<Arc<ReceiptFiles>, Failure> {
+    let (own, status) = (node.record.name.clone(), Arc::clone(&node.status));
+    let files =
+        ReceiptFiles::open(data).map_err(|error| Failure::new(StartError::Receipts(error)))?;
+    Ok(Arc::new(files.with_peers(Box::new(NodePeers { own, status, secrets, runtime }))))
+}
+
 /// What is done while the node follows.
 struct Followed {
     sign: LeaderSign,
     data: PathBuf,
     cluster: ClusterAddress,
+    receipts: Arc<ReceiptFiles>,
+    tables: (Arc<Store>, Arc<Watermark>),
+}
+
+/// Fetches the receipts that were handed in while this node was away.
+fn fetch_receipts(receipts: &ReceiptFiles, store: &Store) {
+    match store.read().and_then(|tables| named_receipts(&tables)) {
+        Ok(named) => receipts.fetch_missing(&named),
+        Err(error) => tracing::warn!(%error, "receipts are fetched when they are asked for"),
+    }
 }
 
 impl Following for Followed {
-    fn joined(&self) -> io::Result<()> {
+    fn joined(&self, tip: RecordSeq) -> io::Result<()> {
+        let (receipts, (store, watermark)) = (Arc::clone(&self.receipts), self.tables.clone());
+        let reached = watermark.clone();
+        let fetch = move || drop(std::thread::spawn(move || fetch_receipts(&receipts, &store)));
+        reached.on_reached(tip, Box::new(fetch));
         mark(&self.data, &self.cluster).map_err(io::Error::other)
     }
 
@@ -152,22 +199,31 @@ async fn lead(
     place: KeyedDirectory<'_>,
     settings: &Settings,
     node: Node,
-    opened: Opened,
+    (engine, secrets, watched, door): (Engine, Secrets, Watched, &NodeDoor),
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
     let is_stopping = Arc::clone(&node.is_stopping);
     // It shows that it lives before it opens its doors, or another node would lose patience.
-    let engine = Arc::<OnceLock<Weak<Engine>>>::default();
-    let served = Arc::clone(&engine);
-    let status = Arc::clone(&node.status);
-    let newest = move || {
-        let engine = served.get().and_then(Weak::upgrade);
-        engine.map_or_else(|| status.chain_record(), |engine| engine.durable_seq().0)
-    };
-    let beats = tokio::task::spawn_blocking(move || Beats::start(node, newest));
+    let served = Arc::<OnceLock<Weak<Engine>>>::default();
+    let beating = node.clone();
+    let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));
+    let beats = tokio::task::spawn_blocking(move || Beats::start(beating, newest));
     let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
-    let server = Server::start_with(place, settings, Some(opened)).await.map_err(Failure::new)?;
-    drop(engine.set(Arc::downgrade(server.engine())));
+    let notes = tokio::task::spawn_blocking(move || LeaderNotes::open(&node));
+    let notes = notes.await.map_err(Failure::new)?.map_err(Failure::new)?;
+    let deliveries = Box::new(NotedDeliveries(notes));
+    let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
+    let receipts = Arc::clone(&desk.receipts);
+    let opened = Opened { engine, secrets, watched, receipts, deliveries };
+    let server = match Server::start_with(place, settings, Some(opened)).await {
+        Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
+            tracing::warn!(%reason, "this node leads no more: it begins again");
+            return Err(begin_again());
+        }
+        started => started.map_err(Failure::new)?,
+    };
+    drop(served.set(Arc::downgrade(server.engine())));
+    drop(desk.engine.set(Arc::downgrade(server.engine())));
     println!("ready {}", server.addresses());
     let end = tokio::select! {
         () = stop.received() => LeadEnd::Stopped,
@@ -193,6 +249,17 @@ async fn lead(
     if end == LeadEnd::SteppedDown { Err(begin_again()) } else { Ok(()) }
 }
 
+/// The newest record that this node has, also before its doors are open.
+fn newest_record(
+    served: Arc<OnceLock<Weak<Engine>>>,
+    status: Arc<NodeStatus>,
+) -> impl Fn() -> u64 + Send {
+    move || {
+        let engine = served.get().and_then(Weak::upgrade);
+        engine.map_or_else(|| status.chain_record(), |engine| engine.durable_seq().0)
+    }
+}
+
 /// Why a node leads no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LeadEnd {
@@ -202,29 +269,6 @@ enum LeadEnd {
     SteppedDown,
     /// Nothing of it is written any more.
     Lost(String),
-}
-
-/// Shows how the node stands in its cluster.
-fn show_cluster(telemetry: &Telemetry, status: &Arc<NodeStatus>) {
-    type Figure = fn(&NodeStatus) -> u64;
-    let figures: [(&'static str, &'static str, Figure); 5] = [
-        ("cardswitch_cluster_leads", "1 where this node leads its cluster.", |status| {
-            u64::from(status.leads())
-        }),
-        ("cardswitch_cluster_epoch", "How often the lead was taken.", NodeStatus::epoch),
-        ("cardswitch_cluster_record", "The newest record of the chain.", NodeStatus::chain_record),
-        ("cardswitch_cluster_etcd_bytes", "What etcd's database takes.", NodeStatus::etcd_bytes),
-        ("cardswitch_cluster_etcd_silence_ms", "How long etcd has not answered.", |status| {
-            u64::try_from(status.silence().as_millis()).unwrap_or(u64::MAX)
-        }),
-    ];
-    for (name, help, figure) in figures {
-        let status = Arc::clone(status);
-        telemetry.gauges.add(name, Kind::Gauge, help, move || figure(&status));
-    }
-    let status = Arc::clone(status);
-    let note = ("etcd", "does not answer");
-    telemetry.health_notes.add(note, move || status.silence() > SILENCE_TOLD);
 }
 
 /// Gives up on etcd if it keeps the node from stopping.

@@ -21,7 +21,7 @@ use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
 use cardswitch_notify::mail::{self, MailError, Outbox};
 use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::deliveries::DeliveriesError;
+use cardswitch_notify::webhooks::deliveries::{DeliveriesElsewhere, DeliveriesError};
 use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
@@ -87,6 +87,10 @@ pub struct Opened {
     pub secrets: Secrets,
     /// The listener for operators.
     pub watched: Watched,
+    /// Its receipts.
+    pub receipts: Arc<ReceiptFiles>,
+    /// Where else it is kept how far deliveries are.
+    pub deliveries: Box<dyn DeliveriesElsewhere>,
 }
 
 /// The listener for operators, which is there before the doors and outlives them.
@@ -183,9 +187,11 @@ impl Server {
         let tls = tls.map_err(StartError::Config)?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let (watched, opened) = match opened {
-            Some(Opened { engine, secrets, watched }) => (watched, Some((engine, secrets))),
-            None => (Watched::start(&settings).await?, None),
+        let (watched, opened, receipts, elsewhere) = match opened {
+            Some(Opened { engine, secrets, watched, receipts, deliveries }) => {
+                (watched, Some((engine, secrets)), Some(receipts), Some(deliveries))
+            }
+            None => (Watched::start(&settings).await?, None, None, None),
         };
         let telemetry = Arc::clone(&watched.telemetry);
         let (stop, stopped) = watch::channel(false);
@@ -205,6 +211,8 @@ impl Server {
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
         let parts = StateParts {
             secrets,
+            receipts,
+            elsewhere,
             trusted_proxies,
             shares,
             telemetry: Arc::clone(&telemetry),
@@ -212,7 +220,7 @@ impl Server {
         };
         let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
-        remove_orphans(&state);
+        settle_receipts(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
@@ -555,6 +563,8 @@ fn show_unsaved_deliveries(telemetry: &Telemetry, state: &AppState) {
 /// What the state of the API is made of besides settings.
 struct StateParts {
     secrets: Arc<Secrets>,
+    receipts: Option<Arc<ReceiptFiles>>,
+    elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     trusted_proxies: Vec<PeerNetwork>,
     shares: DescriptorShares,
     telemetry: Arc<Telemetry>,
@@ -579,12 +589,17 @@ async fn state_of(
         let records = engine.projection_lag().records;
         tracing::info!(records, "the tables catch up with what the last run left");
     }
+    let receipts = match parts.receipts {
+        Some(receipts) => receipts,
+        None => Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
+    };
     let app_url = settings.app_url_for(http);
     let secrets = parts.secrets;
     let (webhooks, deliveries) = Webhooks::start(Equipment {
         switch: switch.clone(),
         secrets: Arc::clone(&secrets),
         data,
+        elsewhere: parts.elsewhere,
         reach: Reach::new(settings.allow_local_webhooks),
         shares: parts.shares,
         stop: parts.stopped.clone(),
@@ -603,7 +618,7 @@ async fn state_of(
             requisition_network: settings.requisition_network().to_owned(),
             trusted_proxies: parts.trusted_proxies,
         }),
-        receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
+        receipts,
         callers: Arc::default(),
         throttle: Arc::default(),
         second_factors: Arc::default(),
@@ -614,12 +629,16 @@ async fn state_of(
     Ok((state, deliveries))
 }
 
-/// Removes the files of receipts that nothing names, beside everything else.
-fn remove_orphans(state: &AppState) {
+/// Removes the files of receipts that nothing names, beside everything else; a node fetches those that it
+/// has not.
+fn settle_receipts(state: &AppState) {
     let (switch, receipts) = (state.switch.clone(), Arc::clone(&state.receipts));
     drop(tokio::task::spawn_blocking(move || {
         let removed = match switch.read_at_once(named_receipts) {
-            Ok(named) => receipts.remove_orphans(&named).map_err(|error| error.to_string()),
+            Ok(named) => {
+                receipts.fetch_missing(&named);
+                receipts.remove_orphans(&named).map_err(|error| error.to_string())
+            }
             Err(error) => Err(error.to_string()),
         };
         match removed {

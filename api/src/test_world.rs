@@ -99,7 +99,9 @@ fn deliveries(switch: &Switch, secrets: &Arc<Secrets>, data: &Path) -> Arc<Webho
     let (_, streams_stop) = watch::channel(true);
     let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
     let shares = DescriptorShares::default();
-    let equipment = Equipment { switch, secrets, data, reach, shares, stop, streams_stop };
+    let elsewhere = None;
+    let equipment =
+        Equipment { switch, secrets, data, elsewhere, reach, shares, stop, streams_stop };
     let (webhooks, task) = Webhooks::start(equipment).unwrap();
     tokio::spawn(async move {
         drop(task.await);

@@ -1,21 +1,28 @@
-//! A cluster on this machine: three members of etcd and three nodes, each a process of its own.
+//! A cluster on this machine: three members of etcd and three nodes, each a process of its own, in one
+//! network or each on a machine of its own.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use crate::command::{CommandOutput, run_cardswitch};
+use crate::certificates::Certificate;
+use crate::command::{CommandOutput, command_in, run_cardswitch};
 use crate::http_client::{HttpClient, HttpRequest};
 use crate::installation::{Installation, text_of};
+use crate::lan::{LAN_ADDRESSES, Lan};
 use crate::switch::Switch;
 
 const NODES: usize = 3;
+/// Of the nodes; those of etcd come behind.
+const MACHINES: u8 = 3;
 /// How often something that is waited for is looked at. Nothing here fails for being slow.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -29,11 +36,13 @@ pub struct Cluster {
     pub journal: String,
     /// What the first node's directory was made by; everything of the others is beside it.
     pub installation: Installation,
+    lan: Option<Lan>,
 }
 
 /// A member of etcd, at the same addresses each time.
 #[derive(Debug)]
 struct Member {
+    namespace: Option<String>,
     arguments: Vec<String>,
     log: PathBuf,
     process: Option<Child>,
@@ -50,10 +59,22 @@ impl Cluster {
     #[track_caller]
     #[must_use]
     pub fn of(installation: Installation) -> Self {
-        let (members, journal) = start_members(&installation);
-        let doors = (0..NODES).map(|_| free_addresses()).collect();
+        Self::make(installation, None)
+    }
+
+    /// The same with machines of their own for each node and each member; see `node_machine`.
+    #[track_caller]
+    #[must_use]
+    pub fn on_machines(installation: Installation) -> Self {
+        Self::make(installation, Some(Lan::new(2 * MACHINES)))
+    }
+
+    #[track_caller]
+    fn make(installation: Installation, lan: Option<Lan>) -> Self {
+        let (members, journal) = start_members(&installation, lan.as_ref());
+        let doors = (0..MACHINES).map(|node| node_doors(lan.as_ref(), node)).collect();
         let nodes = (0..NODES).map(|_| None).collect();
-        let mut cluster = Self { installation, members, doors, nodes, journal };
+        let mut cluster = Self { installation, members, doors, nodes, journal, lan };
         cluster.wait_for_etcd();
         let key = cluster.data(0).join("master.key");
         std::fs::copy(key, cluster.master_key()).expect("the key can be copied");
@@ -61,9 +82,23 @@ impl Cluster {
         for node in 1..NODES {
             cluster.copy(0, node);
         }
+        if cluster.lan.is_some() {
+            let settings = format!("iso8583_peers = [\"{LAN_ADDRESSES}\"]\n");
+            for node in 0..NODES {
+                let file = cluster.data(node).join("cardswitch.toml");
+                std::fs::write(file, &settings).expect("a file can be written");
+            }
+        }
         (0..NODES).for_each(|node| cluster.start(node));
         cluster.wait_for_leader();
         cluster
+    }
+
+    /// The network that its machines are on.
+    #[track_caller]
+    #[must_use]
+    pub fn lan(&self) -> &Lan {
+        self.lan.as_ref().expect("it is on machines")
     }
 
     /// The directory of a node.
@@ -96,6 +131,34 @@ impl Cluster {
         run_cardswitch(&restore).expect_done();
     }
 
+    /// Makes the directory of a node anew, out of the node that leads.
+    #[track_caller]
+    pub fn join(&self, node: usize) {
+        let (data, key) = (self.data(node), self.master_key());
+        // What is not there needs no removal.
+        drop(std::fs::remove_dir_all(&data));
+        let join = ["cluster", "join", "--data", text_of(&data), "--master-key", text_of(&key)];
+        self.command(&join).expect_done();
+    }
+
+    fn receipts(&self, node: usize) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(self.data(node).join("receipts"));
+        let files = files.into_iter().flatten().map(|file| file.expect("a name").path());
+        files.filter(|file| file.extension().is_none()).collect()
+    }
+
+    /// Waits until a node has so many files of receipts.
+    pub fn wait_for_receipts(&self, node: usize, count: usize) {
+        wait_for(|| (self.receipts(node).len() == count).then_some(()));
+    }
+
+    /// Spoils the files of a node's receipts.
+    pub fn damage_receipts(&self, node: usize) {
+        for file in self.receipts(node) {
+            std::fs::write(file, "spoilt").expect("a file can be written");
+        }
+    }
+
     /// Runs a command on this cluster.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> CommandOutput {
@@ -108,8 +171,12 @@ impl Cluster {
     #[track_caller]
     pub fn start(&mut self, node: usize) {
         let name = format!("node-{node}");
-        let further = ["--journal", &self.journal, "--node", &name];
-        let started = self.installation.serve_node(&self.data(node), self.doors[node], &further);
+        let further = ["--journal", &self.journal, "--node", &name, "--allow-local-webhooks"];
+        let machine = node_machine(node);
+        let namespace = self.lan.as_ref().map(|lan| lan.namespace(machine));
+        let data = self.data(node);
+        let place = (data.as_path(), self.doors[node]);
+        let started = self.installation.serve_node(namespace.as_deref(), place, &further);
         self.nodes[node] = Some(started);
     }
 
@@ -131,11 +198,13 @@ impl Cluster {
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
         let mut leaders =
-            (0..NODES).filter(|node| self.nodes[*node].is_some() && self.leads(*node));
+            (0..NODES).filter(|node| self.nodes[*node].is_some() && self.is_led_by(*node));
         leaders.next().filter(|_| leaders.next().is_none())
     }
 
-    fn leads(&self, node: usize) -> bool {
+    /// Whether a node says of itself that it leads.
+    #[must_use]
+    pub fn is_led_by(&self, node: usize) -> bool {
         self.role(node).as_deref() == Some("ready")
     }
 
@@ -165,7 +234,8 @@ impl Cluster {
     #[track_caller]
     pub fn wait_for_other_leader(&self, old: usize) -> usize {
         wait_for(|| {
-            (0..NODES).find(|node| *node != old && self.nodes[*node].is_some() && self.leads(*node))
+            (0..NODES)
+                .find(|node| *node != old && self.nodes[*node].is_some() && self.is_led_by(*node))
         })
     }
 
@@ -196,6 +266,38 @@ impl Cluster {
         self.members[member].start();
     }
 
+    /// Starts every member of etcd again, which then speaks TLS alone, and with nobody who shows no
+    /// certificate that `ca` has signed.
+    pub fn restart_etcd_with_tls(&mut self, shown: &Certificate, ca: &Path) {
+        for member in &mut self.members {
+            member.end();
+            for urls in ["--listen-client-urls", "--advertise-client-urls"] {
+                let place = member.arguments.iter().position(|argument| argument == urls);
+                let place = place.expect("a member has addresses") + 1;
+                member.arguments[place] = member.arguments[place].replace("http://", "https://");
+            }
+            let (certificate, key) = (text_of(&shown.certificate), text_of(&shown.key));
+            let further = ["--cert-file", certificate, "--key-file", key, "--client-cert-auth"];
+            let further = further.into_iter().chain(["--trusted-ca-file", text_of(ca)]);
+            member.arguments.extend(further.map(str::to_owned));
+            member.start();
+        }
+    }
+
+    /// Asks etcd by its JSON gateway, without TLS; `etcd_text` makes the keys.
+    #[track_caller]
+    pub fn ask_etcd(&self, path: &str, body: &Value) -> Value {
+        let place = self.journal.trim_start_matches("etcd://").split([',', '/']).next();
+        let address = place.and_then(|place| place.parse().ok()).expect("an address");
+        HttpClient::anonymous(address).post(&format!("/v3/{path}"), body).expect(200)
+    }
+
+    /// A key of etcd, as JSON has it.
+    #[must_use]
+    pub fn etcd_text(&self, key: &str) -> String {
+        BASE64_STANDARD.encode(key)
+    }
+
     /// Waits until etcd has a leader.
     pub fn wait_for_etcd(&self) {
         wait_for(|| {
@@ -216,8 +318,9 @@ impl Cluster {
 impl Member {
     fn start(&mut self) {
         let log = File::options().create(true).append(true).open(&self.log);
-        let process = Command::new("etcd")
-            .args(&self.arguments)
+        let mut etcd = Command::new("etcd");
+        etcd.args(&self.arguments);
+        let process = command_in(self.namespace.as_deref(), etcd)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.expect("a log file can be made"))
@@ -240,8 +343,28 @@ impl Drop for Member {
     }
 }
 
-fn start_members(installation: &Installation) -> (Vec<Member>, String) {
-    let addresses: Vec<[SocketAddr; 3]> = (0..NODES).map(|_| free_addresses()).collect();
+/// The machine of a node, where each has one.
+#[must_use]
+pub fn node_machine(node: usize) -> u8 {
+    u8::try_from(node).expect("few nodes")
+}
+
+/// The machine of a member of etcd.
+#[must_use]
+pub fn etcd_machine(member: usize) -> u8 {
+    MACHINES + node_machine(member)
+}
+
+fn node_doors(lan: Option<&Lan>, machine: u8) -> [SocketAddr; 3] {
+    let on = |lan: &Lan| [8080, 8583, 9090].map(|port| lan.door(machine, port));
+    lan.map_or_else(free_addresses, on)
+}
+
+fn start_members(installation: &Installation, lan: Option<&Lan>) -> (Vec<Member>, String) {
+    let on =
+        |lan: &Lan, member: usize| [2379, 2380, 0].map(|port| lan.door(etcd_machine(member), port));
+    let place = |member| lan.map_or_else(free_addresses, |lan| on(lan, member));
+    let addresses: Vec<[SocketAddr; 3]> = (0..NODES).map(place).collect();
     let peer = |member: usize| format!("{}=http://{}", etcd_name(member), addresses[member][1]);
     let peers = (0..NODES).map(peer).collect::<Vec<_>>().join(",");
     let start = |member: usize| {
@@ -262,7 +385,8 @@ fn start_members(installation: &Installation) -> (Vec<Member>, String) {
         ];
         let arguments = arguments.iter().flatten().map(|text| (*text).to_owned()).collect();
         let log = home.join(format!("{name}.log"));
-        let mut member = Member { arguments, log, process: None };
+        let namespace = lan.map(|lan| lan.namespace(etcd_machine(member)));
+        let mut member = Member { namespace, arguments, log, process: None };
         member.start();
         member
     };

@@ -108,15 +108,27 @@ pub(crate) fn cardswitch_command(arguments: &[&str]) -> Command {
 /// `cardswitch` with these arguments, started by a shell that does `prelude` before, such as `umask 000`.
 #[must_use]
 pub fn cardswitch_after(prelude: &str, arguments: &[&str]) -> Command {
-    let direct = cardswitch_command(arguments);
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{prelude}; exec \"$@\""), "sh"]);
-    command.arg(direct.get_program()).args(direct.get_args());
-    for (name, value) in direct.get_envs() {
+    started_by(command, &cardswitch_command(arguments))
+}
+
+/// A program on a machine of a network, or on this one.
+pub(crate) fn command_in(namespace: Option<&str>, command: Command) -> Command {
+    let Some(namespace) = namespace else { return command };
+    let mut starter = Command::new("ip");
+    starter.args(["netns", "exec", namespace]);
+    started_by(starter, &command)
+}
+
+/// What `starter` runs instead of itself, by the arguments behind its own.
+fn started_by(mut starter: Command, command: &Command) -> Command {
+    starter.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
         assert!(value.is_none(), "variables are only taken away");
-        command.env_remove(name);
+        starter.env_remove(name);
     }
-    command
+    starter
 }
 
 /// The binary under test: `CARDSWITCH_BIN`, else the one in the target directory of this test.

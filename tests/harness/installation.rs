@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::cards::Portfolio;
 use crate::command::{
-    CommandOutput, cardswitch_after, cardswitch_command, last_json_line, run_cardswitch,
+    CommandOutput, cardswitch_after, cardswitch_command, command_in, last_json_line, run_cardswitch,
 };
 use crate::switch::Switch;
 
@@ -138,15 +138,15 @@ impl Installation {
     #[track_caller]
     pub(crate) fn serve_node(
         &self,
-        data: &Path,
-        doors: [SocketAddr; 3],
+        namespace: Option<&str>,
+        (data, doors): (&Path, [SocketAddr; 3]),
         further: &[&str],
     ) -> Switch {
         let [http, iso8583, metrics] = doors.map(|door| door.to_string());
         let mut arguments = serve_arguments(text_of(data), &http, &iso8583);
         arguments.extend(["--metrics", &metrics]);
         arguments.extend_from_slice(further);
-        self.run(cardswitch_command(&arguments), "info")
+        self.run(command_in(namespace, cardswitch_command(&arguments)), "info")
     }
 
     #[track_caller]

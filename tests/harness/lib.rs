@@ -8,11 +8,13 @@
 mod acquirer;
 mod browser;
 mod cards;
+mod certificates;
 mod cluster;
 mod command;
 mod hook_receiver;
 mod http_client;
 mod installation;
+mod lan;
 mod ledger;
 mod message;
 mod purchase;
@@ -23,7 +25,8 @@ mod switch;
 pub use acquirer::{Acquirer, Disconnected};
 pub use browser::{Browser, hidden_field};
 pub use cards::{Portfolio, TestCard};
-pub use cluster::{Cluster, etcd_name};
+pub use certificates::{Authority, Certificate};
+pub use cluster::{Cluster, etcd_machine, etcd_name, node_machine};
 pub use command::{
     CommandOutput, cardswitch_after, cardswitch_binary, last_json_line, run_cardswitch,
     run_cardswitch_reading, run_cardswitch_with,
@@ -31,6 +34,7 @@ pub use command::{
 pub use hook_receiver::{Hook, HookReceiver, Manner};
 pub use http_client::{HttpClient, HttpRequest, HttpResponse, exchange_raw, read_response};
 pub use installation::{Credentials, Installation};
+pub use lan::{Direction, LAN_ADDRESSES, Lan};
 pub use ledger::{NetworkTransaction, minor, transactions_of_card};
 pub use message::{Message, de39_of};
 pub use purchase::{Purchase, next_stan, original_data};

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use cardswitch_harness::{HttpClient, Installation, Purchase, Switch, run_cardswitch};
+use cardswitch_harness::{Cluster, HttpClient, Installation, Purchase, Switch, run_cardswitch};
 use serde_json::Value;
 
 /// A figure: its name with its labels, as they are shown, and its value.
@@ -184,11 +184,12 @@ fn names_in(expression: &str) -> BTreeSet<String> {
 /// A rule about a figure that is not there never fires, and nobody learns of it.
 #[test]
 fn rules_and_dashboard_name_figures_that_are_there() {
-    let installation = Installation::init(60, 883);
-    let switch = installation.serve();
+    // A node has all figures of a switch, and those of a cluster.
+    let cluster = Cluster::of(Installation::init(60, 883));
+    let switch = cluster.node(cluster.wait_for_leader());
     // Routes are there once they were asked.
     assert_eq!(switch.api().get("/v1/company").status, 200);
-    let figures = figures(&switch);
+    let figures = figures(switch);
     let there: BTreeSet<_> =
         figures.keys().map(|name| name.split('{').next().unwrap_or_default()).collect();
     let (mut named, mut labels) = (BTreeSet::new(), 0);

@@ -1,6 +1,7 @@
 //! A cluster whose machines die under load: no answer that was seen is lost, none is there twice, and
 //! whoever led before answers nobody.
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -19,7 +20,7 @@ const CARDS_A_ROUND: usize = 6;
 
 /// What happens to the cluster in a round.
 #[derive(Clone, Copy, Debug)]
-enum Blow {
+pub(crate) enum Blow {
     /// kill -9 of the leader.
     Leader,
     /// kill -9 of a node that follows.
@@ -49,18 +50,31 @@ const BLOWS: [Blow; 7] = [
 #[test]
 fn a_cluster_loses_no_answer_whatever_dies() {
     let mut random = Random::new(seed_for("a_cluster_loses_no_answer"));
-    let mut cluster = Cluster::of(Installation::init(200, random.next_u64() >> 1));
+    let cluster = Cluster::of(Installation::init(200, random.next_u64() >> 1));
+    endure(cluster, &mut random, (&BLOWS, campaign_scaled(21, 500)), strike);
+}
+
+/// Strikes a cluster under load again and again, audits every answer that was seen, and ends with three
+/// nodes that hold the same.
+pub(crate) fn endure<B: Copy + Debug>(
+    mut cluster: Cluster,
+    random: &mut Random,
+    (blows, rounds): (&[B], usize),
+    strike: impl Fn(&mut Cluster, (B, usize), &mut Random),
+) {
     let cards = cluster.installation.cards.with_profile("ordinary");
     let cards: Vec<TestCard> = cards.into_iter().cloned().collect();
     let mut earlier: Vec<Sent> = Vec::new();
-    for round in 0..campaign_scaled(21, 500) {
-        let blow = BLOWS[round % BLOWS.len()];
+    for round in 0..rounds {
+        let blow = blows[round % blows.len()];
         let chosen: Vec<TestCard> = (0..CARDS_A_ROUND)
             .map(|n| cards[(round * CARDS_A_ROUND + n) % cards.len()].clone())
             .collect();
         let leader = cluster.wait_for_leader();
         raise_limits(cluster.node(leader), &chosen);
-        let sent = load_and_strike(&mut cluster, (blow, leader), &chosen, &mut random);
+        let sent = load(&mut cluster, &chosen, random, |cluster, random| {
+            strike(cluster, (blow, leader), random);
+        });
         let approvals = sent.iter().filter(|sent| is_approved(&sent.fate)).count();
         let leads = cluster.wait_for_leader();
         eprintln!(
@@ -93,7 +107,7 @@ fn stray(installation: &Installation, data: &Path) {
     switch.stop();
 }
 
-fn text_of(path: &Path) -> &str {
+pub(crate) fn text_of(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
 
@@ -104,64 +118,69 @@ fn verify(cluster: &Cluster, node: usize) -> serde_json::Value {
     last_json_line(&output.stdout)
 }
 
-/// Loads the doors of all nodes, strikes, mends what was broken, and tells what was sent and seen.
-fn load_and_strike(
+/// Loads the doors of all nodes while `strike` strikes and mends, and tells what was sent and seen.
+fn load(
     cluster: &mut Cluster,
-    (blow, leader): (Blow, usize),
     cards: &[TestCard],
     random: &mut Random,
+    strike: impl FnOnce(&mut Cluster, &mut Random),
 ) -> Vec<Sent> {
     let doors: Vec<SocketAddr> = (0..3).map(|node| cluster.wait_for_doors(node).iso8583).collect();
     let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.next_u64()).collect();
-    let until = Duration::from_millis(random.between(20, 600));
-    let (member, follower) = (random.index(3), (leader + 1 + random.index(2)) % 3);
     thread::scope(|scope| {
         let load = |(seed, door)| scope.spawn(move || run_acquirer(door, cards, seed));
         let acquirers: Vec<_> = seeds.into_iter().zip(doors).map(load).collect();
-        thread::sleep(until);
-        match blow {
-            Blow::Leader => {
-                cluster.take(leader).kill9();
-                cluster.wait_for_other_leader(leader);
-                cluster.start(leader);
-            }
-            Blow::Follower => {
-                cluster.take(follower).kill9();
-                cluster.start(follower);
-            }
-            Blow::FrozenLeader => {
-                cluster.node(leader).signal("STOP");
-                cluster.wait_for_other_leader(leader);
-                cluster.node(leader).signal("CONT");
-            }
-            Blow::Etcd => {
-                cluster.kill_etcd(member);
-                thread::sleep(until);
-                cluster.start_etcd(member);
-            }
-            Blow::Machine => {
-                cluster.kill_etcd(member);
-                cluster.take(leader).kill9();
-                cluster.wait_for_other_leader(leader);
-                cluster.start(leader);
-                cluster.start_etcd(member);
-            }
-            Blow::AllOfEtcd => {
-                (0..3).for_each(|member| cluster.kill_etcd(member));
-                thread::sleep(until);
-                (0..3).for_each(|member| cluster.start_etcd(member));
-                cluster.wait_for_etcd();
-            }
-            Blow::StepDown => {
-                cluster.command(&["cluster", "step-down"]).expect_done();
-            }
-        }
+        thread::sleep(Duration::from_millis(random.between(20, 600)));
+        strike(cluster, random);
         // Who still sends, since its door was not the one that broke, is cut off here.
         let leads = cluster.wait_for_leader();
         cluster.command(&["cluster", "step-down"]).expect_done();
         cluster.wait_for_other_leader(leads);
         acquirers.into_iter().flat_map(|one| one.join().expect("an acquirer ends")).collect()
     })
+}
+
+/// Strikes, and mends what was broken.
+pub(crate) fn strike(cluster: &mut Cluster, (blow, leader): (Blow, usize), random: &mut Random) {
+    let pause = Duration::from_millis(random.between(20, 600));
+    let (member, follower) = (random.index(3), (leader + 1 + random.index(2)) % 3);
+    match blow {
+        Blow::Leader => {
+            cluster.take(leader).kill9();
+            cluster.wait_for_other_leader(leader);
+            cluster.start(leader);
+        }
+        Blow::Follower => {
+            cluster.take(follower).kill9();
+            cluster.start(follower);
+        }
+        Blow::FrozenLeader => {
+            cluster.node(leader).signal("STOP");
+            cluster.wait_for_other_leader(leader);
+            cluster.node(leader).signal("CONT");
+        }
+        Blow::Etcd => {
+            cluster.kill_etcd(member);
+            thread::sleep(pause);
+            cluster.start_etcd(member);
+        }
+        Blow::Machine => {
+            cluster.kill_etcd(member);
+            cluster.take(leader).kill9();
+            cluster.wait_for_other_leader(leader);
+            cluster.start(leader);
+            cluster.start_etcd(member);
+        }
+        Blow::AllOfEtcd => {
+            (0..3).for_each(|member| cluster.kill_etcd(member));
+            thread::sleep(pause);
+            (0..3).for_each(|member| cluster.start_etcd(member));
+            cluster.wait_for_etcd();
+        }
+        Blow::StepDown => {
+            cluster.command(&["cluster", "step-down"]).expect_done();
+        }
+    }
 }
 
 #[test]
@@ -177,7 +196,7 @@ fn a_node_that_was_away_reads_on_and_one_that_lost_its_disk_begins_as_a_copy() {
     }
     cluster.start(away);
     cluster.take(lost).kill9();
-    cluster.copy(leader, lost);
+    cluster.join(lost);
     cluster.start(lost);
     cluster.wait_until_level();
     cluster.stop();

@@ -2,10 +2,14 @@
 //! which switches are killed.
 
 mod backups;
+mod etcd_access;
 mod failover;
 mod faults;
+mod handover;
 mod idempotency;
 mod kill;
+mod linearizable;
 mod load;
 mod pan_key;
+mod partitions;
 mod stopping;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::members::{NodeRecord, write_node};
+use crate::members::{NodeRecord, report};
 use crate::window::{EtcdWindow, Keys, Pulse};
 use crate::{Node, NodeStatus, OpenWindowError};
 
@@ -127,9 +127,7 @@ impl Beating {
             if count.is_multiple_of(RECORD_EVERY) {
                 self.record.reach(newest_record(), Clock::System.now().0);
                 // The next one tells more.
-                drop(write_node(self.window.client(), &self.keys, &self.record));
-                let etcd = self.window.client().status().unwrap_or_default();
-                self.status.note_etcd_bytes(etcd.1);
+                drop(report(self.window.client(), &self.keys, &self.record, &self.status));
             }
             if let Some(end) = self.beat(count, state) {
                 self.ended.send_replace(Some(end));

@@ -8,13 +8,18 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http2::{Builder as Http2, SendRequest};
+use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Method, Request, header};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::ClusterAddress;
+use crate::credentials::{Credentials, secure};
 use crate::proto::Call;
 
 /// How long a member may take to accept a connection.
@@ -32,6 +37,8 @@ const PREFIX_BYTES: usize = 5;
 /// Codes of gRPC that pass: deadline, no space or too much at once, unavailable, as while the members
 /// elect their leader.
 const PASSING_CODES: [u16; 3] = [4, 8, 14];
+/// The code of gRPC for a token that counts for nothing.
+const UNAUTHENTICATED: u16 = 16;
 
 /// Why etcd gave no answer that helps.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +54,9 @@ pub enum EtcdError {
         /// Its words.
         message: String,
     },
+    /// No member is reached by TLS, or what it takes is not there.
+    #[error("etcd by TLS: {0}")]
+    Tls(String),
     /// What it answered is not understood.
     #[error("etcd's answer is not understood: {0}")]
     Answer(&'static str),
@@ -58,28 +68,51 @@ pub enum EtcdError {
 /// A connection to an etcd.
 #[derive(Debug)]
 pub(crate) struct EtcdClient {
-    runtime: Runtime,
+    /// There until this value is dropped.
+    runtime: Option<Runtime>,
     endpoints: Vec<String>,
+    credentials: Credentials,
     /// The member that is asked next.
     current: usize,
-    connection: Option<SendRequest<Full<Bytes>>>,
+    connection: Option<Member>,
+    /// What shows who asks, where etcd has users.
+    token: Option<HeaderValue>,
+}
+
+/// A member that a connection leads to.
+#[derive(Debug)]
+struct Member {
+    sender: SendRequest<Full<Bytes>>,
+    /// Such as `http://10.0.0.1:2379`.
+    address: String,
+    /// Ends with the connection, and tells why.
+    driver: JoinHandle<hyper::Result<()>>,
 }
 
 impl EtcdClient {
-    /// A client of these members; it connects when it is first used.
-    pub(crate) fn new(endpoints: &[String]) -> Result<Self, EtcdError> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { runtime, endpoints: endpoints.to_vec(), current: 0, connection: None })
+    /// A client of the members of a cluster; it connects when it is first used.
+    /// Errors: the files of TLS are not what they should be.
+    pub(crate) fn new(address: &ClusterAddress) -> Result<Self, EtcdError> {
+        Ok(Self {
+            runtime: Some(Builder::new_current_thread().enable_all().build()?),
+            endpoints: address.endpoints.clone(),
+            credentials: Credentials::read(&address.access)?,
+            current: 0,
+            connection: None,
+            token: None,
+        })
     }
 
     /// Asks, and returns what is answered.
     pub(crate) fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
-        let Self { runtime, endpoints, current, connection } = self;
+        let Self { runtime, endpoints, credentials, current, connection, token } = self;
+        let Some(runtime) = runtime else { return Err(EtcdError::Answer("it is gone")) };
         runtime.block_on(async {
             let asked = timeout(ANSWER_TIMEOUT, async {
-                let (mut sender, host) = connect(endpoints, current, connection.take()).await?;
-                let answer = ask(&mut sender, &host, request).await?;
-                *connection = Some(sender);
+                let mut member =
+                    connect(endpoints, credentials, current, connection.take()).await?;
+                let answer = member.ask_as(credentials, token, request).await?;
+                *connection = Some(member);
                 Ok::<_, EtcdError>(answer)
             });
             let answer = asked.await.unwrap_or_else(|_| {
@@ -94,69 +127,141 @@ impl EtcdClient {
     }
 }
 
+impl Drop for EtcdClient {
+    fn drop(&mut self) {
+        // Also on a thread of another runtime, which must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// Uses the connection there is, or connects to the first member that takes one.
+/// Errors: `Tls` where every member is there and none is reached by TLS.
 async fn connect(
     endpoints: &[String],
+    credentials: &Credentials,
     current: &mut usize,
-    connection: Option<SendRequest<Full<Bytes>>>,
-) -> Result<(SendRequest<Full<Bytes>>, String), EtcdError> {
-    if let Some(mut open) = connection
-        && open.ready().await.is_ok()
+    connection: Option<Member>,
+) -> Result<Member, EtcdError> {
+    if let Some(mut member) = connection
+        && member.sender.ready().await.is_ok()
     {
-        return Ok((open, endpoints[*current].clone()));
+        return Ok(member);
     }
-    let mut refused = String::new();
+    let mut refused = None;
     for _ in 0..endpoints.len() {
-        let host = &endpoints[*current];
-        match timeout(CONNECT_TIMEOUT, TcpStream::connect(host)).await {
-            Ok(Ok(stream)) => {
-                stream.set_nodelay(true)?;
-                let mut http2 = Http2::new(TokioExecutor::new());
-                http2.initial_stream_window_size(STREAM_WINDOW_BYTES);
-                http2.initial_connection_window_size(STREAM_WINDOW_BYTES);
-                let opened = http2.handshake(TokioIo::new(stream)).await;
-                let (sender, driver) = opened.map_err(|error| broken(host, &error))?;
-                tokio::spawn(async move { drop(driver.await) });
-                return Ok((sender, host.clone()));
+        match timeout(CONNECT_TIMEOUT, reach(&endpoints[*current], credentials)).await {
+            Ok(Ok(member)) => return Ok(member),
+            // One that is silent may be another one than those that are not believed.
+            Ok(Err(EtcdError::Tls(_))) if matches!(refused, Some(EtcdError::Unavailable(_))) => {}
+            Ok(Err(error)) => refused = Some(error),
+            Err(_) => {
+                let silent = format!("`{}` takes no connection", endpoints[*current]);
+                refused = Some(EtcdError::Unavailable(silent));
             }
-            Ok(Err(error)) => refused = format!("`{host}`: {error}"),
-            Err(_) => refused = format!("`{host}` takes no connection"),
         }
         *current = (*current + 1) % endpoints.len();
     }
-    Err(EtcdError::Unavailable(refused))
+    Err(refused.unwrap_or(EtcdError::Answer("no member is named")))
 }
 
-async fn ask<C: Call>(
-    sender: &mut SendRequest<Full<Bytes>>,
-    host: &str,
-    request: &C,
-) -> Result<C::Answer, EtcdError> {
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(format!("http://{host}{}", C::PATH))
-        .header(header::CONTENT_TYPE, "application/grpc")
-        .header(header::TE, "trailers")
-        .body(Full::new(framed(request)))
-        .map_err(|_| EtcdError::Answer("the request cannot be written"))?;
-    let answered = sender.send_request(request).await.map_err(|error| broken(host, &error))?;
-    let (head, body) = answered.into_parts();
-    if !head.status.is_success() {
-        return Err(EtcdError::Answer("it is no gRPC"));
+async fn reach(host: &str, credentials: &Credentials) -> Result<Member, EtcdError> {
+    let stream = TcpStream::connect(host).await.map_err(|error| broken(host, &error))?;
+    stream.set_nodelay(true)?;
+    let address = format!("{}://{host}", credentials.scheme());
+    match credentials.tls() {
+        None => speak(address, stream).await,
+        Some(connector) => speak(address, secure(connector, host, stream).await?).await,
     }
-    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| broken(host, &*error))?;
-    check_status(body.trailers().unwrap_or(&head.headers))?;
-    let mut message = body.to_bytes();
-    if message.len() < PREFIX_BYTES {
-        return Err(EtcdError::Answer("it is empty"));
+}
+
+async fn speak(
+    address: String,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<Member, EtcdError> {
+    let mut http2 = Http2::new(TokioExecutor::new());
+    http2.initial_stream_window_size(STREAM_WINDOW_BYTES);
+    http2.initial_connection_window_size(STREAM_WINDOW_BYTES);
+    let opened = http2.handshake(TokioIo::new(stream)).await;
+    let (sender, driver) = opened.map_err(|error| broken(&address, &error))?;
+    Ok(Member { sender, address, driver: tokio::spawn(driver) })
+}
+
+impl Member {
+    /// Asks as the user that there is, who signs in first, and again where that has run out.
+    async fn ask_as<C: Call>(
+        &mut self,
+        credentials: &Credentials,
+        token: &mut Option<HeaderValue>,
+        request: &C,
+    ) -> Result<C::Answer, EtcdError> {
+        if token.is_some() {
+            match self.ask(token.as_ref(), request).await {
+                Err(EtcdError::Refused { code, message }) if has_run_out(code, &message) => {}
+                answered => return answered,
+            }
+        }
+        if let Some(sign_in) = credentials.sign_in()? {
+            let signed_in = self.ask(None, &sign_in).await?;
+            let wrong = |_| EtcdError::Answer("its token is no header");
+            *token = Some(HeaderValue::try_from(signed_in.token).map_err(wrong)?);
+        }
+        self.ask(token.as_ref(), request).await
     }
-    C::Answer::decode(message.split_off(PREFIX_BYTES))
-        .map_err(|_| EtcdError::Answer("it is no message of etcd's"))
+
+    async fn ask<C: Call>(
+        &mut self,
+        token: Option<&HeaderValue>,
+        request: &C,
+    ) -> Result<C::Answer, EtcdError> {
+        let Self { sender, address, driver } = self;
+        let mut asked = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{address}{}", C::PATH))
+            .header(header::CONTENT_TYPE, "application/grpc")
+            .header(header::TE, "trailers");
+        if let Some(token) = token {
+            asked = asked.header("token", token);
+        }
+        let asked = asked
+            .body(Full::new(framed(request)))
+            .map_err(|_| EtcdError::Answer("the request cannot be written"))?;
+        let answered = match sender.send_request(asked).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                // Why a connection ended, its driver knows best: a member refuses certificates by that.
+                let ended = timeout(PAUSE, driver).await;
+                let why = ended.ok().and_then(Result::ok).and_then(Result::err);
+                return Err(broken(address, &why.unwrap_or(error)));
+            }
+        };
+        let (head, body) = answered.into_parts();
+        if !head.status.is_success() {
+            return Err(EtcdError::Answer("it is no gRPC"));
+        }
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| broken(address, &*error))?;
+        check_status(body.trailers().unwrap_or(&head.headers))?;
+        let mut message = body.to_bytes();
+        if message.len() < PREFIX_BYTES {
+            return Err(EtcdError::Answer("it is empty"));
+        }
+        C::Answer::decode(message.split_off(PREFIX_BYTES))
+            .map_err(|_| EtcdError::Answer("it is no message of etcd's"))
+    }
+}
+
+/// Whether a token counts no more: it is too old, or users were changed since.
+fn has_run_out(code: u16, message: &str) -> bool {
+    code == UNAUTHENTICATED || message.contains("revision of auth store is old")
 }
 
 fn broken(host: &str, error: &dyn std::error::Error) -> EtcdError {
-    EtcdError::Unavailable(format!("`{host}`: {error}"))
+    // What hyper says of itself leaves out why.
+    let cause = std::iter::successors(error.source(), |error| error.source()).last();
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    EtcdError::Unavailable(format!("`{host}`: {error}{cause}"))
 }
 
 fn framed(request: &impl Message) -> Bytes {

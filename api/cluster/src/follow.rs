@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cardswitch_engine::clock::{Clock, Stopwatch};
+use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::engine::{Engine, OpenError, Standby, TakeOver};
 use cardswitch_engine::journal::JournalError;
 use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 
 use crate::beats::{Beat, LeaderState};
-use crate::members::{Leader, NodeRecord, list_nodes, write_node};
+use crate::members::{Leader, NodeRecord, list_nodes, report};
 use crate::patience::Patience;
 use crate::window::{Keys, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
@@ -30,6 +31,12 @@ pub enum FollowError {
     /// The cluster.
     #[error(transparent)]
     Cluster(#[from] OpenWindowError),
+    /// The window does not reach back to where this node's journal ends.
+    #[error(
+        "this node is too far behind ({0}): move its data directory away and make it anew with \
+         `cardswitch cluster join`"
+    )]
+    Behind(WindowError),
     /// The chain of the cluster does not go on where this node's journal ends, or its files fail.
     #[error(transparent)]
     Chain(OpenError),
@@ -52,9 +59,9 @@ pub struct Node {
 
 /// What whoever runs the doors of a follower is told.
 pub trait Following {
-    /// The node has what the cluster's chain has.
+    /// The node has what the cluster's chain has, up to this record.
     /// Errors: that cannot be noted.
-    fn joined(&self) -> std::io::Result<()>;
+    fn joined(&self, tip: RecordSeq) -> std::io::Result<()>;
 
     /// Another node leads, or nobody that can be reached.
     fn led_by(&self, leader: Option<Leader>);
@@ -85,19 +92,22 @@ pub fn follow(
                 continue;
             }
             Err(OpenError::Journal(JournalError::Window(WindowError::Closed))) => return Ok(None),
+            Err(OpenError::Journal(JournalError::Window(behind @ WindowError::Trimmed { .. }))) => {
+                return Err(FollowError::Behind(behind));
+            }
             Err(error) => return Err(FollowError::Chain(error)),
         };
-        if recorded.is_none() {
-            doors.joined().map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
-        }
         node.status.note_tip(&seen.tip);
+        let is_first = recorded.is_none();
         if recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
             node.record.reach(standby.tip().last_seq, Clock::System.now().0);
             // The next one tells more.
-            drop(write_node(window.client(), &keys, &node.record));
-            let etcd = window.client().status().unwrap_or_default();
-            node.status.note_etcd_bytes(etcd.1);
+            drop(report(window.client(), &keys, &node.record, &node.status));
             recorded = Some(Stopwatch::start());
+        }
+        if is_first {
+            let tip = RecordSeq(standby.tip().last_seq);
+            doors.joined(tip).map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
         }
         if watched.writer != Some(seen.tip.writer) {
             let nodes = list_nodes(window.client(), &keys).unwrap_or_default();

@@ -8,24 +8,30 @@
 //! | `beat` | the leader's sign of life, JSON |
 //! | `step-down` | the run of the node that is asked to let another one lead |
 //! | `node/<name>` | where a node is and how far it has come, JSON |
+//! | `note/<name>` | what the leader notes for the next one, see `notes` |
 //! | `directory` | the id of the data directory whose chain it is |
 //!
 //! INVARIANT: only `tip` decides who may answer. Beats decide when somebody tries; they may be wrong.
 
 mod address;
 mod beats;
+mod credentials;
 mod etcd;
+mod etcd_watch;
 mod follow;
 mod members;
+mod notes;
 mod patience;
 mod proto;
 mod status;
 mod window;
 
-pub use address::{ClusterAddress, ClusterAddressError};
+pub use address::{ClusterAddress, ClusterAddressError, EtcdAccess};
 pub use beats::{Beats, LeaderEnd};
 pub use etcd::EtcdError;
+pub use etcd_watch::watch_etcd;
 pub use follow::{FollowError, Following, Node, follow};
 pub use members::{ClusterView, Leader, NodeRecord};
-pub use status::NodeStatus;
+pub use notes::{LeaderNotes, Note, NotesError};
+pub use status::{EtcdView, NodeStatus};
 pub use window::{EtcdWindow, OpenWindowError};

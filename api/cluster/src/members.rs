@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
-use cardswitch_engine::journal::window::{ChainWindow, WindowError, WindowTip, WriterId};
+use cardswitch_engine::journal::window::{WindowTip, WriterId};
 use serde::{Deserialize, Serialize};
 
 use crate::etcd::{EtcdClient, EtcdError};
 use crate::window::Keys;
-use crate::{ClusterAddress, EtcdWindow, OpenWindowError};
+use crate::{ClusterAddress, EtcdWindow, NodeStatus, OpenWindowError};
 
 /// How often it is looked whether another node leads.
 const STEP_DOWN_LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -25,6 +25,8 @@ pub struct NodeRecord {
     pub http: SocketAddr,
     /// Where other nodes reach its ISO 8583 door.
     pub iso8583: SocketAddr,
+    /// Where nodes ask it.
+    pub door: SocketAddr,
     /// The newest record in its journal.
     pub record: u64,
     /// When it said so. Units: microseconds since 1970.
@@ -75,10 +77,8 @@ impl ClusterView {
     /// Errors: no cluster is there, or no member of etcd answers.
     pub fn read(address: &ClusterAddress) -> Result<Self, OpenWindowError> {
         let (mut window, etcd) = EtcdWindow::look_at(address)?;
-        let tip = window.tip().map_err(|error| match error {
-            WindowError::Foreign(_) => OpenWindowError::Absent(address.clone()),
-            error => OpenWindowError::Etcd(EtcdError::Unavailable(error.to_string())),
-        })?;
+        let tip = window.find_tip()?;
+        let tip = tip.ok_or_else(|| OpenWindowError::Absent(address.clone()))?;
         let nodes = list_nodes(window.client(), &Keys::of(address))?;
         Ok(Self { tip, nodes, etcd })
     }
@@ -117,14 +117,18 @@ pub(crate) fn list_nodes(
 ) -> Result<Vec<NodeRecord>, EtcdError> {
     let values = client.list(keys.named("node/"))?;
     // One that a later build wrote differently is left out.
-    Ok(values.iter().filter_map(|value| serde_json::from_slice(value).ok()).collect())
+    Ok(values.iter().filter_map(|(_, value)| serde_json::from_slice(value).ok()).collect())
 }
 
-pub(crate) fn write_node(
+/// Tells of a node, and takes in what others told.
+pub(crate) fn report(
     client: &mut EtcdClient,
     keys: &Keys,
     record: &NodeRecord,
+    status: &NodeStatus,
 ) -> Result<(), EtcdError> {
     let value = serde_json::to_vec(record).unwrap_or_default();
-    client.put(keys.named(&format!("node/{}", record.name)), value)
+    client.put(keys.named(&format!("node/{}", record.name)), value)?;
+    status.note_nodes(list_nodes(client, keys)?);
+    Ok(())
 }

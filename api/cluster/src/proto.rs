@@ -27,7 +27,28 @@ calls! {
     TxnRequest "/etcdserverpb.KV/Txn" TxnResponse;
     CompactionRequest "/etcdserverpb.KV/Compact" CompactionResponse;
     StatusRequest "/etcdserverpb.Maintenance/Status" StatusResponse;
+    AuthenticateRequest "/etcdserverpb.Auth/Authenticate" AuthenticateResponse;
 }
+
+/// Its words are shown to nobody.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
+pub(crate) struct AuthenticateRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(string, tag = "2")]
+    pub(crate) password: String,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
+pub(crate) struct AuthenticateResponse {
+    #[prost(string, tag = "2")]
+    pub(crate) token: String,
+}
+
+cardswitch_engine::opaque!(AuthenticateRequest);
+cardswitch_engine::opaque!(AuthenticateResponse);
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct ResponseHeader {
@@ -53,12 +74,18 @@ pub(crate) struct RangeRequest {
     /// How many at most; 0 for all.
     #[prost(int64, tag = "3")]
     pub(crate) limit: i64,
+    /// To tell how many there are, and none of them.
+    #[prost(bool, tag = "9")]
+    pub(crate) count_only: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct RangeResponse {
     #[prost(message, repeated, tag = "2")]
     pub(crate) kvs: Vec<KeyValue>,
+    /// How many there are, whatever the limit.
+    #[prost(int64, tag = "4")]
+    pub(crate) count: i64,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -115,15 +142,24 @@ pub(crate) enum Response {
     DeleteRange(DeleteRangeResponse),
 }
 
-/// That something of a key is what is expected. Equality is result 0, which is not written.
+/// That something of a key is what is expected, or below it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct Compare {
+    #[prost(enumeration = "CompareResult", tag = "1")]
+    pub(crate) result: i32,
     #[prost(enumeration = "CompareTarget", tag = "2")]
     pub(crate) target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub(crate) key: Bytes,
     #[prost(oneof = "Expected", tags = "4, 7")]
     pub(crate) expected: Option<Expected>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum CompareResult {
+    Equal = 0,
+    Less = 2,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
@@ -179,6 +215,30 @@ pub(crate) struct StatusResponse {
     /// Units: bytes.
     #[prost(int64, tag = "3")]
     pub(crate) database_size: i64,
+    /// What the member suffers from, such as that it has no room.
+    #[prost(string, repeated, tag = "8")]
+    pub(crate) errors: Vec<String>,
+}
+
+impl Compare {
+    /// That the value of a key is this one.
+    pub(crate) fn value(key: impl Into<Bytes>, value: Bytes) -> Self {
+        let expected = Some(Expected::Value(value));
+        let (result, target) = (CompareResult::Equal.into(), CompareTarget::Value.into());
+        Self { result, target, key: key.into(), expected }
+    }
+
+    /// That the value of a key, which is there, comes before this one.
+    pub(crate) fn below(key: impl Into<Bytes>, value: Bytes) -> Self {
+        Self { result: CompareResult::Less.into(), ..Self::value(key, value) }
+    }
+
+    /// That a key is not there.
+    pub(crate) fn absent(key: impl Into<Bytes>) -> Self {
+        let expected = Some(Expected::Version(0));
+        let (result, target) = (CompareResult::Equal.into(), CompareTarget::Version.into());
+        Self { result, target, key: key.into(), expected }
+    }
 }
 
 impl From<Request> for RequestOp {

@@ -7,14 +7,32 @@ use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::journal::window::WindowTip;
 use parking_lot::Mutex;
 
+use crate::members::NodeRecord;
+
+/// How etcd is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EtcdView {
+    /// Members that answer: each has the window.
+    pub answering: u64,
+    /// All members.
+    pub members: u64,
+    /// What the largest database takes. Units: bytes.
+    pub bytes: u64,
+    /// A member takes nothing more.
+    pub is_full: bool,
+    /// Batches in the window.
+    pub window_batches: u64,
+}
+
 /// How a node stands; written by the thread that follows or beats.
 #[derive(Debug)]
 pub struct NodeStatus {
     leads: AtomicBool,
     epoch: AtomicU64,
     chain_record: AtomicU64,
-    etcd_bytes: AtomicU64,
+    etcd: Mutex<EtcdView>,
     answered: Mutex<Stopwatch>,
+    nodes: Mutex<Vec<NodeRecord>>,
 }
 
 impl Default for NodeStatus {
@@ -23,8 +41,9 @@ impl Default for NodeStatus {
             leads: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             chain_record: AtomicU64::new(0),
-            etcd_bytes: AtomicU64::new(0),
+            etcd: Mutex::default(),
             answered: Mutex::new(Stopwatch::start()),
+            nodes: Mutex::default(),
         }
     }
 }
@@ -48,16 +67,26 @@ impl NodeStatus {
         self.chain_record.load(Ordering::Relaxed)
     }
 
-    /// What etcd's database takes. Units: bytes.
+    /// How etcd is, as it was seen last.
     #[must_use]
-    pub fn etcd_bytes(&self) -> u64 {
-        self.etcd_bytes.load(Ordering::Relaxed)
+    pub fn etcd(&self) -> EtcdView {
+        self.etcd.lock().clone()
     }
 
     /// How long etcd has not answered.
     #[must_use]
     pub fn silence(&self) -> Duration {
         self.answered.lock().elapsed()
+    }
+
+    /// The nodes of the cluster, as they told of themselves last.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeRecord> {
+        self.nodes.lock().clone()
+    }
+
+    pub(crate) fn note_nodes(&self, nodes: Vec<NodeRecord>) {
+        *self.nodes.lock() = nodes;
     }
 
     pub(crate) fn note_leads(&self) {
@@ -70,7 +99,7 @@ impl NodeStatus {
         *self.answered.lock() = Stopwatch::start();
     }
 
-    pub(crate) fn note_etcd_bytes(&self, bytes: u64) {
-        self.etcd_bytes.store(bytes, Ordering::Relaxed);
+    pub(crate) fn note_etcd(&self, seen: EtcdView) {
+        *self.etcd.lock() = seen;
     }
 }

@@ -13,9 +13,8 @@ use cardswitch_engine::journal::{BatchNumber, ChainPosition, SealedBatch, Stored
 use crate::address::ClusterAddress;
 use crate::etcd::{EtcdClient, EtcdError, end_of};
 use crate::proto::{
-    Call, CompactionRequest, Compare, CompareTarget, DeleteRangeRequest, Expected, KeyValue,
-    PutRequest, RangeRequest, RangeResponse, Request, RequestOp, Response, StatusRequest,
-    TxnRequest,
+    Call, CompactionRequest, Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest,
+    RangeResponse, Request, RequestOp, Response, StatusRequest, TxnRequest,
 };
 
 /// Batches kept in the window: what a node may be behind without a backup.
@@ -82,7 +81,7 @@ impl Keys {
         self.named("step-down")
     }
 
-    fn batches(&self) -> String {
+    pub(crate) fn batches(&self) -> String {
         self.named("j/")
     }
 
@@ -144,11 +143,7 @@ impl EtcdWindow {
         let tip = WindowTip { position: tip, writer: WriterId(0) };
         let (tip_key, directory_key) = (window.keys.tip(), window.keys.named("directory"));
         let made = window.client.call(&TxnRequest {
-            compare: vec![Compare {
-                target: CompareTarget::Version.into(),
-                key: tip_key.clone().into(),
-                expected: Some(Expected::Version(0)),
-            }],
+            compare: vec![Compare::absent(tip_key.clone())],
             success: vec![
                 put(tip_key, tip_bytes(&tip)),
                 put(directory_key, hex(&directory).into()),
@@ -169,14 +164,26 @@ impl EtcdWindow {
 
     /// As `reach`, for who writes no batch; with the release of etcd.
     pub(crate) fn look_at(address: &ClusterAddress) -> Result<(Self, String), OpenWindowError> {
-        let mut client = EtcdClient::new(&address.endpoints)?;
-        let (release, _) = client.status()?;
+        let mut client = EtcdClient::new(address)?;
+        let MemberStatus { release, .. } = client.status()?;
         if loses_data(&release) {
             return Err(OpenWindowError::Release(release));
         }
         let (keys, writer) = (Keys::of(address), WriterId(0));
         let window = Self { client, keys, writer, is_closed: Arc::default(), compacted: 0 };
         Ok((window, release))
+    }
+
+    /// The tip, if a cluster is there.
+    pub(crate) fn find_tip(&mut self) -> Result<Option<WindowTip>, EtcdError> {
+        let Some(bytes) = self.client.get(self.keys.tip())? else { return Ok(None) };
+        let tip = tip_of(Some(bytes));
+        tip.map(Some).map_err(|_| EtcdError::Answer("its tip is none of this build"))
+    }
+
+    /// Whether the run of the node that uses this one has written the tip.
+    pub(crate) fn is_of(&self, tip: &WindowTip) -> bool {
+        tip.writer == self.writer
     }
 
     pub(crate) const fn client(&mut self) -> &mut EtcdClient {
@@ -253,11 +260,7 @@ impl ChainWindow for EtcdWindow {
         };
         writes.push(Request::DeleteRange(old).into());
         let answer = self.ask(&TxnRequest {
-            compare: vec![Compare {
-                target: CompareTarget::Value.into(),
-                key: tip_key.into(),
-                expected: Some(Expected::Value(tip_bytes(after))),
-            }],
+            compare: vec![Compare::value(tip_key, tip_bytes(after))],
             success: writes,
         })?;
         if !answer.succeeded {
@@ -277,6 +280,7 @@ impl ChainWindow for EtcdWindow {
             key: self.keys.batch(number.0).into(),
             range_end: end_of(&batches),
             limit: READ_BATCHES,
+            count_only: false,
         };
         let mut found: Vec<StoredBatch> = Vec::new();
         let mut bytes_read = 0;
@@ -298,6 +302,16 @@ impl ChainWindow for EtcdWindow {
     }
 }
 
+/// How a member of etcd is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemberStatus {
+    pub(crate) release: String,
+    /// What its database takes. Units: bytes.
+    pub(crate) bytes: u64,
+    /// It takes nothing more.
+    pub(crate) is_full: bool,
+}
+
 impl EtcdClient {
     pub(crate) fn get(&mut self, key: String) -> Result<Option<Bytes>, EtcdError> {
         self.call(&one(key)).map(value_of)
@@ -307,17 +321,30 @@ impl EtcdClient {
         self.call(&PutRequest { key: key.into(), value: value.into() }).map(drop)
     }
 
-    /// The values of all keys that begin with `prefix`.
-    pub(crate) fn list(&mut self, prefix: String) -> Result<Vec<Bytes>, EtcdError> {
+    /// All keys that begin with `prefix`, and their values.
+    pub(crate) fn list(&mut self, prefix: String) -> Result<Vec<(String, Bytes)>, EtcdError> {
         let range_end = end_of(&prefix);
-        let read = self.call(&RangeRequest { key: prefix.into(), range_end, limit: 0 })?;
-        Ok(read.kvs.into_iter().map(|kv| kv.value).collect())
+        let range = RangeRequest { key: prefix.into(), range_end, limit: 0, count_only: false };
+        let read = self.call(&range)?;
+        let name = |key: Bytes| String::from_utf8_lossy(&key).into_owned();
+        Ok(read.kvs.into_iter().map(|kv| (name(kv.key), kv.value)).collect())
     }
 
-    /// The release of the member that answers, and what its database takes. Units: bytes.
-    pub(crate) fn status(&mut self) -> Result<(String, u64), EtcdError> {
+    /// How many keys begin with `prefix`.
+    pub(crate) fn count(&mut self, prefix: String) -> Result<u64, EtcdError> {
+        let range_end = end_of(&prefix);
+        let range = RangeRequest { key: prefix.into(), range_end, limit: 0, count_only: true };
+        Ok(u64::try_from(self.call(&range)?.count).unwrap_or_default())
+    }
+
+    /// How the member that answers is.
+    pub(crate) fn status(&mut self) -> Result<MemberStatus, EtcdError> {
         let status = self.call(&StatusRequest {})?;
-        Ok((status.version, u64::try_from(status.database_size).unwrap_or_default()))
+        Ok(MemberStatus {
+            release: status.version,
+            bytes: u64::try_from(status.database_size).unwrap_or_default(),
+            is_full: status.errors.iter().any(|error| error.contains("NOSPACE")),
+        })
     }
 }
 
@@ -330,13 +357,13 @@ fn loses_data(release: &str) -> bool {
     (major, minor, patch) < (3, 4, 10) || ((3, 5, 0)..=(3, 5, 2)).contains(&(major, minor, patch))
 }
 
-fn put(key: String, value: Bytes) -> RequestOp {
+pub(crate) fn put(key: String, value: Bytes) -> RequestOp {
     Request::Put(PutRequest { key: key.into(), value }).into()
 }
 
 /// Asks for one key.
 fn one(key: String) -> RangeRequest {
-    RangeRequest { key: key.into(), range_end: Bytes::new(), limit: 0 }
+    RangeRequest { key: key.into(), range_end: Bytes::new(), limit: 0, count_only: false }
 }
 
 /// The value of the first key of a range.

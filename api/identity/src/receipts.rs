@@ -44,10 +44,20 @@ const NAME_LEN: usize = 64;
 
 type Digest = [u8; 32];
 
+/// Other machines that have the same receipts. Both calls may block.
+pub trait ReceiptPeers: Send + Sync + std::fmt::Debug {
+    /// Gives them a content. Those that are not there ask for it later.
+    fn give(&self, digest: &[u8; 32], content: &[u8]);
+
+    /// Returns what one of them has under a digest, unproven.
+    fn fetch(&self, digest: &[u8; 32]) -> Option<Vec<u8>>;
+}
+
 /// The directory of receipts.
 #[derive(Debug)]
 pub struct ReceiptFiles {
     directory: PathBuf,
+    peers: Option<Box<dyn ReceiptPeers>>,
     uploads: Semaphore,
     /// Of companies that have an upload or wait for one.
     of_companies: Mutex<HashMap<CompanySlot, Arc<Semaphore>>>,
@@ -78,11 +88,18 @@ impl ReceiptFiles {
         File::open(data)?.sync_all()?;
         Ok(Self {
             directory,
+            peers: None,
             uploads: Semaphore::new(UPLOADS_MAX),
             of_companies: Mutex::default(),
             parts: AtomicU64::new(0),
             uploaded: Mutex::new(Some(HashSet::new())),
         })
+    }
+
+    /// The same with other machines, which get what is kept, and give what is missing.
+    #[must_use]
+    pub fn with_peers(self, peers: Box<dyn ReceiptPeers>) -> Self {
+        Self { peers: Some(peers), ..self }
     }
 
     /// Waits for a company's turn to have an upload in memory; none where that takes too long.
@@ -108,16 +125,25 @@ impl ReceiptFiles {
         Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(UPLOADS_OF_COMPANY_MAX))))
     }
 
-    /// Keeps a content, durably, and returns its digest. Cost: blocks for two syncs.
+    /// Keeps a content, durably, and returns its digest. Cost: blocks for two syncs, and for peers.
     pub fn keep(&self, content: &[u8]) -> io::Result<Digest> {
-        let digest = Digest::from(Sha256::digest(content));
+        let digest = self.keep_here(content)?;
+        if let Some(peers) = &self.peers {
+            peers.give(&digest, content);
+        }
+        Ok(digest)
+    }
+
+    /// As `keep`, on this machine alone.
+    pub fn keep_here(&self, content: &[u8]) -> io::Result<Digest> {
+        let digest = digest_of(content);
         // From here on it is no orphan.
         if let Some(uploaded) = self.uploaded.lock().as_mut() {
             uploaded.insert(digest);
         }
         let path = self.path(&digest);
         // One that was damaged is written anew.
-        if self.read(&digest).is_err() {
+        if self.read_here(&digest).is_err() {
             let part = self.parts.fetch_add(1, Ordering::Relaxed);
             let part = path.with_extension(format!("{part}.part"));
             write_new(&part, content).inspect_err(|_| drop(std::fs::remove_file(&part)))?;
@@ -128,12 +154,35 @@ impl ReceiptFiles {
         Ok(digest)
     }
 
-    /// Reads a content. Errors: `InvalidData` where the file is not what its name says.
+    /// Reads a content; one that is missing or damaged is fetched from peers first.
+    /// Errors: `InvalidData` where the file is not what its name says.
     pub fn read(&self, digest: &Digest) -> io::Result<Vec<u8>> {
+        self.read_here(digest).or_else(|error| {
+            let fetched = self.peers.as_ref().and_then(|peers| peers.fetch(digest));
+            let Some(content) = fetched.filter(|content| digest_of(content) == *digest) else {
+                return Err(error);
+            };
+            self.keep_here(&content)?;
+            Ok(content)
+        })
+    }
+
+    /// Fetches from peers the files that are `named` and not there. What none of them has stays away.
+    pub fn fetch_missing(&self, named: &HashSet<Digest>) {
+        if self.peers.is_some() {
+            for digest in named.iter().filter(|digest| !self.path(digest).exists()) {
+                // Whoever asks for it is told.
+                drop(self.read(digest));
+            }
+        }
+    }
+
+    /// As `read`, of this machine alone.
+    pub fn read_here(&self, digest: &Digest) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         let bytes_max = RECEIPT_BYTES_MAX as u64 + 1;
         File::open(self.path(digest))?.take(bytes_max).read_to_end(&mut content)?;
-        if Digest::from(Sha256::digest(&content)) == *digest {
+        if digest_of(&content) == *digest {
             return Ok(content);
         }
         Err(io::Error::new(io::ErrorKind::InvalidData, "a receipt is not what its name says"))
@@ -168,6 +217,10 @@ impl ReceiptFiles {
         let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(name)
     }
+}
+
+fn digest_of(content: &[u8]) -> Digest {
+    Sha256::digest(content).into()
 }
 
 /// What the tables name. Cost: reads the tags of every transaction that has any.

@@ -23,6 +23,7 @@
 //! | `webhook seal` | 32 | ChaCha20-Poly1305 over secrets of webhook endpoints and places in the event log, kind and id as associated data |
 //! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
 //! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
+//! | `node calls` | 64 | HMAC-SHA-256 of what nodes of a cluster ask each other, first 128 bits |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
@@ -92,6 +93,7 @@ pub struct Secrets {
     site_forms: KeyedHash,
     webhook_seal: ChaCha20Poly1305,
     event_place: KeyedHash,
+    node_calls: KeyedHash,
 }
 
 cardswitch_engine::opaque!(Secrets);
@@ -157,6 +159,7 @@ impl Secrets {
             site_forms: KeyedHash::new(&derived(&source, b"site forms")),
             webhook_seal: cipher(&source, b"webhook seal"),
             event_place: KeyedHash::new(&derived(&source, b"event place")),
+            node_calls: KeyedHash::new(&derived(&source, b"node calls")),
         }
     }
 
@@ -300,6 +303,18 @@ impl Secrets {
     pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
         let tag = self.site_forms.half_tag(&[&[bond as u8], bound_to]);
         tag.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What a node shows another one of its cluster beside a request: whose keys it has.
+    #[must_use]
+    pub fn node_call_tag(&self, request: &[&[u8]]) -> [u8; 16] {
+        self.node_calls.half_tag(request)
+    }
+
+    /// Whether a request came with the tag of one who has these keys.
+    #[must_use]
+    pub fn is_node_call(&self, request: &[&[u8]], tag: &[u8]) -> bool {
+        self.node_call_tag(request).ct_eq(tag).into()
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.

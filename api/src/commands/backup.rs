@@ -66,6 +66,19 @@ pub struct RestoreArgs {
     json: bool,
 }
 
+impl RestoreArgs {
+    /// A data directory at `data` out of all of the backup `from`.
+    #[must_use]
+    pub fn whole(
+        from: PathBuf,
+        data: PathBuf,
+        master_key: MasterKeyArgs,
+        no_key_copy: bool,
+    ) -> Self {
+        Self { from, data, master_key, no_key_copy, journal: None, until: None, json: false }
+    }
+}
+
 fn parse_until(text: &str) -> Result<Timestamp, String> {
     parse_time(text).ok_or_else(|| "write a time such as 2026-03-04T12:00:00Z".to_owned())
 }

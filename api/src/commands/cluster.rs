@@ -1,8 +1,10 @@
 //! `cardswitch cluster`.
 
+mod join;
 mod up;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cardswitch_cluster::{ClusterAddress, ClusterView, EtcdWindow, NodeRecord};
@@ -18,6 +20,8 @@ use crate::node_mark::{cluster_of, mark, require_not_of_another, unmark};
 pub enum ClusterCommand {
     /// Make a cluster of a data directory that no switch has open: its first node
     Adopt(AdoptArgs),
+    /// Make a node out of one that runs, with nothing but the master key
+    Join(join::JoinArgs),
     /// Take a data directory out of its cluster: it goes on by itself, and never comes back
     Leave(LeaveArgs),
     /// Tell who leads, and how far each node has come
@@ -74,18 +78,24 @@ const STEP_DOWN_PATIENCE: Duration = Duration::from_secs(15);
 /// Carries out `cluster`.
 /// Errors: etcd does not answer; for `adopt`, a cluster is there already.
 pub async fn run(command: ClusterCommand) -> Result<(), Failure> {
-    if let ClusterCommand::Up(args) = command {
-        return up::run(args).await;
-    }
+    let command = match command {
+        ClusterCommand::Up(args) => return up::run(args).await,
+        ClusterCommand::Join(args) => return join::run(args).await,
+        command => command,
+    };
     let carried_out = tokio::task::spawn_blocking(|| match command {
         ClusterCommand::Adopt(args) => adopt(&args),
         ClusterCommand::Leave(args) => leave(&args),
         ClusterCommand::Status(args) => status(&args),
         ClusterCommand::StepDown(args) => step_down(&args),
         ClusterCommand::KillLeader(args) => up::kill_leader(&args),
-        ClusterCommand::Up(_) => Ok(()),
+        ClusterCommand::Up(_) | ClusterCommand::Join(_) => Ok(()),
     });
     carried_out.await.map_err(Failure::new)?
+}
+
+fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("`{}`: {error}", path.display()))
 }
 
 fn leave(args: &LeaveArgs) -> Result<(), Failure> {
@@ -120,8 +130,8 @@ fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
         args.data.display()
     );
     println!(
-        "Start it with `cardswitch serve --data {} --journal {} --node NAME`; other nodes begin as a \
-         backup of it.",
+        "Start it with `cardswitch serve --data {} --journal {} --node NAME`; make other nodes of it \
+         with `cardswitch cluster join`.",
         args.data.display(),
         args.journal
     );
@@ -139,6 +149,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
                 "role": role(node, leader.as_deref()),
                 "http": node.http,
                 "iso8583": node.iso8583,
+                "door": node.door,
                 "record": node.record,
                 "records_behind": tip.last_seq.saturating_sub(node.record),
                 "seen_ms_ago": seen_ms_ago(node),

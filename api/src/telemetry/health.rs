@@ -57,12 +57,12 @@ impl PhaseCell {
     }
 }
 
-/// Whether something is amiss that is told beside the word.
-type IsAmiss = Box<dyn Fn() -> bool + Send + Sync>;
+/// What is told beside the word now, if anything is.
+type Tell = Box<dyn Fn() -> Option<Value> + Send + Sync>;
 
 /// What other rooms have told beside the word while it is so.
 #[derive(Default)]
-pub struct HealthNotes(Mutex<Vec<(HealthNote, IsAmiss)>>);
+pub struct HealthNotes(Mutex<Vec<(&'static str, Tell)>>);
 
 /// What is amiss, and how: a name and words of the body.
 pub type HealthNote = (&'static str, &'static str);
@@ -75,14 +75,27 @@ impl std::fmt::Debug for HealthNotes {
 
 impl HealthNotes {
     /// Has `note` told whenever `is_amiss`.
-    pub fn add(&self, note: HealthNote, is_amiss: impl Fn() -> bool + Send + Sync + 'static) {
-        self.0.lock().push((note, Box::new(is_amiss)));
+    pub fn add(
+        &self,
+        (name, words): HealthNote,
+        is_amiss: impl Fn() -> bool + Send + Sync + 'static,
+    ) {
+        self.tell(name, move || is_amiss().then(|| json!(words)));
+    }
+
+    /// Has told under `name` what `now` returns.
+    pub fn tell(
+        &self,
+        name: &'static str,
+        now: impl Fn() -> Option<Value> + Send + Sync + 'static,
+    ) {
+        self.0.lock().push((name, Box::new(now)));
     }
 
     /// Those that are to be told now.
-    pub(super) fn now(&self) -> Vec<HealthNote> {
+    pub(super) fn now(&self) -> Vec<(&'static str, Value)> {
         let notes = self.0.lock();
-        notes.iter().filter(|(_, is_amiss)| is_amiss()).map(|(note, _)| *note).collect()
+        notes.iter().filter_map(|(name, now)| Some((*name, now()?))).collect()
     }
 }
 
@@ -92,7 +105,7 @@ pub struct Health {
     state: HealthState,
     /// Whether reads are old until a restart.
     are_tables_still: bool,
-    notes: Vec<HealthNote>,
+    notes: Vec<(&'static str, Value)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +136,7 @@ impl Health {
     }
 
     /// The same with what other rooms have noted.
-    pub(super) fn noting(self, notes: Vec<HealthNote>) -> Self {
+    pub(super) fn noting(self, notes: Vec<(&'static str, Value)>) -> Self {
         Self { notes, ..self }
     }
 
@@ -175,8 +188,8 @@ impl Health {
         if self.are_tables_still {
             body["tables"] = json!("standing still");
         }
-        for (name, words) in &self.notes {
-            body[*name] = json!(words);
+        for (name, told) in &self.notes {
+            body[*name] = told.clone();
         }
         body
     }

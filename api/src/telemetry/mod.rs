@@ -6,6 +6,7 @@
 //! | `collect`, `process` | which figures there are, and where each comes from |
 //! | `api_meter` | requests by route and status |
 //! | `gauges` | figures that other rooms add |
+//! | `cluster` | how a node and its cluster stand |
 //! | `health` | whether the switch can work, in one word |
 //! | `listener`, `watchers` | the address at which all of this is asked; who has a place there |
 //! | `log` | how the log is written |
@@ -14,6 +15,7 @@
 //! authorizing waits for, and no label comes from what a client sent.
 
 pub mod api_meter;
+pub mod cluster;
 mod collect;
 mod exposition;
 pub mod gauges;

@@ -13,6 +13,9 @@
 //! Each endpoint has `ATTEMPTS_MAX` places for attempts, used in turn, so the file is bounded. Without
 //! the file every endpoint is told of the last two days. A file that could not be written is opened
 //! anew before it is written again: redb takes nothing any more after a fault.
+//!
+//! A node of a cluster writes all but the attempts elsewhere, too (`DeliveriesElsewhere`), and goes on
+//! with what the node that led before has written there: `lane/<id>`, `followed` and `series`.
 
 use std::path::Path;
 
@@ -44,6 +47,8 @@ const ATTEMPTS: TableDefinition<'_, ([u8; 16], u16), &[u8]> = TableDefinition::n
 const FOLLOWER: TableDefinition<'_, &str, u64> = TableDefinition::new("follower");
 const SERIES: TableDefinition<'_, &str, [u8; 16]> = TableDefinition::new("series");
 const SERIES_KEY: &str = "series";
+/// How names of lanes begin elsewhere.
+const LANE_PREFIX: &str = "lane/";
 
 /// Why something was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +171,9 @@ pub enum DeliveriesError {
     /// A value in it.
     #[error("`{FILE}`: {0}")]
     Value(CodecError),
+    /// The place that outlives this machine.
+    #[error("what is kept of deliveries for other nodes: {0}")]
+    Elsewhere(String),
     /// The event log, which tells what it is about, cannot be read.
     #[error("the event log: {0}")]
     Log(Box<StoreError>),
@@ -180,9 +188,21 @@ impl<E: Into<redb::Error>> From<E> for DeliveriesError {
 /// Makes the database, or opens it.
 type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
+/// A place that outlives this machine.
+pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
+    /// Returns what is there, by name, and lets nobody but the caller write from then on.
+    /// Errors: why that cannot be.
+    fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String>;
+
+    /// Writes values and removes those that are none, the last ones last.
+    /// Errors: why that cannot be; some may be written.
+    fn write(&self, values: Vec<(String, Option<Vec<u8>>)>) -> Result<(), String>;
+}
+
 /// The file.
 pub struct Deliveries {
     opener: Opener,
+    elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     /// None after a fault, until it is opened anew.
     database: Mutex<Option<Database>>,
     series: Mutex<Uuid>,
@@ -200,10 +220,16 @@ impl Deliveries {
         }))
     }
 
+    /// The same, and `elsewhere` too.
+    #[must_use]
+    pub fn and(self, elsewhere: Option<Box<dyn DeliveriesElsewhere>>) -> Self {
+        Self { elsewhere, ..self }
+    }
+
     fn open_with(opener: Opener) -> Result<Self, DeliveriesError> {
         let database = opener()?;
-        let series = prepare(&database)?;
-        Ok(Self { opener, database: Mutex::new(Some(database)), series: Mutex::new(series) })
+        let series = Mutex::new(prepare(&database)?);
+        Ok(Self { opener, elsewhere: None, database: Mutex::new(Some(database)), series })
     }
 
     /// What messages of this file are told from those of any other by.
@@ -212,8 +238,28 @@ impl Deliveries {
         *self.series.lock()
     }
 
-    /// Everything but the attempts.
+    /// Everything but the attempts: what is elsewhere, if anything is.
     pub fn load(&self) -> Result<Loaded, DeliveriesError> {
+        let here = self.load_here()?;
+        let Some(elsewhere) = &self.elsewhere else { return Ok(here) };
+        let found = elsewhere.take_over().map_err(DeliveriesError::Elsewhere)?;
+        if found.is_empty() {
+            let mut values = vec![self.series_value()];
+            values.extend(values_of(&here.lanes, &[], here.followed)?);
+            elsewhere.write(values).map_err(DeliveriesError::Elsewhere)?;
+            return Ok(here);
+        }
+        let (loaded, series) = parse_values(found)?;
+        if let Some(series) = series {
+            self.keep_series(series)?;
+        }
+        let followed = loaded.followed.unwrap_or_default();
+        let changes = Changes { followed, lanes: loaded.lanes, ..Changes::default() };
+        self.with_database(|database| write(database, &changes))?;
+        Ok(Loaded { followed: loaded.followed, lanes: changes.lanes })
+    }
+
+    fn load_here(&self) -> Result<Loaded, DeliveriesError> {
         self.with_database(|database| {
             let read_txn = database.begin_read()?;
             let follower = read_txn.open_table(FOLLOWER)?;
@@ -234,12 +280,20 @@ impl Deliveries {
 
     /// Writes changes, all or none; when this returns they are durable.
     pub fn save(&self, changes: &Changes) -> Result<(), DeliveriesError> {
-        self.with_database(|database| write(database, changes))
+        self.with_database(|database| write(database, changes))?;
+        let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
+        let values = values_of(&changes.lanes, &changes.removed, Some(changes.followed))?;
+        elsewhere.write(values).map_err(DeliveriesError::Elsewhere)
     }
 
     /// Draws another series: what numbers of events meant is not what they mean now.
     pub fn begin_series(&self) -> Result<(), DeliveriesError> {
-        let series = Uuid::new_v4();
+        self.keep_series(Uuid::new_v4())?;
+        let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
+        elsewhere.write(vec![self.series_value()]).map_err(DeliveriesError::Elsewhere)
+    }
+
+    fn keep_series(&self, series: Uuid) -> Result<(), DeliveriesError> {
         self.with_database(|database| {
             let write_txn = database.begin_write()?;
             write_txn.open_table(SERIES)?.insert(SERIES_KEY, series.into_bytes())?;
@@ -247,6 +301,10 @@ impl Deliveries {
         })?;
         *self.series.lock() = series;
         Ok(())
+    }
+
+    fn series_value(&self) -> (String, Option<Vec<u8>>) {
+        (SERIES_KEY.to_owned(), Some(self.series().into_bytes().to_vec()))
     }
 
     /// The attempts that were made for an endpoint, in no order.
@@ -324,6 +382,40 @@ fn write(database: &Database, changes: &Changes) -> Result<(), DeliveriesError> 
     }
     write_txn.commit()?;
     Ok(())
+}
+
+/// What is elsewhere of changes. The place of the follower comes last: what it has passed stands in lanes.
+fn values_of(
+    lanes: &[(WebhookEndpointId, KeptLane)],
+    removed: &[WebhookEndpointId],
+    followed: Option<EventPlace>,
+) -> Result<Vec<(String, Option<Vec<u8>>)>, DeliveriesError> {
+    let name = |id: &WebhookEndpointId| format!("{LANE_PREFIX}{}", id.0.simple());
+    let mut values = Vec::new();
+    for (id, lane) in lanes {
+        values.push((name(id), Some(render(lane)?)));
+    }
+    values.extend(removed.iter().map(|id| (name(id), None)));
+    if let Some(followed) = followed {
+        values.push((FOLLOWED.to_owned(), Some(render(&(followed.number.0, followed.at))?)));
+    }
+    Ok(values)
+}
+
+fn parse_values(values: Vec<(String, Vec<u8>)>) -> Result<(Loaded, Option<Uuid>), DeliveriesError> {
+    let (mut loaded, mut series) = (Loaded::default(), None);
+    for (name, value) in values {
+        if let Some(id) = name.strip_prefix(LANE_PREFIX) {
+            let id = id.parse().map_err(|_| DeliveriesError::Value(CodecError::Cut))?;
+            loaded.lanes.push((WebhookEndpointId(id), parse(&value)?));
+        } else if name == FOLLOWED {
+            let (number, at) = parse(&value)?;
+            loaded.followed = Some(EventPlace { number: EventNumber(number), at });
+        } else if name == SERIES_KEY {
+            series = Uuid::from_slice(&value).ok();
+        }
+    }
+    Ok((loaded, series))
 }
 
 /// Where the attempt counted `place` stands: it takes the place of the one `ATTEMPTS_MAX` before it.

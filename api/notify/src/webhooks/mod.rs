@@ -51,7 +51,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use self::addresses::Reach;
-use self::deliveries::{Attempt, Deliveries, DeliveriesError};
+use self::deliveries::{Attempt, Deliveries, DeliveriesElsewhere, DeliveriesError};
 use self::dispatcher::Dispatcher;
 use self::lane::Health;
 use self::sender::Sender;
@@ -133,6 +133,8 @@ pub struct Equipment<'a> {
     pub secrets: Arc<Secrets>,
     /// The data directory.
     pub data: &'a Path,
+    /// Where else it is kept how far deliveries are.
+    pub elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     /// How far webhooks may go.
     pub reach: Reach,
     /// How many connections they may have, in and out.
@@ -147,8 +149,9 @@ impl Webhooks {
     /// Starts to deliver. The task ends when the switch stops, with everything written down.
     /// Errors: what is kept of deliveries cannot be read.
     pub fn start(equipment: Equipment<'_>) -> Result<(Arc<Self>, JoinHandle<()>), DeliveriesError> {
-        let Equipment { switch, secrets, data, reach, shares, stop, streams_stop } = equipment;
-        let deliveries = Arc::new(Deliveries::open(data)?);
+        let Equipment { switch, secrets, data, elsewhere, reach, shares, stop, streams_stop } =
+            equipment;
+        let deliveries = Arc::new(Deliveries::open(data)?.and(elsewhere));
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
         let tools = dispatcher::Tools {

@@ -13,6 +13,7 @@ use cardswitch_cluster::{ClusterAddress, ClusterView, OpenWindowError};
 use cardswitch_engine::clock::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::at;
 use crate::commands::{Failure, StopSignal};
 
 /// How many nodes and members there are: the fewest of which one may fail.
@@ -156,10 +157,6 @@ impl Drop for Member {
 
 fn name_of(node: u16) -> String {
     format!("node-{node}")
-}
-
-fn at(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("`{}`: {error}", path.display()))
 }
 
 fn start_etcd(args: &UpArgs, layout: &Layout<'_>, member: u16) -> Result<Child, Failure> {

@@ -1,0 +1,140 @@
+//! What a client of etcd shows of itself, and whom it believes: TLS by files, and a user of etcd.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::address::EtcdAccess;
+use crate::etcd::EtcdError;
+use crate::proto::AuthenticateRequest;
+
+/// gRPC speaks HTTP/2 alone.
+const PROTOCOL: &[u8] = b"h2";
+
+/// What members of an etcd are shown and believed by.
+pub(crate) struct Credentials {
+    tls: Option<TlsConnector>,
+    user: Option<(String, PathBuf)>,
+}
+
+impl Credentials {
+    /// Reads the files of TLS.
+    /// Errors: one cannot be read, or has not what it should have.
+    pub(crate) fn read(access: &EtcdAccess) -> Result<Self, EtcdError> {
+        let tls = access.is_tls.then(|| client_config(access)).transpose()?;
+        Ok(Self {
+            tls: tls.map(|config| TlsConnector::from(Arc::new(config))),
+            user: access.user.clone(),
+        })
+    }
+
+    /// How addresses of members begin.
+    pub(crate) const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Whether there is TLS to speak.
+    pub(crate) const fn tls(&self) -> Option<&TlsConnector> {
+        self.tls.as_ref()
+    }
+
+    /// The request for a token, where there is a user. The password is read each time.
+    /// Errors: it cannot be read.
+    pub(crate) fn sign_in(&self) -> Result<Option<AuthenticateRequest>, EtcdError> {
+        let Some((name, file)) = &self.user else { return Ok(None) };
+        let password = std::fs::read_to_string(file).map_err(|error| unusable(file, &error))?;
+        let password = password.trim_end_matches(['\r', '\n']).to_owned();
+        Ok(Some(AuthenticateRequest { name: name.clone(), password }))
+    }
+}
+
+/// Shows no password, for none is kept.
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Speaks TLS with the member at `host`, a name with a port.
+/// Errors: the member is not believed, or does not believe.
+pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
+    connector: &TlsConnector,
+    host: &str,
+    stream: S,
+) -> Result<TlsStream<S>, EtcdError> {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(name)
+        .map_err(|_| EtcdError::Tls(format!("`{host}` is no name of a host")))?;
+    connector.connect(name, stream).await.map_err(|error| {
+        let why = format!("`{host}`: {error}");
+        // Anything else is the network's, and passes.
+        if error.kind() == ErrorKind::InvalidData {
+            EtcdError::Tls(why)
+        } else {
+            EtcdError::Unavailable(why)
+        }
+    })
+}
+
+fn client_config(access: &EtcdAccess) -> Result<ClientConfig, EtcdError> {
+    let roots = match &access.ca {
+        Some(file) => read_roots(file)?,
+        None => system_roots(),
+    };
+    let trusting = versions()?.with_root_certificates(roots);
+    let mut config = match &access.certificate {
+        None => trusting.with_no_client_auth(),
+        Some((certificate, key_file)) => {
+            let chain = read_certificates(certificate)?;
+            let key = PrivateKeyDer::from_pem_file(key_file)
+                .map_err(|error| unusable(key_file, &error))?;
+            let shown = trusting.with_client_auth_cert(chain, key);
+            shown.map_err(|error| unusable(certificate, &error))?
+        }
+    };
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(config)
+}
+
+fn versions() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, EtcdError> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let versions = builder.with_safe_default_protocol_versions();
+    versions.map_err(|error| EtcdError::Tls(error.to_string()))
+}
+
+fn read_roots(file: &Path) -> Result<RootCertStore, EtcdError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(file)? {
+        roots.add(certificate).map_err(|error| unusable(file, &error))?;
+    }
+    Ok(roots)
+}
+
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    // Those that are no certificates trust nobody.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, EtcdError> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let read: Vec<_> = read.map_err(|error| unusable(file, &error))?;
+    if read.is_empty() {
+        return Err(unusable(file, &"it has no certificate"));
+    }
+    Ok(read)
+}
+
+fn unusable(file: &Path, error: &dyn std::fmt::Display) -> EtcdError {
+    EtcdError::Tls(format!("`{}`: {error}", file.display()))
+}

@@ -1,0 +1,137 @@
+//! `cardswitch cluster join`: a node out of a running one.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use cardswitch_cluster::{ClusterAddress, ClusterView};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::data_key::WrappedKey;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
+use http_body_util::BodyExt;
+
+use super::at;
+use crate::commands::Failure;
+use crate::commands::backup::{RestoreArgs, restore};
+use crate::handed_backup::BackupIntake;
+use crate::node_call::NodeCall;
+use crate::node_door::{BACKUP_PATH, KEY_PATH};
+use crate::node_mark::mark;
+
+/// What `join` takes.
+#[derive(Debug, clap::Args)]
+pub struct JoinArgs {
+    /// Data directory to make
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Cluster, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
+    #[arg(long, env = "CARDSWITCH_JOURNAL", value_name = "URL")]
+    journal: ClusterAddress,
+    /// Name of the node to copy, which has to lead; the one that leads without it
+    #[arg(long, value_name = "NODE")]
+    from: Option<String>,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
+    /// Leave the master key where it is: from a file, it is copied into the new directory otherwise
+    #[arg(long)]
+    no_key_copy: bool,
+}
+
+/// Carries out `join`.
+/// Errors: something is there already, the node does not answer, the master key is another one.
+pub(super) async fn run(args: JoinArgs) -> Result<(), Failure> {
+    if args.data.symlink_metadata().is_ok() {
+        return Err(Failure::new(format!(
+            "`{}` is there already: move it away first, a node is made anew",
+            args.data.display()
+        )));
+    }
+    let (journal, from) = (args.journal.clone(), args.from.clone());
+    let found = tokio::task::spawn_blocking(move || find_node(&journal, from.as_deref()));
+    let (name, door) = found.await.map_err(Failure::new)??;
+    let secrets = open_keys(door, &args).await?;
+    let folder = beside(&args.data);
+    remove(&folder)?;
+    let fetched = fetch(door, &secrets, &folder).await;
+    let made = fetched.and_then(|()| {
+        let JoinArgs { data, master_key, no_key_copy, .. } = args;
+        let wanted = RestoreArgs::whole(folder.clone(), data.clone(), master_key, no_key_copy);
+        restore(&wanted)?;
+        mark(&data, &args.journal).map_err(Failure::new)?;
+        println!("{} is a node of {} now, a copy of {name}", data.display(), args.journal);
+        Ok(())
+    });
+    remove(&folder)?;
+    made
+}
+
+fn find_node(
+    journal: &ClusterAddress,
+    from: Option<&str>,
+) -> Result<(String, SocketAddr), Failure> {
+    let view = ClusterView::read(journal).map_err(Failure::new)?;
+    let node = match from {
+        Some(name) => view.nodes.iter().find(|node| node.name == name),
+        None => view.leader(),
+    };
+    let node = node.ok_or_else(|| {
+        Failure::new(match from {
+            Some(name) => {
+                format!("{journal} has no node `{name}`: see `cardswitch cluster status`")
+            }
+            None => format!("no node of {journal} leads"),
+        })
+    })?;
+    Ok((node.name.clone(), node.door))
+}
+
+/// The keys of the cluster, which the master key opens.
+async fn open_keys(door: SocketAddr, args: &JoinArgs) -> Result<Secrets, Failure> {
+    let master = args.master_key.source().read_apart(&args.data).map_err(Failure::new)?;
+    let answer = NodeCall::get(KEY_PATH.to_owned()).send(door, None).await.map_err(Failure::new)?;
+    let text = answer.into_body().collect().await.map_err(Failure::new)?.to_bytes();
+    let text = String::from_utf8_lossy(&text);
+    let wrapped = WrappedKey::parse(&mut text.lines())
+        .ok_or_else(|| Failure::new(format!("the node at {door} has no key: {text}")))?;
+    let kept_at = PathBuf::from(format!("http://{door}{KEY_PATH}"));
+    let data_key = wrapped.open_with(&master, &kept_at).map_err(Failure::new)?;
+    Ok(Secrets::from_root(*data_key))
+}
+
+async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(), Failure> {
+    let call = NodeCall::get(BACKUP_PATH.to_owned());
+    let answer = call.send(door, Some(secrets)).await.map_err(Failure::new)?;
+    let status = answer.status();
+    let mut body = answer.into_body();
+    if !status.is_success() {
+        let said = body.collect().await.map_err(Failure::new)?.to_bytes();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        return Err(Failure::new(format!("the node at {door} answers {status}: {said}")));
+    }
+    let mut intake = BackupIntake::new(folder).map_err(|error| at(folder, &error))?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(Failure::new)?;
+        if let Some(piece) = frame.data_ref() {
+            intake.take(piece).map_err(|error| at(folder, &error))?;
+        }
+    }
+    if intake.is_whole() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("the node at {door} broke off: see its log")))
+}
+
+/// Where the backup is taken in.
+fn beside(data: &Path) -> PathBuf {
+    let mut name = data.file_name().unwrap_or_default().to_owned();
+    name.push(".joining");
+    data.with_file_name(name)
+}
+
+fn remove(folder: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(folder, &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,132 @@
+//! A request of one node to another: how it is sent, and what shows that it comes from a node.
+//!
+//! `cardswitch-time` has the microseconds since 1970, `cardswitch-tag` a tag of all of the request under a
+//! key that every node has. What a node answers is proven by whoever asked: contents have digests.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use bytes::Bytes;
+use cardswitch_engine::clock::Clock;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::hex::{from_hex, to_hex};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use sha2::{Digest, Sha256};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const TIME: &str = "cardswitch-time";
+const TAG: &str = "cardswitch-tag";
+/// How old a request may be, and how far clocks may be apart. Units: microseconds.
+const AGE_MAX: i64 = 60_000_000;
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a node did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeCallError {
+    /// It is not there, or broke off.
+    #[error("the node at {0} does not answer: {1}")]
+    Silent(SocketAddr, String),
+    /// It refuses.
+    #[error("the node at {0} answers {1}: {2}")]
+    Refused(SocketAddr, StatusCode, String),
+}
+
+/// What a node is asked.
+#[derive(Clone, Debug)]
+pub struct NodeCall {
+    /// The method.
+    pub method: Method,
+    /// The path.
+    pub path: String,
+    /// What comes with it.
+    pub body: Bytes,
+}
+
+impl NodeCall {
+    /// A question.
+    #[must_use]
+    pub const fn get(path: String) -> Self {
+        Self { method: Method::GET, path, body: Bytes::new() }
+    }
+
+    /// Asks a node, and returns its answer of at most so many bytes.
+    /// Errors: it does not answer, or refuses.
+    pub async fn ask(
+        self,
+        node: SocketAddr,
+        secrets: &Secrets,
+        bytes_max: usize,
+    ) -> Result<Bytes, NodeCallError> {
+        let silent = |why: &dyn std::fmt::Display| NodeCallError::Silent(node, why.to_string());
+        let asked = async {
+            let answer = self.send(node, Some(secrets)).await?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), bytes_max).collect().await;
+            let body = body.map_err(|error| silent(&error))?.to_bytes();
+            if status.is_success() {
+                return Ok(body);
+            }
+            let said = String::from_utf8_lossy(&body).into_owned();
+            Err(NodeCallError::Refused(node, status, said))
+        };
+        timeout(ANSWER_TIMEOUT, asked).await.map_err(|_| silent(&"it is too slow"))?
+    }
+
+    /// Sends the request, signed where there are keys.
+    /// Errors: the node cannot be reached.
+    pub async fn send(
+        self,
+        node: SocketAddr,
+        secrets: Option<&Secrets>,
+    ) -> Result<axum::http::Response<Incoming>, NodeCallError> {
+        let silent = |why: &dyn std::fmt::Display| NodeCallError::Silent(node, why.to_string());
+        let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(node)).await;
+        let stream = connected.map_err(|_| silent(&"it takes no connection"))?;
+        let stream = TokioIo::new(stream.map_err(|error| silent(&error))?);
+        let (mut sender, driver) =
+            http1::handshake(stream).await.map_err(|error| silent(&error))?;
+        tokio::spawn(async move { drop(driver.await) });
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(&self.path)
+            .header(header::HOST, node.to_string())
+            .header(header::CONTENT_LENGTH, self.body.len());
+        if let Some(secrets) = secrets {
+            let time = Clock::System.now().0.to_string();
+            let tag = tag_of(secrets, (&self.method, &self.path), &time, &self.body);
+            request = request.header(TIME, time).header(TAG, to_hex(&tag).as_str());
+        }
+        let request = request.body(Full::new(self.body)).map_err(|error| silent(&error))?;
+        sender.send_request(request).await.map_err(|error| silent(&error))
+    }
+}
+
+/// Whether a request came from a node, not long ago.
+#[must_use]
+pub fn is_from_node(
+    secrets: &Secrets,
+    (method, path): (&Method, &str),
+    headers: &HeaderMap,
+    body: &[u8],
+) -> bool {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let (Some(time), Some(tag)) = (text(TIME), text(TAG).and_then(from_hex)) else { return false };
+    let is_new = time
+        .parse::<i64>()
+        .is_ok_and(|at| at.abs_diff(Clock::System.now().0) <= AGE_MAX.unsigned_abs());
+    is_new && secrets.is_node_call(&parts(method, path, time, &Sha256::digest(body)), &tag)
+}
+
+fn tag_of(secrets: &Secrets, (method, path): (&Method, &str), time: &str, body: &[u8]) -> [u8; 16] {
+    secrets.node_call_tag(&parts(method, path, time, &Sha256::digest(body)))
+}
+
+fn parts<'a>(method: &'a Method, path: &'a str, time: &'a str, digest: &'a [u8]) -> [&'a [u8]; 7] {
+    [method.as_str().as_bytes(), b"\n", path.as_bytes(), b"\n", time.as_bytes(), b"\n", digest]
+}

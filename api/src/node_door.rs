@@ -1,0 +1,177 @@
+//! The door for other nodes of the cluster: receipts, and all that a new node begins with.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /key` | the wrapped data key: only the master key opens it |
+//! | `GET /receipts/DIGEST` | the content |
+//! | `PUT /receipts/DIGEST` | 204 once it is durable |
+//! | `GET /backup` | of the node that leads: a backup made now, see `handed_backup` |
+//!
+//! All but the first are signed with a key that every node has (see `node_call`); others are refused. There
+//! is no TLS: what nodes say to each other belongs on a network of their own, as what doors forward does.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use cardswitch_edge::http_connection::serve_connection;
+use cardswitch_edge::request_body::{ReadableBody, read_upload};
+use cardswitch_engine::engine::Engine;
+use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, ReceiptFiles};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::hex::array_from_hex;
+use cardswitch_secrets::master_key::data_key::read_wrapped;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::handed_backup::hand_out;
+use crate::node_call::is_from_node;
+
+/// Connections at a time; others wait.
+const CONNECTIONS_MAX: usize = 32;
+/// How long to wait after a failed accept before the next.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Where the wrapped data key is asked for.
+pub const KEY_PATH: &str = "/key";
+/// Where a backup is asked for.
+pub const BACKUP_PATH: &str = "/backup";
+const FOLLOWS: &str = "the node follows: ask the one that leads";
+const NOT_OPEN: &str = "the node has not opened its data directory yet";
+const STRANGER: &str =
+    "the request is not of a node of this cluster: the keys differ, or the clocks";
+
+/// The door, open until this value is dropped.
+#[derive(Debug)]
+pub struct NodeDoor {
+    address: SocketAddr,
+    desk: Arc<OnceLock<NodeDesk>>,
+    _stop: watch::Sender<bool>,
+    _accepting: JoinSet<()>,
+}
+
+/// What requests of other nodes are carried out with.
+#[derive(Debug)]
+pub struct NodeDesk {
+    /// The keys of all nodes.
+    pub secrets: Secrets,
+    /// The receipts of this one.
+    pub receipts: Arc<ReceiptFiles>,
+    /// Its directory.
+    pub data: PathBuf,
+    /// The engine, where this one leads.
+    pub engine: OnceLock<Weak<Engine>>,
+}
+
+impl NodeDoor {
+    /// Listens; there is nothing to answer yet.
+    /// Errors: the address is in use.
+    pub async fn open(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let (desk, mut accepting) = (Arc::default(), JoinSet::new());
+        accepting.spawn(accept(listener, Arc::clone(&desk), stopped));
+        Ok(Self { address, desk, _stop: stop, _accepting: accepting })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where what is needed to answer is put, once it is there.
+    #[must_use]
+    pub const fn desk(&self) -> &Arc<OnceLock<NodeDesk>> {
+        &self.desk
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    desk: Arc<OnceLock<NodeDesk>>,
+    stopped: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Ends with its connections.
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let place = Arc::clone(&places).acquire_owned().await;
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let (desk, stopped) = (Arc::clone(&desk), stopped.clone());
+        connections.spawn(async move {
+            let _place = place;
+            let answer = |request| answer(request, Arc::clone(&desk));
+            serve_connection(stream, answer, stopped).await;
+        });
+    }
+}
+
+async fn answer(request: Request<impl ReadableBody>, desk: Arc<OnceLock<NodeDesk>>) -> Response {
+    let (parts, body) = request.into_parts();
+    let Some(desk) = desk.get() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, NOT_OPEN).into_response();
+    };
+    let body = match read_upload(body, RECEIPT_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return error.into_response(),
+    };
+    let (method, path) = (&parts.method, parts.uri.path());
+    if (method, path) == (&Method::GET, KEY_PATH) {
+        return match read_wrapped(&desk.data) {
+            Ok(wrapped) => wrapped.render().into_response(),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        };
+    }
+    if !is_from_node(&desk.secrets, (method, path), &parts.headers, &body) {
+        return (StatusCode::FORBIDDEN, STRANGER).into_response();
+    }
+    let digest = path.strip_prefix("/receipts/").and_then(array_from_hex);
+    match digest {
+        Some(digest) => receipt(desk, method, *digest, body).await,
+        None if (method, path) == (&Method::GET, BACKUP_PATH) => backup(desk),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn backup(desk: &NodeDesk) -> Response {
+    match desk.engine.get().and_then(Weak::upgrade) {
+        Some(engine) => Body::from_stream(hand_out(engine, desk.secrets.clone())).into_response(),
+        None => (StatusCode::CONFLICT, FOLLOWS).into_response(),
+    }
+}
+
+async fn receipt(desk: &NodeDesk, method: &Method, digest: [u8; 32], body: Bytes) -> Response {
+    let (receipts, is_get) = (Arc::clone(&desk.receipts), method == Method::GET);
+    if !is_get && method != Method::PUT {
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+    }
+    let done = tokio::task::spawn_blocking(move || {
+        if is_get {
+            return receipts.read_here(&digest);
+        }
+        let kept = receipts.keep_here(&body)?;
+        let other = || io::Error::other("the content is not what its name says");
+        if kept == digest { Ok(Vec::new()) } else { Err(other()) }
+    });
+    match done.await {
+        Ok(Ok(content)) if is_get => Body::from(content).into_response(),
+        Ok(Ok(_)) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            StatusCode::NOT_FOUND.into_response()
+        }
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

@@ -1,0 +1,188 @@
+//! What a node that takes over goes on with besides the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::Duration;
+
+use cardswitch_harness::{
+    Cluster, HookReceiver, HttpClient, HttpRequest, Installation, Manner, Purchase, Switch,
+    transactions_of_card,
+};
+use serde_json::json;
+
+use crate::failover::text_of;
+
+/// Purchases before another node leads.
+const EARLIER: usize = 20;
+
+#[track_caller]
+fn buy(cluster: &Cluster, node: usize, count: usize) {
+    let mut acquirer = cluster.node(node).acquirer();
+    for _ in 0..count {
+        let purchase = Purchase::of(cluster.installation.cards.ordinary(), 1);
+        acquirer.ask(&purchase.request()).expect_approved();
+    }
+}
+
+/// How often each transaction was told, in the order of the first time.
+fn told(receiver: &HookReceiver) -> BTreeMap<String, usize> {
+    let mut told = BTreeMap::new();
+    for event in receiver.hooks().iter().flat_map(|hook| &hook.events) {
+        let id = event["transaction"]["id"].as_str().expect("an id").to_owned();
+        *told.entry(id).or_default() += 1;
+    }
+    told
+}
+
+#[test]
+fn a_new_leader_goes_on_with_webhooks_where_the_old_one_was() {
+    let mut cluster = Cluster::of(Installation::init(60, 82));
+    let receiver = HookReceiver::start(Manner::Answers(204));
+    let first = cluster.wait_for_leader();
+    let endpoint = json!({"delivery_url": receiver.url(), "description": "test"});
+    cluster.node(first).api().post("/v1/webhook-endpoints", &endpoint).expect(201);
+    buy(&cluster, first, EARLIER);
+    receiver.wait_for_events(EARLIER);
+    let earlier = told(&receiver);
+    cluster.command(&["cluster", "step-down"]).expect_done();
+    let second = cluster.wait_for_other_leader(first);
+    buy(&cluster, second, 1);
+    receiver.wait_for_events(EARLIER + 1);
+    let times = told(&receiver);
+    assert_eq!(times.len(), EARLIER + 1);
+    assert!(times.values().all(|times| *times == 1), "told again: {times:?}");
+    // What was told in the last second before a kill may be told again, and nothing of before.
+    buy(&cluster, second, EARLIER);
+    receiver.wait_for_events(2 * EARLIER + 1);
+    cluster.take(second).kill9();
+    let third = cluster.wait_for_other_leader(second);
+    buy(&cluster, third, 1);
+    receiver.wait_until(|hooks| {
+        let told = hooks.iter().flat_map(|hook| &hook.events);
+        let told: Vec<_> = told.map(|event| event["transaction"]["id"].as_str()).collect();
+        told.iter().collect::<BTreeSet<_>>().len() == 2 * EARLIER + 2
+    });
+    let times = told(&receiver);
+    assert!(earlier.keys().all(|id| times[id] == 1), "told again: {times:?}");
+}
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n receipt of lunch ";
+
+/// Hands in a receipt of a transaction.
+#[track_caller]
+fn hand_in(node: &Switch, transaction: &str, content: &[u8]) {
+    let path = format!("/v1/transactions/{transaction}/receipt");
+    let headers = [("content-type", "image/png")];
+    let request = HttpRequest { method: "POST", path: &path, headers: &headers, body: content };
+    node.api().send(&request).expect(201);
+}
+
+#[track_caller]
+fn receipt(node: &Switch, transaction: &str) -> Vec<u8> {
+    let answer = node.api().get(&format!("/v1/transactions/{transaction}/receipt"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.bytes().to_vec()
+}
+
+#[test]
+fn receipts_outlive_the_machine_that_took_them() {
+    let mut cluster = Cluster::of(Installation::init(60, 83));
+    let first = cluster.wait_for_leader();
+    buy(&cluster, first, 2);
+    let card = &cluster.installation.cards.ordinary().card_id;
+    let network = cluster.node(first).network_api();
+    let bought: Vec<_> =
+        transactions_of_card(&network, card).into_iter().map(|one| one.transaction_id).collect();
+    let [lunch, dinner] = &bought[..] else { panic!("two purchases: {bought:?}") };
+    let away = (first + 1) % 3;
+    hand_in(cluster.node(first), lunch, &[PNG, b"1"].concat());
+    cluster.take(away).kill9();
+    // One node is away, and has it when it has come back.
+    hand_in(cluster.node(first), dinner, &[PNG, b"2"].concat());
+    cluster.start(away);
+    cluster.wait_until_level();
+    cluster.wait_for_receipts(away, 2);
+    // The disk of the one that took them is gone; the third node is away, too.
+    cluster.take((first + 2) % 3).kill9();
+    cluster.take(first).kill9();
+    std::fs::remove_dir_all(cluster.data(first)).expect("a directory can be removed");
+    cluster.wait_for_other_leader(first);
+    assert_eq!(receipt(cluster.node(away), lunch), [PNG, b"1"].concat());
+    assert_eq!(receipt(cluster.node(away), dinner), [PNG, b"2"].concat());
+    // A file that is damaged is fetched again from one that has it.
+    cluster.join(first);
+    cluster.start(first);
+    cluster.wait_until_level();
+    cluster.wait_for_receipts(first, 2);
+    cluster.damage_receipts(away);
+    // As soon as the leader knows where the node is now.
+    let path = format!("/v1/transactions/{lunch}/receipt");
+    while cluster.node(away).api().get(&path).status != 200 {
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(receipt(cluster.node(away), lunch), [PNG, b"1"].concat());
+}
+
+#[test]
+fn who_joins_has_the_master_key_and_a_place_of_its_own() {
+    let cluster = Cluster::of(Installation::init(60, 85));
+    let leader = cluster.wait_for_leader();
+    let home = cluster.installation.home().to_path_buf();
+    let other = Installation::init(60, 86);
+    let (new, key, foreign) =
+        (home.join("new"), cluster.master_key(), other.data().join("master.key"));
+    let refused = |further: &[&str]| {
+        let command = [&["cluster", "join"], further].concat();
+        cluster.command(&command).expect_one_line_error()
+    };
+    let (new_text, key) = (text_of(&new), text_of(&key));
+    let follower = format!("node-{}", (leader + 1) % 3);
+    for (further, expected) in [
+        (
+            &["--data", new_text, "--master-key", text_of(&foreign)][..],
+            "the master key is not the one",
+        ),
+        (&["--data", new_text], "master.key` is missing"),
+        (&["--data", text_of(&cluster.data(0)), "--master-key", key], "is there already"),
+        (&["--data", new_text, "--master-key", key, "--from", "nobody"], "has no node `nobody`"),
+        (&["--data", new_text, "--master-key", key, "--from", &follower], "the node follows"),
+    ] {
+        let error = refused(further);
+        assert!(error.contains(expected), "{further:?}: {error}");
+        assert!(!new.exists() && !home.join("new.joining").exists(), "{further:?} left something");
+    }
+    // A request without the keys gets nothing but the wrapped key.
+    let nodes = cluster.status().expect("etcd answers")["nodes"].clone();
+    let door = nodes[leader]["door"].as_str().expect("a node has a door").parse();
+    let stranger = HttpClient::anonymous(door.expect("an address"));
+    for path in ["/backup", "/receipts/00"] {
+        assert!([403, 404].contains(&stranger.get(path).status), "{path}");
+    }
+    assert_eq!(stranger.get("/backup").status, 403);
+}
+
+#[test]
+fn a_node_beyond_the_window_is_told_how_it_is_made_anew() {
+    let mut cluster = Cluster::of(Installation::init(60, 87));
+    let leader = cluster.wait_for_leader();
+    let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    for node in [away, other] {
+        cluster.take(node).kill9();
+    }
+    buy(&cluster, leader, 3);
+    // As if thousands of batches had come since.
+    let (key, end) = (cluster.etcd_text("test/j/"), cluster.etcd_text("test/j0"));
+    cluster.ask_etcd("kv/deleterange", &json!({"key": key, "range_end": end}));
+    buy(&cluster, leader, 1);
+    let data = cluster.data(away);
+    let doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--node", "away"];
+    let serve = [&["serve", "--data", text_of(&data)], &doors[..]].concat();
+    let error = cluster.command(&serve).expect_one_line_error();
+    assert!(error.contains("too far behind") && error.contains("cluster join"), "{error}");
+    for node in [away, other] {
+        cluster.join(node);
+        cluster.start(node);
+        cluster.wait_for_doors(node);
+    }
+    cluster.wait_until_level();
+}

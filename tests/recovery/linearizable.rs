@@ -1,0 +1,379 @@
+//! The answers about a card are those of one switch that does one thing at a time, whatever dies.
+//!
+//! Clients at the doors of all nodes authorize, reverse and inquire, and note when they asked and when
+//! the answer came. stateright's tester then looks for an order of everything that was asked that keeps
+//! to these times and in which a single card gives the same answers. What got no answer may have
+//! happened at any later time, or never.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use cardswitch_harness::{
+    Acquirer, Cluster, Disconnected, Installation, Message, Purchase, Random, Switch, TestCard,
+    campaign_scaled, run_cardswitch, seed_for,
+};
+use serde_json::json;
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+
+use crate::failover::{Blow, strike, text_of};
+
+/// What a card may spend, so little that some purchases are declined. Units: cents.
+const ROOM: u64 = 1_000;
+const CLIENTS: u32 = 3;
+/// So many that each has few acts at once: the tester tries every order of those.
+const CARDS_A_ROUND: usize = 8;
+/// Between two acts of a client, so that a history spans the blow and stays short.
+const PAUSE: Duration = Duration::from_millis(15);
+/// How long clients go on before and after the blow.
+const BESIDE_THE_BLOW: Duration = Duration::from_millis(400);
+
+/// An act on a card.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Act {
+    /// A purchase, by its reference.
+    Authorize { rrn: String, amount: u64 },
+    /// A reversal of it, whole.
+    Reverse { rrn: String },
+    /// A question about what may still be spent.
+    Inquire,
+}
+
+/// How an act was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Told {
+    /// It was done, or is so, and so much may still be spent. Units: cents.
+    Room(u64),
+    /// It was declined.
+    Declined,
+}
+
+/// A card that does one thing at a time.
+#[derive(Clone, Debug, Default)]
+struct OneCard {
+    spent: BTreeMap<String, u64>,
+}
+
+impl OneCard {
+    fn room(&self) -> u64 {
+        ROOM - self.spent.values().sum::<u64>()
+    }
+}
+
+impl SequentialSpec for OneCard {
+    type Op = Act;
+    type Ret = Told;
+
+    fn invoke(&mut self, act: &Act) -> Told {
+        match act {
+            Act::Authorize { amount, .. } if *amount > self.room() => return Told::Declined,
+            Act::Authorize { rrn, amount } => drop(self.spent.insert(rrn.clone(), *amount)),
+            Act::Reverse { rrn } if self.spent.remove(rrn).is_none() => return Told::Declined,
+            Act::Reverse { .. } | Act::Inquire => {}
+        }
+        Told::Room(self.room())
+    }
+}
+
+/// Something that was seen at a client.
+#[derive(Clone, Debug)]
+enum Sight {
+    Asked { client: u32, act: Act },
+    Told { client: u32, told: Told },
+}
+
+/// What was seen of each card, in the order in which it was.
+#[derive(Debug, Default)]
+struct History {
+    sights: Mutex<BTreeMap<String, Vec<Sight>>>,
+    clients: AtomicU32,
+}
+
+impl History {
+    /// One who asks one thing at a time. Whoever got no answer asks nothing more.
+    fn new_client(&self) -> u32 {
+        self.clients.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn note(&self, card: &TestCard, sight: Sight) {
+        let mut sights = self.sights.lock().unwrap_or_else(PoisonError::into_inner);
+        sights.entry(card.card_id.clone()).or_default().push(sight);
+    }
+
+    fn asked(&self, card: &TestCard, client: u32, act: Act) {
+        self.note(card, Sight::Asked { client, act });
+    }
+
+    fn told(&self, card: &TestCard, client: u32, told: Told) {
+        self.note(card, Sight::Told { client, told });
+    }
+
+    fn into_sights(self) -> BTreeMap<String, Vec<Sight>> {
+        self.sights.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cards whose answers no single card would have given.
+    fn torn_cards(self) -> Vec<String> {
+        let mut torn = Vec::new();
+        for (card, sights) in self.into_sights() {
+            let answered = sights.iter().filter(|sight| matches!(sight, Sight::Told { .. }));
+            eprintln!("{card}: {} answers", answered.count());
+            if !is_linearizable(&sights) {
+                eprintln!("no order explains these:");
+                sights.iter().for_each(|sight| eprintln!("  {sight:?}"));
+                torn.push(card);
+            }
+        }
+        torn
+    }
+}
+
+fn is_linearizable(sights: &[Sight]) -> bool {
+    let is_answered = |asked: u32| move |sight: &Sight| matches!(sight, Sight::Told { client, .. } if *client == asked);
+    let mut tester = LinearizabilityTester::new(OneCard::default());
+    for (place, sight) in sights.iter().enumerate() {
+        match sight {
+            // A question without an answer says nothing.
+            Sight::Asked { client, act: Act::Inquire }
+                if !sights[place..].iter().any(is_answered(*client)) => {}
+            Sight::Asked { client, act } => {
+                tester.on_invoke(*client, act.clone()).expect("a client asks one thing at a time");
+            }
+            Sight::Told { client, told } => {
+                tester.on_return(*client, told.clone()).expect("who is told has asked");
+            }
+        }
+    }
+    tester.is_consistent()
+}
+
+/// A client of one door, until it is to stop.
+struct Client<'a> {
+    history: &'a History,
+    cards: &'a [TestCard],
+    name: u32,
+    /// Purchases that were approved and may be reversed.
+    approved: Vec<(usize, Purchase, String)>,
+}
+
+impl<'a> Client<'a> {
+    fn new(history: &'a History, cards: &'a [TestCard]) -> Self {
+        Self { history, cards, name: history.new_client(), approved: Vec::new() }
+    }
+
+    fn run(&mut self, door: SocketAddr, random: &mut Random, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            let Ok(mut acquirer) = Acquirer::try_connect(door) else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            while !stop.load(Ordering::Acquire) {
+                if self.act(&mut acquirer, random).is_err() {
+                    self.name = self.history.new_client();
+                    break;
+                }
+                thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// Does one thing. Errors: whether it was done is not known.
+    fn act(&mut self, acquirer: &mut Acquirer, random: &mut Random) -> Result<(), Disconnected> {
+        let place = random.index(self.cards.len());
+        match random.index(10) {
+            0..3 => self.inquire(acquirer, place).map(drop),
+            3..5 if !self.approved.is_empty() => {
+                let (place, purchase, id) =
+                    self.approved.swap_remove(random.index(self.approved.len()));
+                let act = Act::Reverse { rrn: purchase.rrn.clone() };
+                self.ask(acquirer, place, act, &purchase.reversal(&id)).map(drop)
+            }
+            _ => self.authorize(acquirer, place, random.between(1, 300)),
+        }
+    }
+
+    fn authorize(
+        &mut self,
+        acquirer: &mut Acquirer,
+        place: usize,
+        amount: u64,
+    ) -> Result<(), Disconnected> {
+        let purchase = Purchase::of(&self.cards[place], amount);
+        let act = Act::Authorize { rrn: purchase.rrn.clone(), amount };
+        let answer = self.ask(acquirer, place, act, &purchase.request())?;
+        if answer.response() == "00" {
+            let id = answer.expect_approved();
+            self.approved.push((place, purchase, id));
+        }
+        Ok(())
+    }
+
+    fn inquire(&self, acquirer: &mut Acquirer, place: usize) -> Result<Message, Disconnected> {
+        self.ask(acquirer, place, Act::Inquire, &inquiry(&self.cards[place]))
+    }
+
+    fn ask(
+        &self,
+        acquirer: &mut Acquirer,
+        place: usize,
+        act: Act,
+        request: &Message,
+    ) -> Result<Message, Disconnected> {
+        let card = &self.cards[place];
+        self.history.asked(card, self.name, act);
+        acquirer.send(request)?;
+        let answer = acquirer.receive()?;
+        let told = told_by(&answer).ok_or(Disconnected)?;
+        self.history.told(card, self.name, told);
+        Ok(answer)
+    }
+}
+
+fn inquiry(card: &TestCard) -> Message {
+    let mut message = Purchase::of(card, 0).request();
+    message.set(3, "300000");
+    message.remove(4);
+    message
+}
+
+/// What an answer says; none where it says that the outcome is not known, or that nobody knows.
+fn told_by(answer: &Message) -> Option<Told> {
+    match answer.response() {
+        "00" => Some(Told::Room(room_of(answer))),
+        "91" | "96" => None,
+        _ => Some(Told::Declined),
+    }
+}
+
+/// What may still be spent: an amount of type 02 in DE54.
+fn room_of(answer: &Message) -> u64 {
+    let amounts = answer.get(54).expect("what is approved says what is left");
+    assert_eq!(&amounts[2..8], "02840C", "{answer:?}");
+    amounts[8..20].parse().expect("digits")
+}
+
+/// Gives cards exactly `ROOM`.
+fn set_room(switch: &Switch, cards: &[TestCard]) {
+    let amount = ROOM / 100;
+    let room = json!({
+        "amount": amount, "interval": null, "daily_limit": null, "transaction_limit": null,
+    });
+    for card in cards {
+        switch.api().put(&format!("/v1/allowances/{}", card.allowance_id), &room).expect(200);
+    }
+}
+
+/// Cards that nobody has used yet.
+fn fresh_cards(cluster: &Cluster, round: usize) -> Vec<TestCard> {
+    let cards = cluster.installation.cards.with_profile("ordinary");
+    let fresh = cards.into_iter().skip(round * CARDS_A_ROUND).take(CARDS_A_ROUND).cloned();
+    let fresh: Vec<TestCard> = fresh.collect();
+    assert_eq!(fresh.len(), CARDS_A_ROUND, "there are cards for each round");
+    set_room(cluster.node(cluster.wait_for_leader()), &fresh);
+    fresh
+}
+
+/// A leader stands still until another one leads and has authorized purchases; then it is asked what
+/// the cards have, and goes on.
+fn ask_one_that_stood_still(
+    cluster: &Cluster,
+    leader: usize,
+    (history, cards): (&History, &[TestCard]),
+) {
+    let mut at_old = cluster.node(leader).acquirer();
+    at_old.assert_alive();
+    cluster.node(leader).signal("STOP");
+    let leads = cluster.wait_for_other_leader(leader);
+    let mut client = Client::new(history, cards);
+    let mut at_new = cluster.node(leads).acquirer();
+    for place in 0..cards.len() {
+        if client.authorize(&mut at_new, place, 1).is_err() {
+            break;
+        }
+    }
+    let asked: Vec<(u32, Message)> = cards
+        .iter()
+        .map(|card| {
+            let (client, message) = (history.new_client(), inquiry(card));
+            history.asked(card, client, Act::Inquire);
+            at_old.send(&message).expect("the system takes what nobody reads yet");
+            (client, message)
+        })
+        .collect();
+    cluster.node(leader).signal("CONT");
+    while let Ok(answer) = at_old.receive() {
+        let place = asked.iter().position(|(_, request)| request.get(37) == answer.get(37));
+        let place = place.expect("an answer belongs to a question");
+        if let Some(told) = told_by(&answer) {
+            history.told(&cards[place], asked[place].0, told);
+        }
+    }
+}
+
+#[test]
+fn answers_about_a_card_are_linearizable_whatever_dies() {
+    let mut random = Random::new(seed_for("answers_about_a_card_are_linearizable"));
+    let blows = [Blow::FrozenLeader, Blow::Leader, Blow::Machine, Blow::StepDown];
+    let rounds = campaign_scaled(blows.len(), 60);
+    let cards = u32::try_from(rounds * CARDS_A_ROUND * 2).expect("few");
+    let mut cluster = Cluster::of(Installation::init(cards.max(200), random.next_u64() >> 1));
+    for round in 0..rounds {
+        let blow = blows[round % blows.len()];
+        let cards = fresh_cards(&cluster, round);
+        let history = History::default();
+        let stop = AtomicBool::new(false);
+        let doors: Vec<_> = (0..3).map(|node| cluster.wait_for_doors(node).iso8583).collect();
+        let leader = cluster.wait_for_leader();
+        thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (door, seed) = (doors[client as usize % doors.len()], random.next_u64());
+                let (history, cards, stop) = (&history, &cards[..], &stop);
+                scope.spawn(move || {
+                    Client::new(history, cards).run(door, &mut Random::new(seed), stop);
+                });
+            }
+            thread::sleep(BESIDE_THE_BLOW);
+            match blow {
+                Blow::FrozenLeader => {
+                    ask_one_that_stood_still(&cluster, leader, (&history, &cards));
+                }
+                blow => strike(&mut cluster, (blow, leader), &mut random),
+            }
+            thread::sleep(BESIDE_THE_BLOW);
+            stop.store(true, Ordering::Release);
+        });
+        eprintln!("round {round}: {blow:?} of {leader}");
+        assert_eq!(history.torn_cards(), Vec::<String>::new(), "round {round}: {blow:?}");
+    }
+}
+
+/// A switch that serves alone confirms nothing before it answers a question: it stands in for a node
+/// whose `Journal::confirm` is taken out.
+#[test]
+fn a_leader_that_confirms_nothing_is_told_by_its_answers() {
+    let mut cluster = Cluster::of(Installation::init(60, 81));
+    let cards = fresh_cards(&cluster, 0);
+    let history = History::default();
+    let mut client = Client::new(&history, &cards);
+    let mut authorize = |node: &Switch| {
+        client.authorize(&mut node.acquirer(), 0, 100).expect("a leader answers");
+    };
+    let leader = cluster.wait_for_leader();
+    authorize(cluster.node(leader));
+    cluster.wait_until_level();
+    cluster.take(leader).kill9();
+    let leads = cluster.wait_for_other_leader(leader);
+    authorize(cluster.node(leads));
+    let data = cluster.data(leader);
+    run_cardswitch(&["cluster", "leave", "--data", text_of(&data)]).expect_done();
+    let alone = cluster.installation.serve_directory(&data, &[]);
+    let asked = Client::new(&history, &cards).inquire(&mut alone.acquirer(), 0);
+    assert_eq!(room_of(&asked.expect("it answers")), ROOM - 100, "it knows of one purchase");
+    let sights = history.into_sights().remove(&cards[0].card_id).expect("it was used");
+    let (before, _) = sights.split_at(sights.len() - 2);
+    assert!(is_linearizable(before), "{before:?}");
+    assert!(!is_linearizable(&sights), "{sights:?}");
+}
