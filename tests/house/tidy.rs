@@ -70,7 +70,8 @@ fn types_of(path: &Path) -> Vec<String> {
 }
 
 fn crates() -> Vec<PathBuf> {
-    let rooms = ROOMS.iter().chain(&["feed", "load"]).map(|room| repository().join("api").join(room));
+    let rooms =
+        ROOMS.iter().chain(&["feed", "load"]).map(|room| repository().join("api").join(room));
     rooms.chain([repository().join("engine"), repository().join("api")]).collect()
 }
 
