@@ -1,7 +1,7 @@
 //! The flags and variables of all settings, made of their declarations in `config.rs` and beside them.
 //! The table of settings in `configuration.md` is made of the same.
 
-use clap::{Arg, ArgMatches, Args as _, FromArgMatches};
+use clap::{Arg, ArgMatches, FromArgMatches};
 
 use crate::config::{ConfigError, SettingFlags, Settings};
 
@@ -18,13 +18,6 @@ impl SettingArgs {
     /// Errors: a value is out of range.
     pub fn over(self, file: Settings) -> Result<Settings, ConfigError> {
         self.0.over(file).checked()
-    }
-
-    /// Each flag, with its variable and its default.
-    fn flags() -> Vec<Arg> {
-        let defaults = toml::Table::try_from(Settings::default()).unwrap_or_default();
-        let declared = SettingFlags::augment_args(clap::Command::new("settings"));
-        declared.get_arguments().map(|flag| completed(flag.clone(), &defaults)).collect()
     }
 }
 
@@ -63,7 +56,12 @@ impl FromArgMatches for SettingArgs {
 
 impl clap::Args for SettingArgs {
     fn augment_args(command: clap::Command) -> clap::Command {
-        command.args(Self::flags())
+        let defaults = toml::Table::try_from(Settings::default()).unwrap_or_default();
+        let declared = SettingFlags::augment_args(clap::Command::new("settings"));
+        let is_setting =
+            |flag: &Arg| declared.get_arguments().any(|own| own.get_id() == flag.get_id());
+        SettingFlags::augment_args(command)
+            .mut_args(|flag| if is_setting(&flag) { completed(flag, &defaults) } else { flag })
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -73,7 +71,7 @@ impl clap::Args for SettingArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{Args as _, Parser};
 
     use super::*;
 
@@ -93,6 +91,12 @@ mod tests {
         flags.settings.over(file).map_err(|error| error.to_string())
     }
 
+    /// Each flag, with its variable and its default.
+    fn flags() -> Vec<Arg> {
+        let command = SettingArgs::augment_args(clap::Command::new("settings"));
+        command.get_arguments().cloned().collect()
+    }
+
     fn row(flag: &Arg) -> String {
         let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
         let (meaning, default) = help.split_once(DEFAULT).expect("each setting tells its default");
@@ -106,7 +110,7 @@ mod tests {
         let page = std::fs::read_to_string(PAGE).unwrap();
         let (before, rest) = page.split_once(HEAD).expect("a table of settings");
         let (told, after) = rest.split_once("\n\n").expect("text after the table");
-        let declared: String = SettingArgs::flags().iter().map(row).collect();
+        let declared: String = flags().iter().map(row).collect();
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(PAGE, format!("{before}{HEAD}{declared}\n{after}")).unwrap();
         } else {
@@ -146,8 +150,7 @@ mod tests {
         let (defaults, mut found) =
             (toml::Table::try_from(Settings::default()).unwrap(), Vec::new());
         keys(&defaults, "", &mut found);
-        let flags: Vec<_> =
-            SettingArgs::flags().iter().map(|flag| flag.get_id().to_string()).collect();
+        let flags: Vec<_> = flags().iter().map(|flag| flag.get_id().to_string()).collect();
         assert!(found.iter().all(|key| flags.contains(key)), "{found:?} {flags:?}");
     }
 }

@@ -112,7 +112,7 @@ pub async fn run(mut command: Administration) -> Result<(), Failure> {
     if let Administration::User(user) = &mut command {
         user.read_password().await?;
     }
-    let place = Place::open(command.data())?;
+    let place = EnginePlace::open(command.data())?;
     let mut outcome = place.carry_out(&command).await?;
     print!("{}", outcome.printed);
     if let Some(profile) = outcome.unconfirmed.take()
@@ -138,14 +138,14 @@ impl Administration {
 }
 
 /// The place of the engine.
-enum Place {
+enum EnginePlace {
     /// In this process.
     Here(Box<Office>),
     /// In the switch that runs on the directory.
     Running(PathBuf),
 }
 
-impl Place {
+impl EnginePlace {
     /// Errors: the directory is damaged or none.
     fn open(args: &DataArgs) -> Result<Self, Failure> {
         let data = &args.directory;
