@@ -120,7 +120,7 @@ impl LengthForm {
                 let mut rest = number;
                 for byte in place.iter_mut().rev() {
                     let two = u8::try_from(rest % 100).ok()?;
-                    *byte = (two / 10) << 4 | two % 10;
+                    *byte = two / 10 * 16 + two % 10;
                     rest /= 100;
                 }
                 (rest == 0).then_some(())
