@@ -2,7 +2,7 @@
 //!
 //! | crate | what lives there |
 //! |---|---|
-//! | `iso8583` | the codec of ISO 8583 messages |
+//! | `iso8583`, `dialects` | the codec of ISO 8583 messages; files of their dialects |
 //! | `wire` | bodies, queries, amounts, times and words as they travel |
 //! | `secrets` | keys and what they protect |
 //! | `edge` | the way into the engine; HTTP connections, requests and failures |

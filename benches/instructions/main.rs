@@ -8,8 +8,10 @@
 use std::hint::black_box;
 use std::process::ExitCode;
 
+use cardswitch_dialects::find;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::record::append_record;
+use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, decode};
 use cardswitch_program::{Asked, BareShard, Purchases, Random, ample_balances, card_records};
 
 const CARDS: u64 = 1_000;
@@ -24,8 +26,13 @@ fn main() -> ExitCode {
         ("decide", Some(count)) => report(decide(count)),
         ("shard", Some(count)) => report(take(count)),
         ("shard_and_record", Some(count)) => report(take_and_record(count)),
+        (dialect, Some(count)) if dialect.starts_with(CODEC) => {
+            report(translate(&dialect[CODEC.len()..], count))
+        }
         _ => {
-            eprintln!("usage: instructions make_command|decide|shard|shard_and_record COUNT");
+            eprintln!(
+                "usage: instructions make_command|decide|shard|shard_and_record|codec_DIALECT COUNT"
+            );
             ExitCode::FAILURE
         }
     }
@@ -79,4 +86,73 @@ fn take_and_record(count: u64) -> u64 {
         });
     }
     bytes
+}
+
+/// What a message costs the codec in one of the shipped dialects: it is read, what its answer repeats is kept, and it is
+/// answered as approved. Returns how many bytes the answers have.
+fn translate(dialect: &str, count: u64) -> u64 {
+    let dialect = find(dialect).expect(SHIPPED);
+    let frame = purchase(&dialect);
+    let (mut plain, mut kept) = (Vec::with_capacity(4_096), Vec::with_capacity(512));
+    let (mut answer, mut out, mut bytes) = (Vec::with_capacity(4_096), Vec::with_capacity(4_096), 0);
+    for _ in 0..count {
+        let frame = black_box(&frame[..]);
+        plain.clear();
+        kept.clear();
+        answer.clear();
+        out.clear();
+        let message = match &dialect.translation {
+            Some(translation) => {
+                translation.read(frame, &mut plain, &mut kept).expect(SHIPPED);
+                decode(&plain)
+            }
+            None => decode(frame),
+        };
+        let echo = Echo::of(&message.expect(SHIPPED));
+        let approved = Answer::to(&echo).expect(SHIPPED);
+        let approved = approved.set(38, b"A1B2C3").set(39, b"00").set(44, b"0");
+        let approved = approved.set(54, b"0002840C000000012345");
+        match &dialect.translation {
+            Some(translation) => {
+                approved.encode(&mut answer).expect(SHIPPED);
+                translation.write(&answer, &kept, &mut out).expect(SHIPPED);
+            }
+            None => approved.encode(&mut out).expect(SHIPPED),
+        }
+        bytes += black_box(&out).len() as u64;
+    }
+    bytes
+}
+
+const CODEC: &str = "codec_";
+const SHIPPED: &str = "a shipped dialect";
+
+/// A purchase of seventeen elements, as a dialect has it.
+fn purchase(dialect: &Dialect) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let built = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
+        .set_text(2, "4111111111111111")
+        .set_number(3, 0)
+        .set_number(4, 1_250)
+        .set_number(7, 115_120_000)
+        .set_number(11, 42)
+        .set_number(12, 120_000)
+        .set_number(13, 115)
+        .set_number(14, 2_912)
+        .set_number(18, 5_411)
+        .set_number(22, 51)
+        .set_number(25, 0)
+        .set_text(32, "400001")
+        .set_text(37, "RRN000000042")
+        .set_text(41, "TERM0001")
+        .set_text(42, "MERCHANT0000001")
+        .set_text(43, "OUTSIDE GROCERY       SAN FRANCISCOCA US")
+        .set_number(49, 840);
+    built.encode(&mut plain).expect(SHIPPED);
+    let mut wire = Vec::new();
+    match &dialect.translation {
+        Some(translation) => translation.write(&plain, &[], &mut wire).expect(SHIPPED),
+        None => wire = plain,
+    }
+    wire
 }

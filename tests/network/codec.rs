@@ -36,7 +36,7 @@ fn codec_opens_the_pin_block_that_the_harness_closes() {
     let purchase = full_purchase();
     let bytes = purchase.request().encode();
     let read = decode(&bytes).expect("a good message");
-    let block = read.get_binary(PIN_BLOCK).expect("the purchase has a PIN");
+    let block = read.get_array(PIN_BLOCK).expect("the purchase has a PIN");
     let pin = decode_pin_block(block, purchase.pan.as_bytes()).expect("a block of format 0");
     assert_eq!(pin.digits(), b"1234");
 }

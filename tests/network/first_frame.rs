@@ -38,16 +38,23 @@ fn spellings() -> Vec<(Vec<u8>, &'static str)> {
     vec![
         (
             [format!("{:04}", message.len()).as_bytes(), &message].concat(),
-            "a length of 4 ASCII digits, ISO 8583:1987 in ASCII, type 0800, binary bitmap: set \
-             dialect.length_prefix = \"four_digits\"",
+            "a length of 4 ASCII digits, ISO 8583:1987 in ASCII, type 0800, binary bitmap: start \
+             with --dialect default --length ascii4",
         ),
-        (two(&in_hex), "hex bitmap: set dialect.bitmap = \"hex\""),
+        (two(&in_hex), "hex bitmap: start with --dialect ascii-hex"),
         (
             two(&in_ebcdic),
-            "ISO 8583:1987 in EBCDIC, type 0800, binary bitmap: no dialect of this switch reads that",
+            "ISO 8583:1987 in EBCDIC, type 0800, binary bitmap: start with --dialect ebcdic",
         ),
-        (two(&of_1993), "ISO 8583:1993 in ASCII, type 1804"),
+        (
+            two(&of_1993),
+            "ISO 8583:1993 in ASCII, type 1804, binary bitmap: start with --dialect 1993",
+        ),
         ([&[0, packed], &message[..]].concat(), "a length of 4 packed digits"),
+        (
+            [&[0, 0], &two(&message)[..]].concat(),
+            "an empty frame before its first message; it seems",
+        ),
         (message.clone(), "no length, ISO 8583:1987 in ASCII, type 0800"),
     ]
 }

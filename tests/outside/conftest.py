@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -26,15 +27,24 @@ def binary() -> str:
 class Switch:
     """A running `cardswitch serve` with its test cards."""
 
-    def __init__(self, cards, credentials, added_token, doors, process):
+    def __init__(self, cards, credentials, added_token, doors, process, log_file):
         self.cards = cards
         self.credentials = credentials
         self.added_token = added_token
         self.address = parse_address(doors["iso8583"])
-        self.doors = doors
+        self.doors = {
+            name.removeprefix("iso8583."): parse_address(address)
+            for name, address in doors.items()
+            if name.startswith("iso8583.")
+        }
         self.http = doors["http"]
         self.metrics = doors["metrics"]
         self.process = process
+        self._log_file = log_file
+
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._log_file.read_text()
 
     def card(self, profile: str) -> dict:
         return next(card for card in self.cards if card["profile"] == profile)
@@ -82,9 +92,11 @@ def running(tmp_path, scope: str | None = None, prepare=None, options=()):
     if prepare:
         prepare(data, made)
     doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
+    log_file = tmp_path / "log"
     process = subprocess.Popen(
         [binary(), "serve", "--data", data, "--allow-local-webhooks", *doors, *options],
         stdout=subprocess.PIPE,
+        stderr=log_file.open("w"),
         text=True,
     )
     try:
@@ -92,12 +104,14 @@ def running(tmp_path, scope: str | None = None, prepare=None, options=()):
         assert ready and ready[0] == "ready", ready
         doors = dict(part.split("=") for part in ready[1:])
         cards = [json.loads(line) for line in cards_file.read_text().splitlines()]
-        yield Switch(cards, made, added, doors, process)
+        yield Switch(cards, made, added, doors, process, log_file)
         process.terminate()
         assert process.wait() == 0, "SIGTERM is a clean end"
     finally:
         process.kill()
         process.wait()
+        # Shown where the test failed.
+        print(log_file.read_text(), file=sys.stderr)
 
 
 @pytest.fixture

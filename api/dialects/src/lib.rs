@@ -5,12 +5,16 @@
 //! | `file` | what a dialect file may say, in TOML |
 //! | `layers` | a file over the one it is based on, down to the default dialect |
 //! | `resolve` | from what files say to the tables of the codec |
+//! | `import`, `moov`, `jpos` | from the specifications of other tools to our files |
 //!
 //! The tables and what becomes of messages are those of `iso8583`. INVARIANT: a wrong file is refused with its name, line
 //! and field; a shipped one is right.
 
 mod file;
+pub mod import;
+mod jpos;
 mod layers;
+mod moov;
 mod resolve;
 
 use std::fmt;

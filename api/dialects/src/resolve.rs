@@ -9,7 +9,7 @@ use cardswitch_iso8583::translation::{
     WrittenValue,
 };
 use cardswitch_iso8583::{
-    Alphabet, BitmapEncoding, Class, Dialect, Framing, LengthPrefix, Translation, field,
+    Alphabet, BitmapEncoding, Class, Dialect, Framing, Length, LengthPrefix, Translation, field,
 };
 
 use crate::DialectError;
@@ -28,6 +28,8 @@ pub(crate) fn dialect_of(file: &str, text: &str) -> Result<Dialect, DialectError
     let framing = Framing { length, tpdu: said.tpdu };
     // The default spelling needs no translation, and has none.
     if said.is_default_spelling() {
+        Translation::check_default_framing(&framing)
+            .map_err(|error| refuse(line_with(text, "length"), error.to_string()))?;
         return Ok(Dialect { name: file.into(), ..Dialect::framed(framing) });
     }
     let of_tables = |error: TablesError| {
@@ -193,7 +195,10 @@ fn parts_of(number: u8, form: &FieldForm, table: &FieldTable) -> Result<Vec<Fiel
 fn leads_to_its_number(number: u8, form: &FieldForm) -> bool {
     field(number).is_some_and(|spec| {
         let is_number = |class| matches!(class, Class::Digits | Class::SignedDigits);
-        let fits = form.len_max <= spec.len_max || !is_number(spec.class);
+        let fits = match spec.class {
+            Class::Binary => spec.length != Length::Fixed || form.len_max == spec.len_max,
+            class => form.len_max <= spec.len_max || !is_number(class),
+        };
         (form.class == Class::Binary) == (spec.class == Class::Binary) && fits
     })
 }

@@ -1,37 +1,58 @@
-//! Any bytes, in any dialect: framed, decoded, described, answered, and written again to the same elements.
+//! Any bytes, in any shipped dialect: framed, translated, decoded, described, answered, and written again to the same
+//! elements.
 //!
-//! The first byte picks the dialect; the rest is the stream. The bounded version of this is `tests/properties.rs`.
+//! The first byte picks dialect and framing; the rest is the stream. The bounded versions of this are
+//! `tests/properties.rs` of `iso8583` and of `dialects`.
 
 #![no_main]
 
+use std::sync::LazyLock;
+
+use cardswitch_dialects::{SHIPPED, find};
 use cardswitch_iso8583::{
-    Answer, BitmapEncoding, Dialect, Echo, Frame, LengthPrefix, MessageBuilder, decode, describe,
-    next_frame,
+    Answer, Dialect, Echo, Frame, MessageBuilder, decode, describe, next_frame,
 };
 use libfuzzer_sys::fuzz_target;
 
+const LENGTHS: [&str; 8] = [
+    "binary2",
+    "binary4",
+    "ascii4",
+    "ebcdic4",
+    "bcd4",
+    "binary2 inclusive",
+    "delimiter 03",
+    "delimiter 0D0A",
+];
+
+static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
+    SHIPPED.iter().map(|(name, _)| find(name).expect("a shipped dialect is right")).collect()
+});
+
 fuzz_target!(|input: &[u8]| {
     let Some((choice, stream)) = input.split_first() else { return };
-    let dialect = dialect(*choice);
-    exercise(stream, &dialect);
-    if let Frame::Complete { body, .. } = next_frame(stream, &dialect) {
-        exercise(&stream[body], &dialect);
+    let mut dialect = DIALECTS[usize::from(choice & 15) % DIALECTS.len()].clone();
+    dialect.framing.length = LENGTHS[usize::from(choice >> 4 & 7)].parse().expect("a length");
+    dialect.framing.tpdu = choice >> 7 == 1;
+    translate(stream, &dialect);
+    if let Frame::Complete { body, .. } = next_frame(stream, &dialect.framing) {
+        translate(&stream[body], &dialect);
     }
 });
 
-fn dialect(choice: u8) -> Dialect {
-    Dialect {
-        bitmap: if choice & 1 == 0 { BitmapEncoding::Binary } else { BitmapEncoding::HexText },
-        length_prefix: match choice >> 1 & 3 {
-            0 => LengthPrefix::TwoBytes,
-            1 => LengthPrefix::FourBytes,
-            _ => LengthPrefix::FourDigits,
-        },
-        tpdu: choice & 8 != 0,
+fn translate(frame: &[u8], dialect: &Dialect) {
+    let Some(translation) = &dialect.translation else { return exercise(frame) };
+    let (mut plain, mut kept, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    let read = translation.read(frame, &mut plain, &mut kept);
+    assert!(read.is_err() || !plain.is_empty());
+    exercise(&plain);
+    let before = out.len();
+    if translation.write(&plain, &kept, &mut out).is_err() {
+        assert_eq!(out.len(), before, "an error leaves the output alone");
     }
 }
 
-fn exercise(frame: &[u8], dialect: &Dialect) {
+fn exercise(frame: &[u8]) {
     let message = match decode(frame) {
         Ok(message) => message,
         Err(error) => match error.readable {

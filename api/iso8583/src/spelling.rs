@@ -68,10 +68,10 @@ impl Spelling {
         best(LENGTHS.into_iter().flat_map(|length| framed(bytes, length)))
     }
 
-    /// The same of a message that was cut out of a stream framed so.
+    /// The same of what stood behind a length of this form, a TPDU included.
     #[must_use]
-    pub fn of_message(bytes: &[u8], framing: &Framing) -> Option<Self> {
-        best(messages(bytes, Some(framing.length), framing.tpdu, LENGTH_EXACT))
+    pub fn of_frame(bytes: &[u8], length: LengthPrefix) -> Option<Self> {
+        best(behind_length(bytes, Some(length), LENGTH_EXACT))
     }
 
     /// How it is framed, where that is known.
@@ -174,11 +174,18 @@ fn best(found: impl Iterator<Item = Scored>) -> Option<Spelling> {
 /// What may stand behind this length.
 fn framed(bytes: &[u8], length: Option<LengthPrefix>) -> impl Iterator<Item = Scored> {
     let framing = frame_of(bytes, length);
-    framing.into_iter().flat_map(move |(score, message)| {
-        [false, true].into_iter().flat_map(move |tpdu| {
-            let behind = if tpdu { message.get(Tpdu::BYTES..) } else { Some(message) };
-            messages(behind.unwrap_or_default(), length, tpdu, score)
-        })
+    framing.into_iter().flat_map(move |(score, frame)| behind_length(frame, length, score))
+}
+
+/// What a frame may be, with a TPDU and without.
+fn behind_length(
+    frame: &[u8],
+    length: Option<LengthPrefix>,
+    score: u32,
+) -> impl Iterator<Item = Scored> {
+    [false, true].into_iter().flat_map(move |tpdu| {
+        let behind = if tpdu { frame.get(Tpdu::BYTES..) } else { Some(frame) };
+        messages(behind.unwrap_or_default(), length, tpdu, score)
     })
 }
 
@@ -308,7 +315,7 @@ mod tests {
         message
     }
 
-    fn behind_length(length: Option<LengthPrefix>, message: &[u8]) -> Vec<u8> {
+    fn with_length(length: Option<LengthPrefix>, message: &[u8]) -> Vec<u8> {
         let Some(LengthPrefix::Length(form)) = length else { return message.to_vec() };
         let mut bytes = vec![0; form.bytes];
         form.write(message.len(), &mut bytes).unwrap();
@@ -325,7 +332,7 @@ mod tests {
                         let mti = if text == TextSpelling::Packed { "0100" } else { "0800" };
                         let tpdu_bytes = if tpdu { &[0x60, 0, 1, 0, 2][..] } else { &[] };
                         let whole = [tpdu_bytes, &message(text, bitmap, mti)].concat();
-                        let bytes = behind_length(length, &whole);
+                        let bytes = with_length(length, &whole);
                         let found = Spelling::of_stream(&bytes).unwrap();
                         let expected = Spelling {
                             length,

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use cardswitch_iso8583::{Dialect, Framing, Spelling};
+use cardswitch_iso8583::{Dialect, Framing, Spelling, Tpdu};
 
 /// A clause behind a log line; empty where the bytes are of the door's own dialect, or of none.
 pub struct Advice {
@@ -18,23 +18,37 @@ impl Advice {
         Self::unless_spoken(Spelling::of_stream(bytes), dialect)
     }
 
-    /// On the message of a frame, at a door with this dialect.
+    /// On a message that was read as one, behind this TPDU, at a door with this dialect.
     #[must_use]
-    pub fn on_message(message: &[u8], dialect: &Dialect) -> Self {
-        Self::unless_spoken(Spelling::of_message(message, &dialect.framing), dialect)
+    pub fn on_message(message: &[u8], tpdu: Option<Tpdu>, dialect: &Dialect) -> Self {
+        let tpdu = tpdu.map(Tpdu::bytes).unwrap_or_default();
+        let frame = [if dialect.framing.tpdu { &tpdu[..] } else { &[] }, message].concat();
+        Self::unless_spoken(Spelling::of_frame(&frame, dialect.framing.length), dialect)
     }
 
     fn unless_spoken(spelling: Option<Spelling>, dialect: &Dialect) -> Self {
         Self { spelling: spelling.filter(|spelling| !spelling.is_of(dialect)) }
     }
 
-    /// The dialect that would read the bytes, for a metric: of few names, none where the door reads them itself
-    /// or nobody knows what they are.
+    /// What would read the bytes, for a metric; none where the door reads them itself or nobody knows what they are.
     #[must_use]
-    pub fn dialect(&self) -> Option<&'static str> {
-        let dialect = self.spelling.as_ref()?.dialect();
-        Some(dialect.map_or("none", |(name, _)| name))
+    pub fn foreign(&self) -> Option<ForeignDialect> {
+        let spelling = self.spelling.as_ref()?;
+        let dialect = spelling.dialect().map_or("none", |(name, _)| name);
+        let length = spelling.length.map_or("none".to_owned(), |length| length.to_string());
+        Some(ForeignDialect { dialect, length, tpdu: spelling.tpdu })
     }
+}
+
+/// What a door could not read would be read by: a bounded number of such there are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ForeignDialect {
+    /// A shipped dialect, or `none`.
+    pub dialect: &'static str,
+    /// The form of the length, or `none`.
+    pub length: String,
+    /// Whether there is a TPDU.
+    pub tpdu: bool,
 }
 
 impl fmt::Display for Advice {
@@ -83,11 +97,11 @@ mod tests {
         ];
         for (bytes, expected) in rows {
             let advice = Advice::on_stream(&bytes, &Dialect::default());
-            assert_eq!(advice.dialect(), Some("ascii-hex"));
+            assert_eq!(advice.foreign().unwrap().dialect, "ascii-hex");
             let advice = advice.to_string();
             assert!(advice.ends_with(&format!(": {expected}")), "{advice}");
         }
         let unknown = Advice::on_stream(b"hello", &Dialect::default());
-        assert_eq!((unknown.to_string(), unknown.dialect()), (String::new(), None));
+        assert_eq!((unknown.to_string(), unknown.foreign()), (String::new(), None));
     }
 }

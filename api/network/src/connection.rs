@@ -196,6 +196,9 @@ impl<S: DoorStream> Connection<S> {
         let count_usual = self.inbox.unread_bytes() / MESSAGE_BYTES_USUAL + 1;
         let mut envelopes = Vec::new();
         let mut took_any = false;
+        if !self.has_spoken && self.inbox.begins_empty(&self.session.shared().dialect.framing) {
+            self.session.note_empty_start(self.inbox.unread());
+        }
         while self.session.has_room() {
             let next = self.inbox.take(&self.session.shared().dialect.framing);
             took_any |= next != Next::Nothing;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cardswitch_engine::meters::Histogram;
 use parking_lot::Mutex;
 
-use super::advice::Advice;
+use super::advice::{Advice, ForeignDialect};
 
 /// Counts that only rise, and how long things took.
 #[derive(Debug, Default)]
@@ -20,8 +20,7 @@ pub struct Counters {
     connections_refused: AtomicU64,
     connections_cut: Mutex<BTreeMap<&'static str, u64>>,
     connections_closed: AtomicU64,
-    /// By the shipped dialect that would have read them.
-    foreign: Mutex<BTreeMap<&'static str, u64>>,
+    foreign: Mutex<BTreeMap<ForeignDialect, u64>>,
     /// How long messages took from bytes to commands, with all that came together.
     pub decode: Histogram,
     /// How long answers took from the engine to the peer's socket.
@@ -105,16 +104,18 @@ impl Counters {
         self.connections_refused.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What could not be read and seems to be of another dialect than the door's, by the name of that.
+    /// What could not be read and seems to be of another dialect than the door's, by what would read it.
     #[must_use]
-    pub fn foreign(&self) -> BTreeMap<&'static str, u64> {
+    pub fn foreign(&self) -> BTreeMap<ForeignDialect, u64> {
         self.foreign.lock().clone()
     }
 
-    pub(super) fn add_foreign(&self, advice: &Advice) {
-        if let Some(dialect) = advice.dialect() {
-            *self.foreign.lock().entry(dialect).or_default() += 1;
-        }
+    /// Returns how many have seemed to be of that dialect, this one among them; none where it is of none.
+    pub(super) fn add_foreign(&self, advice: &Advice) -> Option<u64> {
+        let mut foreign = self.foreign.lock();
+        let count = foreign.entry(advice.foreign()?).or_default();
+        *count += 1;
+        Some(*count)
     }
 
     /// Returns how many have been cut for this reason, this one among them.

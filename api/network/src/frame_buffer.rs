@@ -81,6 +81,11 @@ impl FrameBuffer {
         &self.bytes[self.read_to..]
     }
 
+    /// Whether an empty frame comes next.
+    pub(super) fn begins_empty(&self, framing: &Framing) -> bool {
+        matches!(next_frame(self.unread(), framing), Frame::ZeroLength { .. })
+    }
+
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }

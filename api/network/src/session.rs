@@ -133,7 +133,7 @@ impl Session {
         match translation.read(frame, &mut plain, &mut way_back.kept) {
             Ok(()) => self.take_plain(&plain, (frame, way_back), envelopes),
             Err(fault) => {
-                self.note_undecodable(&fault, frame);
+                self.note_undecodable(&fault, (frame, tpdu));
                 self.refuse(decode(&plain), Refusal::Undecodable(fault.field), way_back);
             }
         }
@@ -157,7 +157,7 @@ impl Session {
                 }
                 let field = error.de.map(|de| self.shared.field_of(de));
                 let fault = TranslationFault { fault: error.fault, field };
-                self.note_undecodable(&fault, frame);
+                self.note_undecodable(&fault, (frame, way_back.tpdu));
                 return self.refuse(Err(error), Refusal::Undecodable(field), way_back);
             }
         };
@@ -179,7 +179,8 @@ impl Session {
                 self.answer(&Pending::of(&message, way_back), &AnswerElements::plain(code));
             }
             Mapped::Refuse(refusal) => {
-                self.note_undecodable(&format_args!("{} {refusal:?}", message.mti()), frame);
+                let fault = format_args!("{} {refusal:?}", message.mti());
+                self.note_undecodable(&fault, (frame, way_back.tpdu));
                 if matches!(refusal, Refusal::Security(_)) {
                     self.shared.counters.add_insecure();
                 }
@@ -187,7 +188,8 @@ impl Session {
                 self.answer(&Pending::of(&message, way_back), &AnswerElements::refused(refusal));
             }
             Mapped::Ignore => {
-                self.note_undecodable(&format_args!("{} is never answered", message.mti()), frame);
+                let fault = format_args!("{} is never answered", message.mti());
+                self.note_undecodable(&fault, (frame, way_back.tpdu));
             }
         }
     }
@@ -210,8 +212,8 @@ impl Session {
     }
 
     /// Counts and logs a message that cannot be carried out, with what it seems to be.
-    fn note_undecodable(&mut self, fault: &dyn fmt::Display, frame: &[u8]) {
-        let advice = Advice::on_message(frame, &self.shared.dialect);
+    fn note_undecodable(&mut self, fault: &dyn fmt::Display, (frame, tpdu): (&[u8], Option<Tpdu>)) {
+        let advice = Advice::on_message(frame, tpdu, &self.shared.dialect);
         self.shared.counters.add_foreign(&advice);
         self.note_bad_message(&format_args!("{fault}{advice}"));
     }
@@ -302,13 +304,25 @@ impl Session {
         }
     }
 
+    /// Counts and logs a peer whose first bytes are an empty frame and, read otherwise, a message: a length of
+    /// four bytes looks so to a door with one of two. Its messages are answered, but it cannot read the answers.
+    pub(super) fn note_empty_start(&self, unread: &[u8]) {
+        let advice = Advice::on_stream(unread, &self.shared.dialect);
+        let foreign = self.shared.counters.add_foreign(&advice);
+        if foreign.is_some_and(u64::is_power_of_two) {
+            let (peer, door) = (self.peer, &self.shared.door);
+            tracing::warn!(%peer, door, "an empty frame before its first message{advice}");
+        }
+    }
+
     /// As `note_cut`, of a peer that does not speak as this door does: with what its unread bytes seem to
     /// be.
     pub(super) fn note_lost(&self, reason: &'static str, unread: &[u8]) {
         let cut = self.shared.counters.add_cut_connection(reason);
         let advice = Advice::on_stream(unread, &self.shared.dialect);
-        self.shared.counters.add_foreign(&advice);
-        if cut.is_power_of_two() {
+        let foreign = self.shared.counters.add_foreign(&advice);
+        // Each dialect has a line of its own, however many peers were cut for this reason.
+        if cut.is_power_of_two() || foreign.is_some_and(u64::is_power_of_two) {
             let (peer, door) = (self.peer, &self.shared.door);
             tracing::warn!(%peer, door, cut, "connection closed: {reason}{advice}");
         }

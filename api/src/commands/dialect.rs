@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cardswitch_dialects::import::import;
 use cardswitch_dialects::{SHIPPED, find, read_file, shipped};
 
 use super::Failure;
@@ -22,6 +23,12 @@ enum DialectCommand {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
+    },
+    /// Print the dialect file of a moov-io/iso8583 specification (JSON) or a jPOS packager (XML)
+    Import {
+        /// The specification
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
     /// Check a dialect file, and say which of its fields lead nowhere
     Check {
@@ -51,6 +58,12 @@ pub fn run(args: &DialectCommandArgs) -> Result<(), Failure> {
                 |_| format!("`{name}` is a file; only shipped dialects are shown"),
             ))),
         },
+        DialectCommand::Import { file } => {
+            let name = file.to_string_lossy();
+            let text = read_file(&name).map_err(Failure::new)?;
+            print!("{}", import(&name, &text).map_err(Failure::new)?);
+            Ok(())
+        }
         DialectCommand::Check { file } => {
             let dialect = find(&file.to_string_lossy()).map_err(Failure::new)?;
             println!("right: messages behind `{}`", dialect.framing.length);

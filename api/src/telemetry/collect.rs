@@ -183,10 +183,12 @@ fn iso8583(text: &mut Exposition, door: &Counters) {
         text.single(&format!("cardswitch_iso8583_{name}"), Kind::Counter, help, value);
     }
     let name = "cardswitch_iso8583_foreign_total";
-    let help = "What the door could not read and another dialect would, by the name of that.";
+    let help = "What a door could not read, by the dialect and the length that would read it.";
     text.family(name, Kind::Counter, help);
-    for (dialect, count) in door.foreign() {
-        text.figure(name, &[("dialect", dialect)], count);
+    for (foreign, count) in door.foreign() {
+        let tpdu = if foreign.tpdu { "true" } else { "false" };
+        let labels = [("dialect", foreign.dialect), ("length", &*foreign.length), ("tpdu", tpdu)];
+        text.figure(name, &labels, count);
     }
 }
 

@@ -1,0 +1,177 @@
+//! From the specifications of other tools to dialect files: moov-io/iso8583 in JSON, jPOS packagers in XML.
+//!
+//! Only layouts are taken over: which fields there are, and how each stands on the wire. What cannot be said in a dialect
+//! file is refused with its field and line; nothing is left out without a word.
+
+use std::fmt::Write as _;
+
+use cardswitch_iso8583::{Class, field};
+
+use crate::{DialectError, jpos, moov, parse};
+
+/// How something is written, of what dialect files know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// Text; digits as text.
+    Text(Letters),
+    /// Two digits a byte.
+    Packed { is_left_filled: bool },
+    /// As bytes.
+    Bytes,
+    /// As hex characters.
+    Hex(Letters),
+}
+
+/// An alphabet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Letters {
+    Ascii,
+    Ebcdic,
+    Ebcdic1047,
+}
+
+impl Letters {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ascii => "ascii",
+            Self::Ebcdic => "ebcdic",
+            Self::Ebcdic1047 => "ebcdic-1047",
+        }
+    }
+}
+
+/// The length before a field, of so many digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    pub(crate) digits: usize,
+    pub(crate) written: Written,
+}
+
+/// A field as another tool describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) number: u8,
+    /// Where it stands in the specification, from 1.
+    pub(crate) line: usize,
+    /// Whether it is said to hold digits alone.
+    pub(crate) is_numeric: bool,
+    /// Whether it begins with C or D.
+    pub(crate) is_signed: bool,
+    pub(crate) len_max: usize,
+    pub(crate) prefix: Option<Prefix>,
+    pub(crate) written: Written,
+}
+
+/// A whole specification.
+#[derive(Clone, Debug)]
+pub(crate) struct Described8583 {
+    pub(crate) mti: Written,
+    pub(crate) bitmap: Written,
+    pub(crate) fields: Vec<Described>,
+}
+
+/// What is wrong with a specification, and in which line.
+pub(crate) type Refused = (usize, String);
+
+/// The dialect file of a specification; `file` is what errors call it.
+/// Errors: no specification of a known tool; what a dialect file cannot say, with its field and line.
+pub fn import(file: &str, text: &str) -> Result<String, DialectError> {
+    let refuse =
+        |(line, reason): Refused| DialectError { file: file.to_owned(), line: Some(line), reason };
+    let begin = text.trim_start();
+    let described = if begin.starts_with('{') {
+        moov::read(text).map_err(refuse)?
+    } else if begin.starts_with('<') {
+        jpos::read(text).map_err(refuse)?
+    } else {
+        let reason =
+            "neither a specification of moov-io/iso8583 (JSON) nor a packager of jPOS (XML)";
+        return Err(refuse((1, reason.to_owned())));
+    };
+    let (made, first_field_line) = render(file, &described);
+    // Whatever is wrong with a line that was made is wrong with the one it was made of.
+    parse(file, &made).map_err(|error| {
+        let place = error.line.and_then(|line| line.checked_sub(first_field_line));
+        let source = place.and_then(|place| described.fields.get(place));
+        DialectError { line: source.map(|field| field.line), ..error }
+    })?;
+    Ok(made)
+}
+
+/// The file, and the line of its first field.
+fn render(file: &str, described: &Described8583) -> (String, usize) {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let letters = match described.mti {
+        Written::Text(letters) => letters,
+        _ => Letters::Ascii,
+    };
+    let mti = if matches!(described.mti, Written::Packed { .. }) { "bcd" } else { "text" };
+    let bitmap = if described.bitmap == Written::Bytes { "binary" } else { "hex" };
+    let mut text = format!(
+        "# Made of {name}. A specification has no length before a message: `length` says what stands there.\n\
+         base = \"none\"\ntext = \"{}\"\nmti = \"{mti}\"\nbitmap = \"{bitmap}\"\nlength = \"binary2\"\n\n[fields]\n",
+        letters.name()
+    );
+    let first_field_line = text.lines().count() + 1;
+    for field in &described.fields {
+        // Writing to text does not fail.
+        let _ = writeln!(text, "{} = {}", field.number, entry(field, letters));
+    }
+    (text, first_field_line)
+}
+
+fn entry(described: &Described, letters: Letters) -> String {
+    let dots = described.prefix.map_or(0, |prefix| prefix.digits);
+    let class = class_of(described).code();
+    let format = format!("\"{class} {}{}\"", ".".repeat(dots), described.len_max);
+    let mut keys = Vec::new();
+    let own = match described.written {
+        Written::Text(own) | Written::Hex(own) => own,
+        // The prefix may be of another alphabet.
+        _ => match described.prefix.map(|prefix| prefix.written) {
+            Some(Written::Text(own)) => own,
+            _ => letters,
+        },
+    };
+    if own != letters {
+        keys.push(format!("text = \"{}\"", own.name()));
+    }
+    match described.written {
+        Written::Packed { is_left_filled } => {
+            keys.push("digits = \"bcd\"".to_owned());
+            if !is_left_filled {
+                keys.push("filler = \"right\"".to_owned());
+            }
+        }
+        Written::Hex(_) => {
+            keys.push("bytes = \"hex\"".to_owned());
+            if dots > 0 {
+                keys.push("counted = \"bytes\"".to_owned());
+            }
+        }
+        Written::Text(_) | Written::Bytes => {}
+    }
+    match described.prefix.map(|prefix| prefix.written) {
+        Some(Written::Packed { .. }) => keys.push("prefix = \"bcd\"".to_owned()),
+        Some(Written::Bytes) => keys.push("prefix = \"binary\"".to_owned()),
+        _ => {}
+    }
+    match keys.is_empty() {
+        true => format,
+        false => format!("{{ format = {format}, {} }}", keys.join(", ")),
+    }
+}
+
+/// What the field may hold: as the standard has it, where that can be written so.
+fn class_of(described: &Described) -> Class {
+    let standard = field(described.number).map_or(Class::Printable, |spec| spec.class);
+    match described.written {
+        Written::Bytes | Written::Hex(_) => Class::Binary,
+        _ if described.is_signed => Class::SignedDigits,
+        Written::Packed { .. } if standard == Class::Track => Class::Track,
+        Written::Packed { .. } => Class::Digits,
+        Written::Text(_) if standard == Class::Binary => Class::Printable,
+        Written::Text(_) if described.is_numeric && standard != Class::Track => Class::Digits,
+        Written::Text(_) => standard,
+    }
+}

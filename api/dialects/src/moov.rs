@@ -1,0 +1,135 @@
+//! Specifications of moov-io/iso8583, in JSON. Source: its `specs` package, which writes and reads them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::import::{Described, Described8583, Letters, Prefix, Refused, Written};
+use crate::line_of;
+
+#[derive(Deserialize)]
+struct MoovSpecification<'t> {
+    #[serde(borrow)]
+    fields: BTreeMap<String, &'t RawValue>,
+}
+
+#[derive(Deserialize)]
+struct MoovField<'t> {
+    #[serde(rename = "type")]
+    kind: String,
+    length: usize,
+    #[serde(default)]
+    enc: String,
+    #[serde(default)]
+    prefix: String,
+    #[serde(default, borrow)]
+    subfields: Option<&'t RawValue>,
+}
+
+/// Reads a specification.
+pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
+    let specification: MoovSpecification<'_> = serde_json::from_str(text).map_err(of_json)?;
+    let (mut mti, mut bitmap, mut fields) = (None, None, Vec::new());
+    for (number, raw) in specification.fields {
+        // The value is a part of the text.
+        let offset = (raw.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        let line = line_of(text, offset);
+        let refuse = |reason: String| (line, format!("field {number}: {reason}"));
+        let field: MoovField<'_> =
+            serde_json::from_str(raw.get()).map_err(|error| refuse(error.to_string()))?;
+        match number.as_str() {
+            "0" => mti = Some(written(&field).map_err(refuse)?),
+            "1" => bitmap = Some(written(&field).map_err(refuse)?),
+            _ => {
+                let known = number.parse().ok().filter(|number| (2..=128).contains(number));
+                let number = known.ok_or_else(|| refuse("fields end at 128".to_owned()))?;
+                fields.push(described(number, line, &field).map_err(refuse)?);
+            }
+        }
+    }
+    fields.sort_by_key(|field| field.number);
+    let missing = |what: &str| (1, format!("no field {what}"));
+    Ok(Described8583 {
+        mti: mti.ok_or_else(|| missing("0, the message type"))?,
+        bitmap: bitmap.ok_or_else(|| missing("1, the bitmap"))?,
+        fields,
+    })
+}
+
+fn of_json(error: serde_json::Error) -> Refused {
+    (error.line(), error.to_string())
+}
+
+fn described(number: u8, line: usize, field: &MoovField<'_>) -> Result<Described, String> {
+    let prefix = prefix(&field.prefix)?;
+    let is_known = matches!(
+        field.kind.as_str(),
+        "String" | "Numeric" | "Binary" | "Hex" | "Track1" | "Track2" | "Track3" | "Composite"
+    );
+    if !is_known {
+        return Err(format!("type `{}` cannot be said in a dialect file", field.kind));
+    }
+    Ok(Described {
+        number,
+        line,
+        is_numeric: field.kind == "Numeric",
+        is_signed: false,
+        len_max: field.length,
+        prefix,
+        written: written(field)?,
+    })
+}
+
+fn written(field: &MoovField<'_>) -> Result<Written, String> {
+    Ok(match field.enc.as_str() {
+        "ASCII" => Written::Text(Letters::Ascii),
+        "EBCDIC" => Written::Text(Letters::Ebcdic),
+        "EBCDIC1047" => Written::Text(Letters::Ebcdic1047),
+        "BCD" => Written::Packed { is_left_filled: true },
+        "LBCD" => Written::Packed { is_left_filled: false },
+        // Text that stands for bytes is these bytes on the wire.
+        "Binary" | "ASCIIToHex" => Written::Bytes,
+        "Hex" | "HexToASCII" => Written::Hex(Letters::Ascii),
+        // What a composite holds is taken as a whole: as text where all of its parts are.
+        "" if field.subfields.is_some() => {
+            let parts = field.subfields.map_or("", RawValue::get);
+            composite(&parts.split_whitespace().collect::<String>())
+        }
+        other => return Err(format!("encoding `{other}` cannot be said in a dialect file")),
+    })
+}
+
+/// How a composite is written, by the encodings in its parts without white space.
+fn composite(parts: &str) -> Written {
+    let encodings: Vec<_> =
+        parts.split("\"enc\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let all = |name: &str| !encodings.is_empty() && encodings.iter().all(|one| *one == name);
+    match (all("ASCII"), all("EBCDIC")) {
+        (true, _) => Written::Text(Letters::Ascii),
+        (_, true) => Written::Text(Letters::Ebcdic),
+        _ => Written::Bytes,
+    }
+}
+
+fn prefix(name: &str) -> Result<Option<Prefix>, String> {
+    let refuse = || format!("prefix `{name}` cannot be said in a dialect file");
+    let (kind, letters) = name.split_once('.').ok_or_else(refuse)?;
+    if letters == "Fixed" {
+        return Ok(None);
+    }
+    let digits = letters.len();
+    if letters.bytes().any(|letter| letter != b'L') || !(1..=4).contains(&digits) {
+        return Err(refuse());
+    }
+    let of = |written, digits| Ok(Some(Prefix { digits, written }));
+    match kind {
+        "ASCII" => of(Written::Text(Letters::Ascii), digits),
+        "EBCDIC" => of(Written::Text(Letters::Ebcdic), digits),
+        "EBCDIC1047" => of(Written::Text(Letters::Ebcdic1047), digits),
+        "BCD" => of(Written::Packed { is_left_filled: true }, digits),
+        // Here an L is a byte.
+        "Binary" if digits <= 2 => of(Written::Bytes, digits + 1),
+        _ => Err(refuse()),
+    }
+}
