@@ -121,7 +121,7 @@ impl Drop for DoorThreads {
 pub enum StartError {
     /// A setting is out of range.
     #[error(transparent)]
-    Config(ConfigError),
+    Config(#[from] ConfigError),
     /// The data directory.
     #[error(transparent)]
     Opening(OpeningError),
@@ -178,13 +178,11 @@ impl Server {
         opened: Option<Opened>,
     ) -> Result<Self, StartError> {
         let data = place.data;
-        let settings = settings.clone().checked().map_err(StartError::Config)?;
+        let settings = settings.clone().checked()?;
         let shares = shares_of(&settings);
-        let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
-        let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
-            .map_err(StartError::Config)?;
-        let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref());
-        let tls = tls.map_err(StartError::Config)?;
+        let options = listener_options(&settings, &shares)?;
+        let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)?;
+        let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let (watched, opened, receipts, elsewhere) = match opened {

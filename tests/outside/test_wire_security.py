@@ -15,7 +15,7 @@ import iso8583
 import psec
 import pyemv
 import pytest
-from conftest import binary, parse_address, running
+from conftest import binary, running
 from cryptography.hazmat.primitives.ciphers import algorithms
 from cryptography.hazmat.primitives.cmac import CMAC
 from iso8583.specs import default_ascii
@@ -140,7 +140,7 @@ def test_codes_are_over_messages_as_each_door_spells_them(tmp_path, dialect):
             )
 
     with running(tmp_path, prepare=prepare) as switch:
-        client = Client(parse_address(switch.doors["iso8583.other"]))
+        client = Client(switch.doors["other"])
         spec = SPELLINGS[dialect]
         for amount in (100, 200):
             request = purchase(switch.card("ordinary"), amount)
