@@ -2,6 +2,7 @@
 //! failure, is what the slow model says it is; and what it hands back to a shard.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::model::Model;
 use super::queries::{Wanted, check_lines, check_transactions};
@@ -166,6 +167,23 @@ fn a_recent_restore_takes_back_the_newest_transactions_and_their_answers() {
             assert_eq!((&restored.cards, &restored.balances), (&model.cards, &model.balances));
             assert_eq!(answers, answers_since(&records, first, since), "{transactions}");
         }
+    }
+}
+
+#[test]
+fn readers_share_a_view_until_the_next_commit() {
+    let records = journal(43, 60);
+    let store = empty_store();
+    for (place, run) in records.chunks(20).enumerate() {
+        let before = store.read().unwrap();
+        assert!(Arc::ptr_eq(&before, &store.read().unwrap()));
+        let end = records.len().min((place + 1) * 20);
+        store.commit(&gather(run), position_after(&records[..end]), CommitKind::Visible).unwrap();
+        let after = store.read().unwrap();
+        let applied = [&before, &after].map(|view| view.checkpoint().unwrap().applied_seq.0);
+        assert_eq!(applied, [place as u64 * 20, end as u64]);
+        drop(after);
+        assert_eq!(Arc::strong_count(&before), 1, "the store has let go of it");
     }
 }
 
