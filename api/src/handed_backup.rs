@@ -32,7 +32,10 @@ const END: &str = "end";
 type Piece = io::Result<Bytes>;
 
 /// Makes a backup and returns it in pieces; it breaks off where that fails. The copy goes with it.
-pub fn hand_out(engine: Arc<Engine>, secrets: Secrets) -> impl Stream<Item = Piece> + Send + 'static {
+pub fn hand_out(
+    engine: Arc<Engine>,
+    secrets: Secrets,
+) -> impl Stream<Item = Piece> + Send + 'static {
     let (pieces, waiting) = mpsc::channel(PIECES_MAX);
     tokio::task::spawn_blocking(move || {
         let folder = engine.directory().path().join(FOLDER);

@@ -140,7 +140,8 @@ async fn follow_until_it_leads(
         let receipts = open_receipts(&data, (&node, keys.secrets()), runtime)?;
         let (secrets, shared, engine) = (keys.secrets(), Arc::clone(&receipts), OnceLock::new());
         drop(desk.set(NodeDesk { secrets, receipts: shared, data: data.clone(), engine }));
-        let tables = (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
+        let tables =
+            (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
         let cluster = node.cluster.clone();
         let followed = Followed { sign, data: data.clone(), cluster, receipts, tables };
         let Some(engine) = follow(standby, node, &followed).map_err(Failure::new)? else {
@@ -158,7 +159,8 @@ fn open_receipts(
     runtime: Handle,
 ) -> Result<Arc<ReceiptFiles>, Failure> {
     let (own, status) = (node.record.name.clone(), Arc::clone(&node.status));
-    let files = ReceiptFiles::open(data).map_err(|error| Failure::new(StartError::Receipts(error)))?;
+    let files =
+        ReceiptFiles::open(data).map_err(|error| Failure::new(StartError::Receipts(error)))?;
     Ok(Arc::new(files.with_peers(Box::new(NodePeers { own, status, secrets, runtime }))))
 }
 

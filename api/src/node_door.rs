@@ -44,7 +44,8 @@ pub const KEY_PATH: &str = "/key";
 pub const BACKUP_PATH: &str = "/backup";
 const FOLLOWS: &str = "the node follows: ask the one that leads";
 const NOT_OPEN: &str = "the node has not opened its data directory yet";
-const STRANGER: &str = "the request is not of a node of this cluster: the keys differ, or the clocks";
+const STRANGER: &str =
+    "the request is not of a node of this cluster: the keys differ, or the clocks";
 
 /// The door, open until this value is dropped.
 #[derive(Debug)]

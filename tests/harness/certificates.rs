@@ -21,7 +21,8 @@ pub struct Certificate {
     pub key: PathBuf,
 }
 
-const KEY: [&str; 6] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-batch"];
+const KEY: [&str; 6] =
+    ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-batch"];
 
 impl Authority {
     /// Makes one that nobody else knows.
@@ -50,7 +51,8 @@ impl Authority {
         let own = self.files(&self.name);
         let request = self.folder.join(format!("{name}.csr"));
         let further = self.folder.join(format!("{name}.ext"));
-        let purposes = "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n";
+        let purposes =
+            "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n";
         std::fs::write(&further, purposes).expect("a file can be written");
         let subject = format!("/CN={name}");
         let out = ["-subj", &subject, "-keyout", text_of(&files.key), "-out", text_of(&request)];

@@ -234,7 +234,8 @@ impl Cluster {
     #[track_caller]
     pub fn wait_for_other_leader(&self, old: usize) -> usize {
         wait_for(|| {
-            (0..NODES).find(|node| *node != old && self.nodes[*node].is_some() && self.is_led_by(*node))
+            (0..NODES)
+                .find(|node| *node != old && self.nodes[*node].is_some() && self.is_led_by(*node))
         })
     }
 
@@ -360,7 +361,8 @@ fn node_doors(lan: Option<&Lan>, machine: u8) -> [SocketAddr; 3] {
 }
 
 fn start_members(installation: &Installation, lan: Option<&Lan>) -> (Vec<Member>, String) {
-    let on = |lan: &Lan, member: usize| [2379, 2380, 0].map(|port| lan.door(etcd_machine(member), port));
+    let on =
+        |lan: &Lan, member: usize| [2379, 2380, 0].map(|port| lan.door(etcd_machine(member), port));
     let place = |member| lan.map_or_else(free_addresses, |lan| on(lan, member));
     let addresses: Vec<[SocketAddr; 3]> = (0..NODES).map(place).collect();
     let peer = |member: usize| format!("{}=http://{}", etcd_name(member), addresses[member][1]);

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use cardswitch_harness::{
-    Cluster, HookReceiver, HttpClient, HttpRequest, Installation, Manner, Purchase, Switch, transactions_of_card,
+    Cluster, HookReceiver, HttpClient, HttpRequest, Installation, Manner, Purchase, Switch,
+    transactions_of_card,
 };
 use serde_json::json;
 
@@ -90,7 +91,8 @@ fn receipts_outlive_the_machine_that_took_them() {
     buy(&cluster, first, 2);
     let card = &cluster.installation.cards.ordinary().card_id;
     let network = cluster.node(first).network_api();
-    let bought: Vec<_> = transactions_of_card(&network, card).into_iter().map(|one| one.transaction_id).collect();
+    let bought: Vec<_> =
+        transactions_of_card(&network, card).into_iter().map(|one| one.transaction_id).collect();
     let [lunch, dinner] = &bought[..] else { panic!("two purchases: {bought:?}") };
     let away = (first + 1) % 3;
     hand_in(cluster.node(first), lunch, &[PNG, b"1"].concat());
@@ -136,7 +138,10 @@ fn who_joins_has_the_master_key_and_a_place_of_its_own() {
     let (new_text, key) = (text_of(&new), text_of(&key));
     let follower = format!("node-{}", (leader + 1) % 3);
     for (further, expected) in [
-        (&["--data", new_text, "--master-key", text_of(&foreign)][..], "the master key is not the one"),
+        (
+            &["--data", new_text, "--master-key", text_of(&foreign)][..],
+            "the master key is not the one",
+        ),
         (&["--data", new_text], "master.key` is missing"),
         (&["--data", text_of(&cluster.data(0)), "--master-key", key], "is there already"),
         (&["--data", new_text, "--master-key", key, "--from", "nobody"], "has no node `nobody`"),

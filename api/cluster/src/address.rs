@@ -77,7 +77,9 @@ fn parse_access(parameters: &str, is_tls: bool) -> Result<EtcdAccess, &'static s
         let named = parameter.split_once('=').filter(|(_, value)| !value.is_empty());
         let place = named.and_then(|(name, _)| NAMES.iter().position(|known| *known == name));
         let (Some(place), Some((_, value))) = (place, named) else {
-            return Err("behind `?` stand ca=, cert=, key=, user= and password-file=, joined by `&`");
+            return Err(
+                "behind `?` stand ca=, cert=, key=, user= and password-file=, joined by `&`",
+            );
         };
         if values[place].replace(value.to_owned()).is_some() {
             return Err("a name stands behind `?` twice");

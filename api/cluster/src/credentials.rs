@@ -30,7 +30,10 @@ impl Credentials {
     /// Errors: one cannot be read, or has not what it should have.
     pub(crate) fn read(access: &EtcdAccess) -> Result<Self, EtcdError> {
         let tls = access.is_tls.then(|| client_config(access)).transpose()?;
-        Ok(Self { tls: tls.map(|config| TlsConnector::from(Arc::new(config))), user: access.user.clone() })
+        Ok(Self {
+            tls: tls.map(|config| TlsConnector::from(Arc::new(config))),
+            user: access.user.clone(),
+        })
     }
 
     /// How addresses of members begin.
@@ -74,7 +77,11 @@ pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     connector.connect(name, stream).await.map_err(|error| {
         let why = format!("`{host}`: {error}");
         // Anything else is the network's, and passes.
-        if error.kind() == ErrorKind::InvalidData { EtcdError::Tls(why) } else { EtcdError::Unavailable(why) }
+        if error.kind() == ErrorKind::InvalidData {
+            EtcdError::Tls(why)
+        } else {
+            EtcdError::Unavailable(why)
+        }
     })
 }
 

@@ -68,7 +68,12 @@ pub struct RestoreArgs {
 impl RestoreArgs {
     /// A data directory at `data` out of all of the backup `from`.
     #[must_use]
-    pub fn whole(from: PathBuf, data: PathBuf, master_key: MasterKeyArgs, no_key_copy: bool) -> Self {
+    pub fn whole(
+        from: PathBuf,
+        data: PathBuf,
+        master_key: MasterKeyArgs,
+        no_key_copy: bool,
+    ) -> Self {
         Self { from, data, master_key, no_key_copy, journal: None, until: None, json: false }
     }
 }

@@ -24,9 +24,11 @@ const FIGURES: [(&str, &str, Figure); 9] = [
     ("cardswitch_cluster_window_batches", "Batches in the window.", |status| {
         status.etcd().window_batches
     }),
-    ("cardswitch_cluster_durable_copies", "Members of etcd that hold the window and answer.", |status| {
-        status.etcd().answering
-    }),
+    (
+        "cardswitch_cluster_durable_copies",
+        "Members of etcd that hold the window and answer.",
+        |status| status.etcd().answering,
+    ),
     ("cardswitch_cluster_etcd_members", "Members of etcd.", |status| status.etcd().members),
     ("cardswitch_cluster_etcd_bytes", "What etcd's largest database takes.", |status| {
         status.etcd().bytes

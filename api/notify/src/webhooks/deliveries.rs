@@ -402,9 +402,7 @@ fn values_of(
     Ok(values)
 }
 
-fn parse_values(
-    values: Vec<(String, Vec<u8>)>,
-) -> Result<(Loaded, Option<Uuid>), DeliveriesError> {
+fn parse_values(values: Vec<(String, Vec<u8>)>) -> Result<(Loaded, Option<Uuid>), DeliveriesError> {
     let (mut loaded, mut series) = (Loaded::default(), None);
     for (name, value) in values {
         if let Some(id) = name.strip_prefix(LANE_PREFIX) {

@@ -66,7 +66,10 @@ pub(super) async fn run(args: JoinArgs) -> Result<(), Failure> {
     made
 }
 
-fn find_node(journal: &ClusterAddress, from: Option<&str>) -> Result<(String, SocketAddr), Failure> {
+fn find_node(
+    journal: &ClusterAddress,
+    from: Option<&str>,
+) -> Result<(String, SocketAddr), Failure> {
     let view = ClusterView::read(journal).map_err(Failure::new)?;
     let node = match from {
         Some(name) => view.nodes.iter().find(|node| node.name == name),
@@ -74,7 +77,9 @@ fn find_node(journal: &ClusterAddress, from: Option<&str>) -> Result<(String, So
     };
     let node = node.ok_or_else(|| {
         Failure::new(match from {
-            Some(name) => format!("{journal} has no node `{name}`: see `cardswitch cluster status`"),
+            Some(name) => {
+                format!("{journal} has no node `{name}`: see `cardswitch cluster status`")
+            }
             None => format!("no node of {journal} leads"),
         })
     })?;
