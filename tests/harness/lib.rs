@@ -34,7 +34,7 @@ pub use command::{
 pub use hook_receiver::{Hook, HookReceiver, Manner};
 pub use http_client::{HttpClient, HttpRequest, HttpResponse, exchange_raw, read_response};
 pub use installation::{Credentials, Installation};
-pub use lan::{Direction, LAN_ADDRESSES, Lan};
+pub use lan::{Direction, LAN_ADDRESSES, Lan, has_machines};
 pub use ledger::{NetworkTransaction, minor, transactions_of_card};
 pub use message::{Message, de39_of};
 pub use purchase::{Purchase, next_stan, original_data};

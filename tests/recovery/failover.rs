@@ -19,7 +19,7 @@ const CONNECTIONS: u64 = 3;
 const CARDS_A_ROUND: usize = 6;
 
 /// What happens to the cluster in a round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
     /// kill -9 of the leader.
     Leader,
