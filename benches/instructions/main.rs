@@ -10,12 +10,17 @@ use std::process::ExitCode;
 
 use cardswitch_dialects::find;
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::append_record;
 use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, decode};
-use cardswitch_program::{Asked, BareShard, Purchases, Random, ample_balances, card_records};
+use cardswitch_program::{
+    Asked, BareShard, Program, Purchases, Random, ample_balances, card_records,
+};
 
 const CARDS: u64 = 1_000;
 const SEED: u64 = 17;
+/// As many as the shard takes at a time, at most.
+const BATCH_LEN: u64 = 500;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -26,12 +31,13 @@ fn main() -> ExitCode {
         ("decide", Some(count)) => report(decide(count)),
         ("shard", Some(count)) => report(take(count)),
         ("shard_and_record", Some(count)) => report(take_and_record(count)),
+        ("engine_batches", Some(count)) => report(take_batches(count)),
         (dialect, Some(count)) if dialect.starts_with(CODEC) => {
             report(translate(&dialect[CODEC.len()..], count))
         }
         _ => {
             eprintln!(
-                "usage: instructions make_command|decide|shard|shard_and_record|codec_DIALECT COUNT"
+                "usage: instructions make_command|decide|shard|shard_and_record|engine_batches|codec_DIALECT COUNT"
             );
             ExitCode::FAILURE
         }
@@ -88,13 +94,33 @@ fn take_and_record(count: u64) -> u64 {
     bytes
 }
 
+/// As `take_and_record` in a shard with the limits of an engine, batch by batch as its loop takes
+/// them. Returns how many bytes the records have.
+fn take_batches(count: u64) -> u64 {
+    let (mut shard, mut purchases) = (BareShard::bounded(), Purchases::new(CARDS, SEED));
+    shard.found(Program::of_one_company(CARDS));
+    let (mut payload, mut bytes) = (Vec::with_capacity(1 << 20), 0);
+    for _ in 0..count / BATCH_LEN {
+        let commands: Vec<_> = (0..BATCH_LEN).map(|_| purchases.next_command()).collect();
+        payload.clear();
+        let mut encode = |seq, at, effects: &[Effect]| {
+            let written = append_record(&mut payload, seq, at, effects);
+            assert!(written.is_ok(), "the effects of one command fit a record");
+        };
+        shard.take_batch(&commands, &mut encode, &mut |_| {});
+        bytes += payload.len() as u64;
+    }
+    bytes
+}
+
 /// What a message costs the codec in one of the shipped dialects: it is read, what its answer repeats is kept, and it is
 /// answered as approved. Returns how many bytes the answers have.
 fn translate(dialect: &str, count: u64) -> u64 {
     let dialect = find(dialect).expect(SHIPPED);
     let frame = purchase(&dialect);
     let (mut plain, mut kept) = (Vec::with_capacity(4_096), Vec::with_capacity(512));
-    let (mut answer, mut out, mut bytes) = (Vec::with_capacity(4_096), Vec::with_capacity(4_096), 0);
+    let (mut answer, mut out, mut bytes) =
+        (Vec::with_capacity(4_096), Vec::with_capacity(4_096), 0);
     for _ in 0..count {
         let frame = black_box(&frame[..]);
         plain.clear();

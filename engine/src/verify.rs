@@ -121,12 +121,13 @@ fn verify_opened(
 
     let mut figures =
         vec![figure("journal records", journal.tip.last_seq, from_tables.last_seq().0)];
-    figures.extend(compare_parts(&from_journal.part_hashes(), &from_tables.part_hashes()));
+    let parts = from_tables.part_hashes();
+    figures.extend(compare_parts(&from_journal.part_hashes(), &parts));
     let tables = store.read()?;
     figures.extend(tables.audit()?.into_iter().map(audited));
     Ok(Verification {
         figures,
-        state_hash: from_tables.state_hash(),
+        state_hash: StateHash::of_parts(&parts),
         records: from_tables.last_seq().0,
         replayed: replayed.max(tail),
         pan_generations: tables.pan_generations()?,

@@ -36,8 +36,15 @@ pub struct HoldPart {
 }
 
 /// Parts in the order they were taken.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldParts(SmallVec<[HoldPart; 1]>);
+
+/// Copies all parts at once, where the derived one goes from part to part.
+impl Clone for HoldParts {
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl HoldParts {
     /// No parts.

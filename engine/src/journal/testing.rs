@@ -3,6 +3,8 @@
 //! It keeps what a real disk keeps apart: what has been written, and what of it has been synced.
 //! Not part of the product; public so that tests in other crates can use it.
 
+mod pages;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use ::redb::StorageBackend;
 use parking_lot::Mutex;
 
+use self::pages::SharedPages;
 use crate::disk::{Disk, DiskAccess, DiskFile, Reservation};
 
 /// Sectors a torn write is cut at.
@@ -52,8 +55,8 @@ struct Device {
 
 #[derive(Clone, Default)]
 struct StoredFile {
-    written: Vec<u8>,
-    synced: Vec<u8>,
+    written: SharedPages,
+    synced: SharedPages,
     unsynced: Vec<FileChange>,
 }
 
@@ -89,7 +92,7 @@ impl FaultyDisk {
     /// Panics: if there is none.
     pub fn content(&self, name: &str) -> Vec<u8> {
         let device = self.device.lock();
-        device.files[device.names[name]].written.clone()
+        device.files[device.names[name]].written.to_vec()
     }
 
     /// Returns the disk after the process was killed: the system still had every write.
@@ -142,10 +145,12 @@ impl FaultyDisk {
     pub fn flip(&self, name: &str, offset: usize, mask: u8) {
         let mut device = self.device.lock();
         let at = device.names[name];
-        let file = &mut device.files[at];
-        file.written[offset] ^= mask;
-        if let Some(byte) = file.synced.get_mut(offset) {
-            *byte ^= mask;
+        let StoredFile { written, synced, .. } = &mut device.files[at];
+        let mut byte = [0];
+        written.read(offset, &mut byte).expect("the file is that long");
+        written.write(offset, &[byte[0] ^ mask]);
+        if synced.read(offset, &mut byte).is_ok() {
+            synced.write(offset, &[byte[0] ^ mask]);
         }
     }
 
@@ -217,13 +222,7 @@ impl DiskFile for FaultyFile {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let device = self.disk.device.lock();
-        let start = index(offset)?;
-        let Some(found) = device.files[self.at].written.get(start..start + out.len()) else {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        };
-        out.copy_from_slice(found);
-        Ok(())
+        self.disk.device.lock().files[self.at].written.read(index(offset)?, out)
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -265,9 +264,8 @@ impl DiskFile for FaultyFile {
         let mut device = self.disk.device.lock();
         device.sync(|device| {
             let file = &mut device.files[self.at];
-            for change in std::mem::take(&mut file.unsynced) {
-                apply(&mut file.synced, &change);
-            }
+            file.unsynced.clear();
+            file.synced = file.written.clone();
         })
     }
 
@@ -360,7 +358,9 @@ impl FaultyBackend {
 
     /// Makes a file with this content, all of it durable.
     pub fn with_content(content: Vec<u8>) -> Self {
-        let file = StoredFile { written: content.clone(), synced: content, unsynced: Vec::new() };
+        let mut written = SharedPages::default();
+        written.write(0, &content);
+        let file = StoredFile { synced: written.clone(), written, unsynced: Vec::new() };
         let names = BTreeMap::from([("file".to_owned(), 0)]);
         let (files, durable_names) = (vec![file], names.clone());
         let device = Device { files, names, durable_names, ..Device::default() };
@@ -388,7 +388,7 @@ impl FaultyBackend {
 
     /// Returns the bytes as a process would read them.
     pub fn content(&self) -> Vec<u8> {
-        self.file.disk.device.lock().files[0].written.clone()
+        self.file.disk.device.lock().files[0].written.to_vec()
     }
 
     /// Returns the file after a power failure that lost everything unsynced.
@@ -433,16 +433,10 @@ impl StorageBackend for FaultyBackend {
     }
 }
 
-fn apply(content: &mut Vec<u8>, change: &FileChange) {
+fn apply(content: &mut SharedPages, change: &FileChange) {
     match change {
-        FileChange::SetLen(len) => content.resize(*len, 0),
-        FileChange::Write { offset, bytes } => {
-            let end = offset + bytes.len();
-            if content.len() < end {
-                content.resize(end, 0);
-            }
-            content[*offset..end].copy_from_slice(bytes);
-        }
+        FileChange::SetLen(len) => content.resize(*len),
+        FileChange::Write { offset, bytes } => content.write(*offset, bytes),
     }
 }
 

@@ -200,12 +200,12 @@ impl ShardState {
 
     /// Takes in a transaction that was made, with what it moved.
     pub(super) fn take_in(&mut self, made: KeptTransaction) {
-        let KeptTransaction { seq, open, usage, balances } = made;
-        let fingerprint = open.fingerprint().copied();
+        let (seq, usage, balances) = (made.seq, made.usage, made.balances);
+        let fingerprint = made.open.fingerprint().copied();
         self.last_transaction = self.last_transaction.max(seq);
         let kind = TimerKind::HoldExpiry(seq);
-        self.timers.reschedule(kind, Timestamp::MAX, expiry_timer_of(&open.progress));
-        self.transactions.push(seq, open);
+        self.timers.reschedule(kind, Timestamp::MAX, expiry_timer_of(&made.open.progress));
+        self.transactions.push(seq, made.open);
         if let Some((slot, usage)) = usage {
             self.change_card(slot, |record| record.usage = usage);
         }

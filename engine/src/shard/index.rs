@@ -30,6 +30,8 @@ const LINES_MIN: usize = 8;
 /// is live has at most a quarter dead.
 const LINES_SWEPT: usize = 4;
 const INSERTIONS_PER_SWEEP: usize = 8;
+/// A table of fewer lines doubles, whatever its growth: below a megabyte moving costs more than memory.
+const LINES_SMALL: usize = 1 << 14;
 /// Lines moved into a growing table at each insertion: few where authorizations insert, more where
 /// cards do, so that two tables stand side by side for a short time only.
 const LINES_MOVED_DOUBLING: usize = 4;
@@ -57,7 +59,7 @@ pub trait Values {
 /// How a table grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// To five fourths: the hash of every value can be told again.
+    /// To five fourths, where it is not small: the hash of every value can be told again.
     ByQuarters,
     /// Twofold: the next bit of its tag gives an entry its line.
     Doubling,
@@ -193,7 +195,8 @@ impl HashIndex {
 
     fn grow(&mut self) {
         let lines = match self.growth {
-            Growth::ByQuarters => self.table.lines + (self.table.lines / 4).max(1),
+            Growth::ByQuarters if self.table.lines < LINES_SMALL => self.table.lines * 2,
+            Growth::ByQuarters => self.table.lines + self.table.lines / 4,
             Growth::Doubling => {
                 self.unknown_bits = (self.unknown_bits + 1).min(TAG_BITS);
                 self.table.lines * 2
@@ -353,7 +356,8 @@ impl Table {
         for distance in 0..REACH {
             let range = self.line_range(home + distance);
             let Some(line) = self.words[range.clone()].first_chunk::<LINE_LEN>() else { break };
-            let empty = places_where(line, |entry| entry == 0).next();
+            // Nothing was moved out of this table, so what has no head is empty.
+            let empty = Places(places_with_head(line, 0, 0)).next();
             let is_dead = |entry| values.has_dead() && values.is_dead(value_of(entry));
             if let Some(place) = empty.or_else(|| places_where(line, is_dead).next()) {
                 self.taken += usize::from(empty.is_some());

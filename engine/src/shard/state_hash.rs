@@ -31,6 +31,19 @@ impl fmt::Debug for StateHash {
     }
 }
 
+impl StateHash {
+    /// The hash of the whole, from all that `part_hashes` gives.
+    #[must_use]
+    pub fn of_parts(parts: &[PartHash]) -> Self {
+        let mut sha = Sha256::new();
+        for part in parts {
+            sha.update(part.name.as_bytes());
+            sha.update(part.hash.0);
+        }
+        Self(sha.finalize().into())
+    }
+}
+
 /// One part of the state, by name and hash: tells where two states differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartHash {
@@ -139,11 +152,6 @@ impl ShardState {
     /// The hash of the whole logical state. Cost: O(state).
     #[must_use]
     pub fn state_hash(&self) -> StateHash {
-        let mut sha = Sha256::new();
-        for part in self.part_hashes() {
-            sha.update(part.name.as_bytes());
-            sha.update(part.hash.0);
-        }
-        StateHash(sha.finalize().into())
+        StateHash::of_parts(&self.part_hashes())
     }
 }

@@ -7,7 +7,7 @@ use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, Timestamp, TransactionSeq,
 };
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::transaction::TransactionProgress;
+use cardswitch_engine::domain::transaction::{TransactionProgress, TransactionRecord};
 use cardswitch_engine::shard::ShardState;
 use cardswitch_engine::store::Snapshot;
 
@@ -45,7 +45,7 @@ fn audit_card(model: &Model, record: &CardRecord, at_card: usize, at: Timestamp,
     let card = &model.cards[at_card];
     let today = BusinessDate::from_naive(date_in(model.companies[card.company].zone, at.0));
     let usage = record.usage.rolled(record.terms.interval, today);
-    let context = format!("{context} card {at_card}");
+    let context = format_args!("{context} card {at_card}");
     assert_eq!(usage.spent, Minor(model.spent(at_card)), "{context}");
     assert_eq!(usage.day_spent, Minor(model.day_spent(at_card)), "{context}");
     assert_eq!(usage.state, card.state, "{context}");
@@ -61,7 +61,7 @@ fn audit_progress(
     member: Option<MemberSlot>,
     context: &str,
 ) {
-    let context = format!("{context} transaction {}", purchase.seq);
+    let context = format_args!("{context} transaction {}", purchase.seq);
     assert_eq!(progress.state, purchase.state, "{context}");
     assert_eq!(progress.held.total(), Minor(purchase.held()), "{context}");
     assert_eq!(progress.posted, Minor(purchase.posted), "{context}");
@@ -106,9 +106,13 @@ pub fn audit_tables(model: &Model, state: &ShardState, tables: &Snapshot, contex
         assert_eq!(row.record, *state.card(slot), "{context} card {card}");
         assert_eq!(row.held, Minor(held), "{context} card {card}");
     }
-    for purchase in &model.purchases {
-        let row = tables.transaction(TransactionSeq(purchase.seq)).unwrap();
-        let row = row.unwrap_or_else(|| panic!("{context} transaction {} is lost", purchase.seq));
-        audit_progress(purchase, &row.progress, row.record.member, context);
-    }
+    let mut expected = model.purchases.iter().peekable();
+    let mut compare = |record: TransactionRecord, progress: TransactionProgress| {
+        if let Some(purchase) = expected.next_if(|purchase| purchase.seq == record.seq.0) {
+            audit_progress(purchase, &progress, record.member, context);
+        }
+    };
+    tables.each_transaction(&mut compare).unwrap();
+    let lost = expected.next().map(|purchase| purchase.seq);
+    assert_eq!(lost, None, "{context} a transaction is lost");
 }

@@ -78,7 +78,12 @@ impl Nodes {
     /// Returns whether the follower has what the chain has.
     fn follow(&mut self, at: usize, leader: &Disks, options: Options<'_>) -> bool {
         let follower = &mut self.followers[at];
-        match follower.catch_up(options) {
+        let reached = follower.catch_up(options);
+        // Commits of tables are dear: much gathers for one.
+        if self.rng.chance(25) {
+            follower.step_projector();
+        }
+        match reached {
             Ok(Some(_)) => true,
             Ok(None) => false,
             Err(OpenError::Journal(JournalError::Window(WindowError::Trimmed { .. }))) => {
@@ -164,9 +169,14 @@ impl Follower {
         };
         if let Some((_, parts)) = &mut self.running {
             parts.segments.step();
-            parts.projector.step();
         }
         Ok(reached)
+    }
+
+    fn step_projector(&mut self) {
+        if let Some((_, parts)) = &mut self.running {
+            parts.projector.step();
+        }
     }
 
     fn project(&mut self) {

@@ -237,8 +237,11 @@ impl World {
             self.workload.pass_time();
             self.set_clock(self.workload.at);
             self.send(vec![command]);
-            self.settle();
+            self.step_shard();
+            self.step_committer();
+            self.take_answers();
         }
+        self.settle();
         if let Some(nodes) = &self.nodes {
             nodes.window().set_trouble(true);
         }

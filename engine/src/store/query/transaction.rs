@@ -58,6 +58,18 @@ impl Snapshot {
         Ok(found.map(|(row, _)| row))
     }
 
+    /// Hands every transaction to `visit`, in order. Cost: reads each block once.
+    pub fn each_transaction(
+        &self,
+        mut visit: impl FnMut(TransactionRecord, TransactionProgress),
+    ) -> Result<(), StoreError> {
+        self.transaction_rows()?.each(0..u64::MAX, |_, view, progress| {
+            let progress = progress.map_or_else(|| view.to_progress(), Ok).map_err(unreadable)?;
+            visit(view.to_record().map_err(unreadable)?, progress);
+            Ok(())
+        })
+    }
+
     /// The decisions on the first so many increments of a transaction, in their order.
     /// Cost: O(log n), O(limit).
     pub fn increments(
