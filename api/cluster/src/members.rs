@@ -78,7 +78,7 @@ impl ClusterView {
     pub fn read(address: &ClusterAddress) -> Result<Self, OpenWindowError> {
         let (mut window, etcd) = EtcdWindow::look_at(address)?;
         let tip = window.find_tip()?;
-        let tip = tip.ok_or_else(|| OpenWindowError::Absent(address.clone()))?;
+        let tip = tip.ok_or_else(|| OpenWindowError::Absent(Box::new(address.clone())))?;
         let nodes = list_nodes(window.client(), &Keys::of(address))?;
         Ok(Self { tip, nodes, etcd })
     }

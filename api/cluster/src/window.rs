@@ -38,15 +38,15 @@ pub enum OpenWindowError {
     #[error(
         "`{0}` is no cluster yet: make one of a data directory with `cardswitch cluster adopt`"
     )]
-    Absent(ClusterAddress),
+    Absent(Box<ClusterAddress>),
     /// Something is under the prefix.
     #[error("`{0}` is a cluster already")]
-    Present(ClusterAddress),
+    Present(Box<ClusterAddress>),
     /// It is the cluster of another data directory.
     #[error("`{cluster}` is the cluster of data directory {found}, not of {expected}")]
     OtherDirectory {
         /// The cluster.
-        cluster: ClusterAddress,
+        cluster: Box<ClusterAddress>,
         /// The directory's id there.
         found: String,
         /// The id of the directory at hand.
@@ -124,10 +124,12 @@ impl EtcdWindow {
         let found = window.client.get(window.keys.named("directory"))?;
         let expected = hex(&directory);
         match found.map(|id| String::from_utf8_lossy(&id).into_owned()) {
-            None => Err(OpenWindowError::Absent(address.clone())),
-            Some(found) if found != expected => {
-                Err(OpenWindowError::OtherDirectory { cluster: address.clone(), found, expected })
-            }
+            None => Err(OpenWindowError::Absent(Box::new(address.clone()))),
+            Some(found) if found != expected => Err(OpenWindowError::OtherDirectory {
+                cluster: Box::new(address.clone()),
+                found,
+                expected,
+            }),
             Some(_) => Ok(window),
         }
     }
@@ -149,7 +151,11 @@ impl EtcdWindow {
                 put(directory_key, hex(&directory).into()),
             ],
         })?;
-        if made.succeeded { Ok(()) } else { Err(OpenWindowError::Present(address.clone())) }
+        if made.succeeded {
+            Ok(())
+        } else {
+            Err(OpenWindowError::Present(Box::new(address.clone())))
+        }
     }
 
     /// Reaches a cluster that may not be there.
