@@ -127,7 +127,6 @@ codes! {
     "overloaded" 503 "Too many requests are waiting. Wait for `Retry-After`, then repeat."
     "password_changed" 409 "The password or a second factor was changed in the meantime."
     "past" 400 "The time must be in the future."
-    "past_day" 400 "The day must not be in the past."
     "range_too_long" 400 "The range has too many days. Ask for several ranges."
     "recovering" 503 "The switch is starting. Repeat in a moment."
     "repeated" 400 "A key or parameter appears more than once."

@@ -191,7 +191,7 @@ fn limits_states_roles_and_holders_are_told_before_and_after() {
         (
             AdminCommand::Allowance(AllowanceCommand::Update(company, new.allowance_id, limits)),
             vec![
-                ("amount", AuditValue::Amount(Minor(1)), AuditValue::Amount(Minor(2_500))),
+                ("amount", AuditValue::Amount(Minor(10_000)), AuditValue::Amount(Minor(2_500))),
                 (
                     "interval",
                     AuditValue::Interval(Interval::None),

@@ -98,7 +98,8 @@ fn parameters(page: &mut String, operation: &Value, (document, links): (&Value, 
         return;
     }
     page.push_str("<h3>Parameters</h3>\n");
-    page.push_str(&table_head("Parameters", ["Name", "In", "Type", "Meaning"]));
+    let label = format!("Parameters of {}", text(&operation["operationId"]));
+    page.push_str(&table_head(&label, ["Name", "In", "Type", "Meaning"]));
     for parameter in given.iter().map(|parameter| resolve(parameter, document)) {
         let required = if parameter["required"] == true { ", required" } else { "" };
         line(
