@@ -20,7 +20,7 @@ use cardswitch_cluster::{
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
-use cardswitch_engine::store::{Store, Watermark};
+use cardswitch_engine::store::{Awaiting, Store, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
 use cardswitch_secrets::Secrets;
@@ -186,7 +186,7 @@ impl Following for Followed {
         let (receipts, (store, watermark)) = (Arc::clone(&self.receipts), self.tables.clone());
         let reached = watermark.clone();
         let fetch = move || drop(std::thread::spawn(move || fetch_receipts(&receipts, &store)));
-        reached.on_reached(tip, Box::new(fetch));
+        reached.on_reached(tip, Awaiting::Read, Box::new(fetch));
         mark(&self.data, &self.cluster).map_err(io::Error::other)
     }
 

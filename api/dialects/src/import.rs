@@ -70,6 +70,22 @@ pub(crate) struct Described8583 {
     pub(crate) fields: Vec<Described>,
 }
 
+impl Described8583 {
+    /// Of what a specification has, in the order of the fields.
+    /// Errors: no message type or no bitmap.
+    pub(crate) fn of(
+        mti: Option<Written>,
+        bitmap: Option<Written>,
+        mut fields: Vec<Described>,
+    ) -> Result<Self, Refused> {
+        fields.sort_by_key(|field| field.number);
+        let missing = |what: &str| (1, format!("no field {what}"));
+        let mti = mti.ok_or_else(|| missing("0, the message type"))?;
+        let bitmap = bitmap.ok_or_else(|| missing("1, the bitmap"))?;
+        Ok(Self { mti, bitmap, fields })
+    }
+}
+
 /// What is wrong with a specification, and in which line.
 pub(crate) type Refused = (usize, String);
 

@@ -42,13 +42,7 @@ pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
             }
         }
     }
-    fields.sort_by_key(|field| field.number);
-    let missing = |what: &str| (1, format!("no field {what}"));
-    Ok(Described8583 {
-        mti: mti.ok_or_else(|| missing("0, the message type"))?,
-        bitmap: bitmap.ok_or_else(|| missing("1, the bitmap"))?,
-        fields,
-    })
+    Described8583::of(mti, bitmap, fields)
 }
 
 /// The fields of the message itself, each with its line; those within fields are part of them.

@@ -48,13 +48,7 @@ pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
             }
         }
     }
-    fields.sort_by_key(|field| field.number);
-    let missing = |what: &str| (1, format!("no field {what}"));
-    Ok(Described8583 {
-        mti: mti.ok_or_else(|| missing("0, the message type"))?,
-        bitmap: bitmap.ok_or_else(|| missing("1, the bitmap"))?,
-        fields,
-    })
+    Described8583::of(mti, bitmap, fields)
 }
 
 fn of_json(error: serde_json::Error) -> Refused {
