@@ -57,7 +57,7 @@ struct AuditContent<'a> {
 /// A row of the list.
 enum Row {
     /// Something that somebody did.
-    One(EventLine),
+    One(Box<EventLine>),
     /// Sign-ins one after the other, the newest first.
     SignIns(Vec<EventLine>),
 }
@@ -224,7 +224,7 @@ fn folded(lines: Vec<EventLine>) -> Vec<Row> {
         match rows.last_mut() {
             Some(Row::SignIns(known)) if line.is_sign_in => known.push(line),
             _ if line.is_sign_in => rows.push(Row::SignIns(vec![line])),
-            _ => rows.push(Row::One(line)),
+            _ => rows.push(Row::One(Box::new(line))),
         }
     }
     rows

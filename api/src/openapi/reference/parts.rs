@@ -183,8 +183,9 @@ fn table_head(label: &str, columns: [&str; 4]) -> String {
         name => format!("<th scope=\"col\">{name}</th>"),
     });
     format!(
-        "<div class=\"table stack\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\
+        "<div class=\"table stack\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\
          <table><thead><tr>{}</tr></thead><tbody>\n",
+        escaped(label),
         cells.concat()
     )
 }
