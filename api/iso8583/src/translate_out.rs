@@ -11,6 +11,9 @@ use crate::message::Message;
 use crate::number::parse_number;
 use crate::translation::{FieldPart, FieldShape, FieldTags, Translation, TypeForm, WireField};
 
+/// Elements without which a request is another one: which message it is about, and what of it stays.
+const NEVER_LOST: [u8; 2] = [90, 95];
+
 impl TypeForm {
     /// The type in the default spelling.
     pub(crate) fn read(&self, theirs: [u8; 4]) -> [u8; 4] {
@@ -78,6 +81,8 @@ impl Translation {
         for element in message.present().elements() {
             if let Some(source) = &self.sources[usize::from(element)] {
                 numbers.insert(source.field);
+            } else if NEVER_LOST.contains(&element) && !message.mti().is_response() {
+                return Err(EncodeError::UnknownElement(element));
             }
         }
         for (number, _) in repeated(kept) {
