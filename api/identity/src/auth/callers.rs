@@ -61,14 +61,16 @@ mod tests {
     use std::sync::Arc;
 
     use cardswitch_engine::directory::access_token::AccessScope;
+    use cardswitch_engine::domain::company::CompanyState;
     use cardswitch_engine::domain::ids::AccessTokenId;
     use uuid::Uuid;
 
     use super::*;
+    use crate::oauth::authorize::tests::company;
 
     fn caller(token: u128) -> Caller {
         Caller {
-            company: Arc::default(),
+            company: Arc::new(company(CompanyState::Active)),
             token: AccessTokenId(Uuid::from_u128(token)),
             scope: AccessScope::default(),
             member: None,

@@ -327,4 +327,4 @@ pub(super) fn find_grantable(
 
 #[cfg(test)]
 #[path = "authorize_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -200,7 +200,7 @@ fn answers_go_behind_what_the_address_has() {
     }
 }
 
-fn company(state: CompanyState) -> Company {
+pub(crate) fn company(state: CompanyState) -> Company {
     Company {
         slot: CompanySlot(0),
         id: CompanyId(Uuid::nil()),
