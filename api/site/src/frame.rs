@@ -91,12 +91,12 @@ pub struct Ways {
     /// What they have in common; blank where it goes without saying.
     pub head: &'static str,
     /// The ways.
-    pub links: Vec<Way>,
+    pub links: Vec<WayOn>,
 }
 
 /// A way on.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct WayOn {
     /// What people read.
     pub label: String,
     /// Where it leads.
@@ -258,7 +258,7 @@ fn visitor_of(csrf: String, session: &Session) -> Visitor<'_> {
     };
     let shown = |head: &'static str, group: Group| {
         let links = LINKS.iter().filter(|link| link.group == group && (link.is_for)(session));
-        let shown = |link: &Link| Way {
+        let shown = |link: &Link| WayOn {
             label: link.label.to_owned(),
             path: link.path.to_owned(),
             is_here: is_below(link.path),

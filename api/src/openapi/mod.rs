@@ -26,7 +26,7 @@ use bytes::Bytes;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
-use cardswitch_site::frame::{self, Markup, Way, Ways};
+use cardswitch_site::frame::{self, Markup, WayOn, Ways};
 use cardswitch_site::session::{MaybeSignedIn, Session};
 use cardswitch_v1::operations::{About, OPERATIONS};
 use cardswitch_wire::urls::Urls;
@@ -129,7 +129,7 @@ impl Published {
         let page = pages.iter().find(|page| page.slug == slug).ok_or_else(ApiError::not_found)?;
         let mut groups: Vec<Ways> = Vec::new();
         for known in pages {
-            let way = Way {
+            let way = WayOn {
                 label: known.title.clone(),
                 path: reference::path_of(&known.slug),
                 is_here: known.slug == slug,

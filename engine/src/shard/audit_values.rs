@@ -20,7 +20,7 @@ pub(super) fn changed_values(
     effects: &[Effect],
     (kind, object): (&str, Option<Uuid>),
 ) -> Vec<ValueChange> {
-    let mut changes = Changes(Vec::new());
+    let mut changes = ValueChanges(Vec::new());
     for effect in effects {
         match effect {
             Effect::AllowanceTerms(slot, terms) if kind == "allowance" => {
@@ -53,9 +53,9 @@ fn is_card(state: &ShardState, slot: CardSlot, object: Option<Uuid>) -> bool {
     Some(state.cards.profile(slot).id.0) == object
 }
 
-struct Changes(Vec<ValueChange>);
+struct ValueChanges(Vec<ValueChange>);
 
-impl Changes {
+impl ValueChanges {
     fn note<T: PartialEq>(&mut self, field: &str, old: T, new: T, value: impl Fn(T) -> AuditValue) {
         if old != new {
             let (old, new) = (value(old), value(new));

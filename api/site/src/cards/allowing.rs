@@ -29,7 +29,7 @@ pub(super) struct Allowing {
 
 /// What decides about a purchase besides the card.
 #[derive(Clone, Copy)]
-struct Purchase {
+struct DeclinedPurchase {
     amount: Minor,
     category: Option<Mcc>,
     at: Timestamp,
@@ -41,7 +41,7 @@ impl Allowing {
         let (terms, zone) = (&card.record.terms, view.company.zone);
         let usage = card.record.usage.rolled(terms.interval, date_at(zone, view.now));
         let category = purchase.merchant.as_ref().and_then(|merchant| merchant.mcc);
-        let wanted = Purchase { amount: purchase.requested, category, at: view.now };
+        let wanted = DeclinedPurchase { amount: purchase.requested, category, at: view.now };
         let least = least_terms(terms, &usage, wanted);
         let shown = |amount| money(amount, view.company.currency);
         let raised = |name: &str, from: Minor, to: Minor| {
@@ -72,8 +72,12 @@ impl Allowing {
 
 /// The least change of `terms` with which the purchase passes all limits. A scope that is full, or a
 /// purchase without a category, leaves the scope as it is.
-fn least_terms(terms: &AllowanceTerms, usage: &CardUsage, purchase: Purchase) -> AllowanceTerms {
-    let Purchase { amount, category, at } = purchase;
+fn least_terms(
+    terms: &AllowanceTerms,
+    usage: &CardUsage,
+    purchase: DeclinedPurchase,
+) -> AllowanceTerms {
+    let DeclinedPurchase { amount, category, at } = purchase;
     let mut least = *terms;
     let missing = |room: Minor| if room < amount { amount - room } else { Minor::ZERO };
     least.amount += missing(usage.allowance_balance(terms));
@@ -101,8 +105,8 @@ mod tests {
 
     const AT: Timestamp = Timestamp(1_000);
 
-    fn purchase(minor: i64, code: Option<u16>) -> Purchase {
-        Purchase { amount: Minor(minor), category: code.map(Mcc), at: AT }
+    fn purchase(minor: i64, code: Option<u16>) -> DeclinedPurchase {
+        DeclinedPurchase { amount: Minor(minor), category: code.map(Mcc), at: AT }
     }
 
     fn usage(spent: i64, today: i64) -> CardUsage {

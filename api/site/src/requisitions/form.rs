@@ -208,6 +208,6 @@ mod tests {
         let shown = |code| faults_of(ApiError::invalid(vec![fault(code)])).unwrap();
         assert_eq!(shown("past").of("end_time"), "Must be today or later.");
         assert_eq!(shown("not_a_time").of("end_time"), "Must be a date, such as 2030-03-31.");
-        assert_eq!(shown("required").of("end_time"), "Must be an RFC 3339 time.");
+        assert_eq!(shown("not_text").of("end_time"), "Must be an RFC 3339 time.");
     }
 }

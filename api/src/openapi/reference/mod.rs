@@ -119,7 +119,7 @@ fn pages_of(document: &Value, door: Door) -> Vec<DocPage> {
             html.push_str("</ul></nav>\n");
         }
         operations.iter().for_each(|shown| operation(&mut html, shown, (document, &links)));
-        if section.tag.is_some() && !section.schemas.is_empty() {
+        if !section.schemas.is_empty() {
             html.push_str("<h2>Schemas</h2>\n");
         }
         for name in &section.schemas {
