@@ -30,7 +30,13 @@ pub struct ServeArgs {
     #[arg(long, env = "CARDSWITCH_TLS_CERTIFICATE", value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
     /// Private key of that certificate
-    #[arg(long, env = "CARDSWITCH_TLS_KEY", value_name = "FILE", requires = "tls_certificate")]
+    #[arg(
+        long,
+        env = "CARDSWITCH_TLS_KEY",
+        hide_env_values = true,
+        value_name = "FILE",
+        requires = "tls_certificate"
+    )]
     tls_key: Option<PathBuf>,
     /// Authorities in PEM form: clients over HTTP must show a certificate of one of them
     #[arg(long, env = "CARDSWITCH_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_key")]
