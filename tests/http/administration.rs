@@ -52,8 +52,8 @@ fn play(installation: &Installation) -> Vec<String> {
     };
     for json in [&[][..], &["--json"]] {
         let last_id = |listed: &str| {
-            let ids = listed.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-');
-            ids.filter(|id| id.len() == 36).next_back().expect("an id").to_owned()
+            let mut ids = listed.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-');
+            ids.rfind(|id| id.len() == 36).expect("an id").to_owned()
         };
         let mut all = |arguments: &[&str]| told(&[arguments, json].concat());
         all(&["token", "add", "--company", company, "--scope", "admin,iam"]);

@@ -384,12 +384,15 @@ fn write(database: &Database, changes: &Changes) -> Result<(), DeliveriesError> 
     Ok(())
 }
 
+/// A value kept elsewhere under its name; `None` removes it.
+type NamedChange = (String, Option<Vec<u8>>);
+
 /// What is elsewhere of changes. The place of the follower comes last: what it has passed stands in lanes.
 fn values_of(
     lanes: &[(WebhookEndpointId, KeptLane)],
     removed: &[WebhookEndpointId],
     followed: Option<EventPlace>,
-) -> Result<Vec<(String, Option<Vec<u8>>)>, DeliveriesError> {
+) -> Result<Vec<NamedChange>, DeliveriesError> {
     let name = |id: &WebhookEndpointId| format!("{LANE_PREFIX}{}", id.0.simple());
     let mut values = Vec::new();
     for (id, lane) in lanes {
