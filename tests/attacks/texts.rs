@@ -273,7 +273,7 @@ fn shape(path: &str) -> String {
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// The pages of somebody who is signed in, one of each shape.
+/// The pages of somebody who is signed in, one of each shape, but the documentation, which asks for nothing.
 fn crawl(browser: &mut Browser) -> Vec<String> {
     let (mut pages, mut waiting) = (Vec::new(), vec!["/overview".to_owned()]);
     let mut shapes = BTreeSet::new();
@@ -290,6 +290,7 @@ fn crawl(browser: &mut Browser) -> Vec<String> {
         let page = answer.text();
         let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
         let own = links.filter(|link| link.starts_with('/') && !link.starts_with("//"));
+        let own = own.filter(|link| !link.starts_with("/docs"));
         waiting.extend(own.map(|link| link.replace("&amp;", "&")));
         pages.push(path);
     }

@@ -36,6 +36,7 @@ fn a_change_is_noted_with_who_what_and_where_but_never_with_values() {
         "address": "127.0.0.1",
         "object": {"kind": "card", "id": installation.cards.ordinary().card_id},
         "fields": ["description"],
+        "values": [],
         "created_at": event["created_at"],
     });
     assert_eq!(event, &expected);

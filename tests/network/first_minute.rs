@@ -165,7 +165,7 @@ impl Drop for Dev {
 /// What follows a word at the start of a line.
 fn after<'a>(told: &'a [String], word: &str) -> &'a str {
     let found = told.iter().find_map(|line| line.trim_start().strip_prefix(word));
-    found.unwrap_or_else(|| panic!("no `{word}` in {told:#?}")).trim()
+    found.expect(word).trim()
 }
 
 #[test]
