@@ -17,7 +17,7 @@ use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
 use cardswitch_zone::KeyFileError;
 
 use crate::commands::parse_address;
-use crate::doors::{DoorSettings, LengthSetting, admission};
+use crate::doors::{DoorSettings, FIRST, LengthSetting, admission};
 
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
@@ -319,7 +319,7 @@ impl Settings {
         }
         self.mail.check()?;
         self.cluster.check(self.clock)?;
-        admission(self.iso8583, &self.iso8583_peers)?;
+        admission(FIRST, self.iso8583, &self.iso8583_peers)?;
         Ok(self)
     }
 

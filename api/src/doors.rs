@@ -103,7 +103,7 @@ pub fn listener_options(
         dialect: dialect_of(&settings.dialect, settings.length, settings.tpdu)?,
         tls: open_tls((DOOR_NAME_DEFAULT, Spoken::Iso8583), settings.iso8583_tls.as_ref())?,
         zone: open_zone(DOOR_NAME_DEFAULT, settings.iso8583_zone.as_ref())?,
-        peers: admitted((DOOR_NAME_DEFAULT, settings.iso8583), &settings.iso8583_peers)?,
+        peers: admitted(FIRST, (DOOR_NAME_DEFAULT, settings.iso8583), &settings.iso8583_peers)?,
         idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
         connections_per_peer: shares.iso8583.per_address_max,
         ..ListenerOptions::at(settings.iso8583)
@@ -134,7 +134,7 @@ fn options_of(
         dialect: dialect_of(&door.dialect, door.length, door.tpdu)?,
         tls: open_tls((&door.name, Spoken::Iso8583), door.tls.as_ref())?,
         zone: open_zone(&door.name, door.zone.as_ref())?,
-        peers: admitted((&door.name, door.address), peers)?,
+        peers: admitted(OTHER, (&door.name, door.address), peers)?,
         idle_limit: door.idle_timeout_s.map_or(first.idle_limit, Duration::from_secs),
         connections_per_peer: door
             .connections_per_peer
@@ -145,27 +145,46 @@ fn options_of(
 /// The peers that a door admits; a line in the log where it listens to others in vain.
 /// Errors: a peer is none, or the door admits the whole world without a word that says so.
 fn admitted(
+    setting: PeerSetting,
     (door, address): (&str, SocketAddr),
     peers: &[String],
 ) -> Result<Vec<PeerNetwork>, ConfigError> {
-    let Admission { peers, is_shut } = admission(address, peers)?;
+    let Admission { peers, is_shut } = admission(setting, address, peers)?;
     if is_shut {
         tracing::warn!(door, %address, "the ISO 8583 door takes this machine's connections alone: its peers name others");
     }
     Ok(peers)
 }
 
+/// The setting that names the peers of a door, as errors have it.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerSetting {
+    name: &'static str,
+    /// The same with the word that admits everybody.
+    name_and_word: &'static str,
+}
+
+/// That of the first door.
+pub const FIRST: PeerSetting = PeerSetting {
+    name: "iso8583_peers",
+    name_and_word: "iso8583_peers (beyond loopback, `any` admits the whole world)",
+};
+
+const OTHER: PeerSetting = PeerSetting {
+    name: "iso8583_doors.peers",
+    name_and_word: "iso8583_doors.peers (beyond loopback, `any` admits the whole world)",
+};
+
 /// Whom an ISO 8583 door admits.
 /// Errors: a peer is none, or the door admits the whole world without a word that says so.
-pub fn admission(address: SocketAddr, peers: &[String]) -> Result<Admission, ConfigError> {
+pub fn admission(
+    setting: PeerSetting,
+    address: SocketAddr,
+    peers: &[String],
+) -> Result<Admission, ConfigError> {
     Admission::at(address, peers).map_err(|error| match error {
-        AdmissionError::NoNetwork(text) => {
-            ConfigError::Value("the peers of an ISO 8583 door", text)
-        }
-        AdmissionError::World(text) => ConfigError::Value(
-            "the peers of an ISO 8583 door (beyond loopback, `any` admits the whole world)",
-            text,
-        ),
+        AdmissionError::NoNetwork(text) => ConfigError::Value(setting.name, text),
+        AdmissionError::World(text) => ConfigError::Value(setting.name_and_word, text),
     })
 }
 
