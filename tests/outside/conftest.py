@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import pathlib
+import random
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -22,6 +24,15 @@ def binary() -> str:
     """`CARDSWITCH_BIN`, else what `cargo build` makes."""
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return os.environ.get("CARDSWITCH_BIN", str(target / "debug" / "cardswitch"))
+
+
+def free_port() -> int:
+    """A port for a server that starts later. The system gives none of these to clients meanwhile."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 class Switch:

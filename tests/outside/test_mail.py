@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import threading
@@ -23,7 +22,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
-from conftest import binary, run_json
+from conftest import binary, free_port, run_json
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -81,12 +80,6 @@ def mail_server(postbox: Postbox, port: int, **options):
         yield server
     finally:
         server.stop(no_assert=True)
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 class Switch:

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from conftest import running
+from conftest import free_port, running
 
 REQUESTS = 20_000
 THREADS = 8
@@ -61,12 +61,6 @@ http {{
     }}
 }}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @pytest.fixture

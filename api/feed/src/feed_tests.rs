@@ -389,14 +389,18 @@ fn virtual_options(address: SocketAddr, seed: u64) -> FeedOptions {
         duration: Duration::from_secs(86_400),
         seed,
         time: FeedTime::Virtual { start, speed: None },
-        answer_timeout: Duration::from_millis(30),
         ..FeedOptions::new(address, portfolio(20))
     }
 }
 
 fn virtual_run(faults: Faults, seed: u64) -> (FeedReport, Vec<u8>) {
     let (address, switch) = SmallSwitch::start(faults);
-    let report = run(&virtual_options(address, seed), &Progress::default()).unwrap();
+    let mut options = virtual_options(address, seed);
+    if faults.silent_every.is_some() {
+        // Each silence is waited for.
+        options.answer_timeout = Duration::from_millis(30);
+    }
+    let report = run(&options, &Progress::default()).unwrap();
     let received = std::mem::take(&mut switch.lock().received);
     (report, received)
 }

@@ -395,7 +395,7 @@ fn sign(
     let failed = |answer: &str| FeedError::SignOn { address, answer: answer.to_owned() };
     loop {
         let message = connection
-            .receive(Some(options.answer_timeout))
+            .receive(Some(options.answer_timeout.max(ANSWER_TIMEOUT)))
             .map_err(|source| failed(&source.to_string()))?
             .ok_or_else(|| failed("no answer"))?;
         match Answer::parse(&message) {
@@ -419,7 +419,7 @@ fn read_balances(
         at_us,
         is_virtual: epoch.is_virtual,
         first_rrn,
-        answer_timeout: options.answer_timeout,
+        answer_timeout: options.answer_timeout.max(ANSWER_TIMEOUT),
     };
     balances::read(connection, &options.portfolio, inquiry)
         .map_err(|source| FeedError::Connection { source })

@@ -42,12 +42,12 @@ const PAGE_FORMAT: u8 = 1;
 const _: () = assert!(PAGE_BYTES < 4 * 1024 - 64);
 
 /// What happened to a number since the last checkpoint.
-trait Change: Copy {
+trait NumberChange: Copy {
     /// This change and an earlier one as one.
     fn after(self, earlier: Self) -> Self;
 }
 
-impl Change for AccountBalances {
+impl NumberChange for AccountBalances {
     fn after(self, _earlier: Self) -> Self {
         self
     }
@@ -60,7 +60,7 @@ pub(super) struct CardChange {
     pub(super) held: Minor,
 }
 
-impl Change for CardChange {
+impl NumberChange for CardChange {
     fn after(self, earlier: Self) -> Self {
         Self { usage: self.usage.or(earlier.usage), held: earlier.held + self.held }
     }
@@ -77,7 +77,7 @@ impl<T> Default for Layers<T> {
     }
 }
 
-impl<T: Change> Layers<T> {
+impl<T: NumberChange> Layers<T> {
     /// What happened to a slot.
     fn get(&self, slot: u32) -> Option<T> {
         let found = self.0.iter().filter_map(|layer| {
@@ -108,7 +108,7 @@ impl<T: Change> Layers<T> {
 
 /// The changes of each slot as one, in the order of slots. Slots are sorted, not changes, which are
 /// ten times as long.
-fn one_a_slot<T: Change>(changes: &[(u32, T)]) -> Vec<(u32, T)> {
+fn one_a_slot<T: NumberChange>(changes: &[(u32, T)]) -> Vec<(u32, T)> {
     let mut order: Vec<u64> =
         (0..).zip(changes).map(|(place, (slot, _))| u64::from(*slot) << 32 | place).collect();
     order.sort_unstable();
@@ -121,7 +121,7 @@ fn one_a_slot<T: Change>(changes: &[(u32, T)]) -> Vec<(u32, T)> {
 }
 
 /// Two layers as one.
-fn merged<T: Change>(below: &[(u32, T)], above: &[(u32, T)]) -> Vec<(u32, T)> {
+fn merged<T: NumberChange>(below: &[(u32, T)], above: &[(u32, T)]) -> Vec<(u32, T)> {
     let mut changes = Vec::with_capacity(below.len() + above.len());
     let mut below = below.iter().peekable();
     for (slot, change) in above {

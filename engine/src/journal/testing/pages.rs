@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 const PAGE_LEN: usize = 4096;
 
-type Page = [u8; PAGE_LEN];
+type DiskPage = [u8; PAGE_LEN];
 
-static ZEROES: Page = [0; PAGE_LEN];
+static ZEROES: DiskPage = [0; PAGE_LEN];
 
 /// See the head of this file. Pages of zeroes take no memory.
 #[derive(Clone, Default)]
 pub(super) struct SharedPages {
-    pages: Vec<Option<Arc<Page>>>,
+    pages: Vec<Option<Arc<DiskPage>>>,
     len: usize,
 }
 
