@@ -84,24 +84,42 @@ impl ClusterView {
     }
 
     /// Asks the node that leads to let another one lead, and waits until it does.
+    /// Members of etcd that are silent meanwhile are asked again.
     /// Errors: as for `read`; none where nobody led in its place within the time.
     pub fn step_down(
         address: &ClusterAddress,
         within: Duration,
     ) -> Result<Option<Self>, OpenWindowError> {
-        let before = Self::read(address)?;
-        let (mut window, _) = EtcdWindow::look_at(address)?;
-        let asked = before.tip.writer.to_string();
-        window.client().put(Keys::of(address).step_down(), asked.into_bytes())?;
-        let since = Stopwatch::start();
-        while since.elapsed() < within {
-            let now = Self::read(address)?;
-            if now.tip.writer != before.tip.writer {
-                return Ok(Some(now));
+        let (since, mut leads, mut is_asked) = (Stopwatch::start(), None, false);
+        loop {
+            let is_last = since.elapsed() >= within;
+            match Self::ask_to_step_down(address, &mut leads, &mut is_asked) {
+                Ok(now) if leads.is_some_and(|before| now.tip.writer != before) => {
+                    return Ok(Some(now));
+                }
+                Ok(_) if is_last => return Ok(None),
+                Err(OpenWindowError::Etcd(EtcdError::Unavailable(_))) if !is_last => {}
+                Err(error) => return Err(error),
+                Ok(_) => {}
             }
             std::thread::sleep(STEP_DOWN_LOOK_EVERY);
         }
-        Ok(None)
+    }
+
+    /// Looks who leads; who led at the first look is asked to let another one.
+    fn ask_to_step_down(
+        address: &ClusterAddress,
+        leads: &mut Option<WriterId>,
+        is_asked: &mut bool,
+    ) -> Result<Self, OpenWindowError> {
+        let now = Self::read(address)?;
+        let before = *leads.get_or_insert(now.tip.writer);
+        if !*is_asked && now.tip.writer == before {
+            let (mut window, _) = EtcdWindow::look_at(address)?;
+            window.client().put(Keys::of(address).step_down(), before.to_string().into_bytes())?;
+            *is_asked = true;
+        }
+        Ok(now)
     }
 
     /// The node that leads, or led last.
