@@ -26,6 +26,10 @@ const ROOM: u64 = 1_000;
 const CLIENTS: u32 = 3;
 /// So many that each has few acts at once: the tester tries every order of those.
 const CARDS_A_ROUND: usize = 16;
+/// Beyond so many acts a card rests, and beyond so many without an answer: the tester tries each of those
+/// at every later place, so its time would have no bound on a slow machine.
+const ACTS_MAX: usize = 24;
+const UNANSWERED_MAX: usize = 2;
 /// Between two acts of a client, so that a history spans the blow and stays short.
 const PAUSE: Duration = Duration::from_millis(15);
 /// How long clients go on before and after the blow.
@@ -101,6 +105,14 @@ impl History {
     fn note(&self, card: &TestCard, sight: Sight) {
         let mut sights = self.sights.lock().unwrap_or_else(PoisonError::into_inner);
         sights.entry(card.card_id.clone()).or_default().push(sight);
+    }
+
+    /// Whether another act on the card leaves the tester a bounded search.
+    fn has_room(&self, card: &TestCard) -> bool {
+        let sights = self.sights.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sights) = sights.get(&card.card_id) else { return true };
+        let asked = sights.iter().filter(|sight| matches!(sight, Sight::Asked { .. })).count();
+        asked < ACTS_MAX && 2 * asked - sights.len() <= UNANSWERED_MAX
     }
 
     fn asked(&self, card: &TestCard, client: u32, act: Act) {
@@ -191,11 +203,17 @@ impl<'a> Client<'a> {
     /// Does one thing. Errors: whether it was done is not known.
     fn act(&mut self, acquirer: &mut Acquirer, random: &mut Random) -> Result<(), Disconnected> {
         let place = random.index(self.cards.len());
+        if !self.history.has_room(&self.cards[place]) {
+            return Ok(());
+        }
         match random.index(10) {
             0..3 => self.inquire(acquirer, place).map(drop),
             3..5 if !self.approved.is_empty() => {
                 let (place, purchase, id) =
                     self.approved.swap_remove(random.index(self.approved.len()));
+                if !self.history.has_room(&self.cards[place]) {
+                    return Ok(());
+                }
                 let act = Act::Reverse { rrn: purchase.rrn.clone() };
                 self.ask(acquirer, place, act, &purchase.reversal(&id)).map(drop)
             }
