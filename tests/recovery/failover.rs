@@ -118,6 +118,9 @@ fn verify(cluster: &Cluster, node: usize) -> serde_json::Value {
     last_json_line(&output.stdout)
 }
 
+/// Longer than a cut connection takes to end; a door holds one for three seconds.
+const HELD_FOR: Duration = Duration::from_millis(500);
+
 /// Loads the doors of all nodes while `strike` strikes and mends, and tells what was sent and seen.
 fn load(
     cluster: &mut Cluster,
@@ -132,10 +135,14 @@ fn load(
         let acquirers: Vec<_> = seeds.into_iter().zip(doors).map(load).collect();
         thread::sleep(Duration::from_millis(random.between(20, 600)));
         strike(cluster, random);
-        // Who still sends, since its door was not the one that broke, is cut off here.
-        let leads = cluster.wait_for_leader();
-        cluster.command(&["cluster", "step-down"]).expect_done();
-        cluster.wait_for_other_leader(leads);
+        // Who still sends, since its door was not the one that broke, is cut off here; once more where a
+        // door held the connection until the next one led.
+        while acquirers.iter().any(|acquirer| !acquirer.is_finished()) {
+            let leads = cluster.wait_for_leader();
+            cluster.command(&["cluster", "step-down"]).expect_done();
+            cluster.wait_for_other_leader(leads);
+            thread::sleep(HELD_FOR);
+        }
         acquirers.into_iter().flat_map(|one| one.join().expect("an acquirer ends")).collect()
     })
 }

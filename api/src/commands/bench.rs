@@ -70,7 +70,7 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     let server = Server::start(home.path.as_path(), &settings).await.map_err(Failure::new)?;
     let measured = measure(&args, &server, (&portfolio, home.path.clone())).await;
     server.stop().await;
-    let Figures { most, echo_most, half_rate, half, echo_half, blocks } = measured?;
+    let BenchFigures { most, echo_most, half_rate, half, echo_half, blocks } = measured?;
     let machine = Machine::of(&place);
     let (rate, echo_rate) = (rate_of(&most), rate_of(&echo_most));
     let [p99, echo_p99, block_p99] =
@@ -98,7 +98,7 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
 }
 
 /// What came of the loads.
-struct Figures {
+struct BenchFigures {
     most: Tally,
     echo_most: Tally,
     /// Units: authorizations a second.
@@ -113,7 +113,7 @@ async fn measure(
     args: &BenchArgs,
     server: &Server,
     (portfolio, directory): (&Portfolio, PathBuf),
-) -> Result<Figures, Failure> {
+) -> Result<BenchFigures, Failure> {
     let ordinary = portfolio.ordinary().iter().filter_map(|slot| portfolio.card(*slot));
     let cards: Vec<Card> = ordinary.cloned().collect();
     let part = |percent| args.duration * percent / 100;
@@ -134,7 +134,7 @@ async fn measure(
     let echo_half = beside(echo, Some(half_rate), ECHO_PERCENT).await?;
     println!("{half_rate} authorizations a second, for {:?}", part(LOAD_PERCENT));
     let half = beside(server.iso8583(), Some(half_rate), LOAD_PERCENT).await?;
-    Ok(Figures { most, echo_most, half_rate, half, echo_half, blocks })
+    Ok(BenchFigures { most, echo_most, half_rate, half, echo_half, blocks })
 }
 
 async fn blocking(
