@@ -29,7 +29,7 @@ pub enum NodeMarkError {
         /// The cluster that it is of.
         found: String,
         /// The cluster at hand.
-        wanted: ClusterAddress,
+        wanted: Box<ClusterAddress>,
     },
     /// The file cannot be read or written.
     #[error("`cluster` in the data directory: {0}")]
@@ -60,7 +60,7 @@ pub fn require_not_of_another(data: &Path, cluster: &ClusterAddress) -> Result<(
     };
     match found {
         Some(found) if !is_same(&found) => {
-            Err(NodeMarkError::OtherCluster { found, wanted: cluster.clone() })
+            Err(NodeMarkError::OtherCluster { found, wanted: Box::new(cluster.clone()) })
         }
         _ => Ok(()),
     }

@@ -185,12 +185,7 @@ impl Server {
         let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let (watched, opened, receipts, elsewhere) = match opened {
-            Some(Opened { engine, secrets, watched, receipts, deliveries }) => {
-                (watched, Some((engine, secrets)), Some(receipts), Some(deliveries))
-            }
-            None => (Watched::start(&settings).await?, None, None, None),
-        };
+        let (watched, opened, receipts, elsewhere) = begin(opened, &settings).await?;
         let telemetry = Arc::clone(&watched.telemetry);
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
@@ -435,6 +430,23 @@ async fn bind(
     let socket = TcpListener::bind(address).await.map_err(refused)?;
     let address = socket.local_addr().map_err(refused)?;
     Ok((socket, address))
+}
+
+/// What a start begins with: the listener for operators, and what a node has open already.
+type Begun = (
+    Watched,
+    Option<(Engine, Secrets)>,
+    Option<Arc<ReceiptFiles>>,
+    Option<Box<dyn DeliveriesElsewhere>>,
+);
+
+async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, StartError> {
+    Ok(match opened {
+        Some(Opened { engine, secrets, watched, receipts, deliveries }) => {
+            (watched, Some((engine, secrets)), Some(receipts), Some(deliveries))
+        }
+        None => (Watched::start(settings).await?, None, None, None),
+    })
 }
 
 /// Opens the data directory beside everything else, and tells now and then how far it has come.

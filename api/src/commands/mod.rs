@@ -60,7 +60,7 @@ pub enum Command {
     /// Watch a card program at work: makes one, serves it, and sends it purchases
     Demo(demo::DemoArgs),
     /// Run a switch to develop against, which keeps what is in it
-    Dev(dev::DevArgs),
+    Dev(Box<dev::DevArgs>),
     /// Buy something with a card, through the ISO 8583 door
     Buy(buy::BuyArgs),
     /// Measure this machine for a minute: authorizations a second, and how long one waits
@@ -143,7 +143,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         Command::Demo(args) => demo::run(args).await,
-        Command::Dev(args) => dev::run(args).await,
+        Command::Dev(args) => dev::run(*args).await,
         Command::Buy(args) => buy::run(args).await,
         #[cfg(target_os = "linux")]
         Command::Bench(args) => bench::run(args).await,

@@ -118,7 +118,7 @@ mod tests {
                 1 => (copy, plain_copy) = (pages.clone(), plain.clone()),
                 kind => {
                     let (offset, len) = (random(5 * PAGE_LEN), 1 + random(2 * PAGE_LEN));
-                    let bytes = vec![if kind == 2 { 0 } else { random(256) as u8 }; len];
+                    let bytes = vec![if kind == 2 { 0 } else { random(256).to_le_bytes()[0] }; len];
                     plain.resize(plain.len().max(offset + len), 0);
                     plain[offset..offset + len].copy_from_slice(&bytes);
                     pages.write(offset, &bytes);
