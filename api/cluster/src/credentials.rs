@@ -19,7 +19,7 @@ use crate::proto::AuthenticateRequest;
 /// gRPC speaks HTTP/2 alone.
 const PROTOCOL: &[u8] = b"h2";
 
-/// What members of an etcd are shown and believed by.
+/// Credentials towards members of etcd: those shown to them and those that prove them.
 pub(crate) struct Credentials {
     tls: Option<TlsConnector>,
     user: Option<(String, PathBuf)>,

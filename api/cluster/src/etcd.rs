@@ -258,7 +258,7 @@ fn has_run_out(code: u16, message: &str) -> bool {
 }
 
 fn broken(host: &str, error: &dyn std::error::Error) -> EtcdError {
-    // What hyper says of itself leaves out why.
+    // An error of hyper leaves out its cause when it is printed.
     let cause = std::iter::successors(error.source(), |error| error.source()).last();
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
     EtcdError::Unavailable(format!("`{host}`: {error}{cause}"))

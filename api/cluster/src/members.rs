@@ -25,7 +25,7 @@ pub struct NodeRecord {
     pub http: SocketAddr,
     /// Where other nodes reach its ISO 8583 door.
     pub iso8583: SocketAddr,
-    /// Where nodes ask it.
+    /// The address of its door for other nodes.
     pub door: SocketAddr,
     /// The newest record in its journal.
     pub record: u64,

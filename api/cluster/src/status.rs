@@ -79,7 +79,7 @@ impl NodeStatus {
         self.answered.lock().elapsed()
     }
 
-    /// The nodes of the cluster, as they told of themselves last.
+    /// The newest record of each node of the cluster.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeRecord> {
         self.nodes.lock().clone()

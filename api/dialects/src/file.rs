@@ -28,7 +28,7 @@ pub(crate) struct DialectFile {
     pub(crate) bitmap: Option<BytesName>,
     /// How class `b` is written.
     pub(crate) bytes: Option<BytesName>,
-    /// Where an odd number of packed digits of a variable field has its filler.
+    /// The place of the filler in a variable field with an odd number of packed digits.
     pub(crate) filler: Option<FillerName>,
     /// What lengths count.
     pub(crate) counted: Option<CountedName>,
@@ -113,7 +113,7 @@ pub(crate) enum BytesName {
     Hex,
 }
 
-/// Where a filler stands.
+/// The place of a filler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FillerName {
@@ -158,11 +158,11 @@ pub(crate) struct FieldTable {
     pub(crate) repeated: bool,
     /// Sub-elements that become those of element 48.
     pub(crate) tags: Option<TagsTable>,
-    /// What else its content is made of.
+    /// Further parts of its content.
     pub(crate) shape: Option<ShapeName>,
 }
 
-/// What the content of a field is made of.
+/// A part of the content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum ShapeName {
     /// Name, street, city and place of a merchant.
