@@ -63,8 +63,9 @@ fn expect_numbers(switch: &Switch, cards: &[TestCard]) {
     }
 }
 
+/// Keeps the whole journal: a fast disk takes more than the default's bytes before the backup is used.
 fn serve(installation: &Installation, data: &Path) -> Switch {
-    installation.serve_directory(data, &["--token-requests-per-s", "0"])
+    installation.serve_directory(data, &["--token-requests-per-s", "0", "--retention", "forever"])
 }
 
 fn beside(installation: &Installation, name: &str) -> PathBuf {
