@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, authorize};
 use cardswitch_benches::installation::{
-    Stored, open, stored_cards, stored_transactions, temporary_directory,
+    Stored, files_below, open, stored_cards, stored_transactions, temporary_directory,
 };
 use cardswitch_benches::meter::{
     Bench, Meter, Pace, Process, bytes_read, print_ratio, resident_bytes,
@@ -111,8 +111,7 @@ fn measure(bench: &mut Bench, name: &str, data: &Path) {
 fn read_files(data: &Path, bytes: u64) -> Duration {
     let mut buffer = vec![0; READ_BYTES];
     let mut left = bytes;
-    let journal = fs::read_dir(data.join("journal")).must("list the journal");
-    let segments = journal.map(|entry| entry.must("list the journal").path());
+    let segments = files_below(&data.join("journal"));
     let paths: Vec<PathBuf> = [data.join(TABLES)].into_iter().chain(segments).collect();
     let start = Instant::now();
     while left > 0 {

@@ -5,7 +5,7 @@
 //! young directory with a million purchases, all of its journal kept. The yardstick reads the same
 //! files in order.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, authorize, wait_for_tables};
 use cardswitch_benches::installation::{
-    CardHashes, install, open, stored_transactions, temporary_directory,
+    CardHashes, files_below, install, open, stored_transactions, temporary_directory,
 };
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{Program, Purchases};
@@ -64,8 +64,8 @@ fn make(data: &Path, count: u64) {
 
 fn read_files(data: &Path) -> Duration {
     let start = Instant::now();
-    for entry in fs::read_dir(data).must("list the directory") {
-        let file = File::open(entry.must("list the directory").path()).must("open a file");
+    for path in files_below(data) {
+        let file = File::open(path).must("open a file");
         io::copy(&mut io::BufReader::with_capacity(1 << 20, file.take(u64::MAX)), &mut io::sink())
             .must("read a file");
     }

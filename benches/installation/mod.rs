@@ -21,7 +21,7 @@ use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrappe
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::{Secrets, token_digest};
-pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
+pub use stored::{Stored, directory_bytes, files_below, stored_cards, stored_transactions};
 use tempfile::TempDir;
 use uuid::Uuid;
 

@@ -81,13 +81,26 @@ impl Stored {
     }
 }
 
-/// Copies the files of a directory.
+/// Copies a directory with all that is below it.
 pub(super) fn copy_directory(from: &Path, to: &Path) {
-    fs::create_dir_all(to).must("make a directory");
-    for entry in fs::read_dir(from).must("list a directory") {
-        let entry = entry.must("list a directory");
-        fs::copy(entry.path(), to.join(entry.file_name())).must("copy a file");
+    for file in files_below(from) {
+        let copy = to.join(file.strip_prefix(from).must("stay below the directory"));
+        fs::create_dir_all(copy.parent().unwrap_or(to)).must("make a directory");
+        fs::copy(file, copy).must("copy a file");
     }
+}
+
+/// All files of a directory, those of directories in it, too.
+#[must_use]
+pub fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let (mut files, mut directories) = (Vec::new(), vec![directory.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).must("list a directory") {
+            let path = entry.must("list a directory").path();
+            if path.is_dir() { directories.push(path) } else { files.push(path) }
+        }
+    }
+    files
 }
 
 fn fill(parent: &Path, cards: u64, transactions: u64) -> PathBuf {
@@ -115,6 +128,5 @@ fn fill(parent: &Path, cards: u64, transactions: u64) -> PathBuf {
 /// How many bytes the files of a directory have.
 #[must_use]
 pub fn directory_bytes(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).must("list a directory");
-    entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+    files_below(directory).iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
