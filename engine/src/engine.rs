@@ -58,11 +58,11 @@ impl Default for Retention {
 
 impl Retention {
     fn of_log(self) -> LogRetention {
-        LogRetention::of_bytes(match self {
-            Self::Forever => u64::MAX,
-            Self::Recovery => 0,
-            Self::Bytes(bytes) => bytes,
-        })
+        match self {
+            Self::Forever => LogRetention::of_bytes(u64::MAX),
+            Self::Recovery => LogRetention::for_recovery(),
+            Self::Bytes(bytes) => LogRetention::of_bytes(bytes),
+        }
     }
 }
 

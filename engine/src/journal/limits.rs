@@ -21,8 +21,12 @@ pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
 /// Requests gathered into one durable commit, so that empty ones cannot hold up the first.
 pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 
-/// Bytes of a segment file at least, however little is kept.
-pub const SEGMENT_BYTES_MIN: u64 = 256 * 1024;
+/// Bytes of a segment file at least, however little is kept: it holds a merged batch.
+pub const SEGMENT_BYTES_MIN: u64 = 512 * 1024;
+
+/// Bytes of a segment file where only what recovery needs is kept: a new one at full speed costs the disk
+/// two syncs some eight times a second.
+pub const SEGMENT_BYTES_FOR_RECOVERY: u64 = 8 * 1024 * 1024;
 
 /// Bytes of a segment file at most, but for one that holds a single larger batch: what is kept is let
 /// go of in such steps, and a start proves at most one of them that it would not have to.
@@ -49,6 +53,7 @@ pub const CHECK_READ_BYTES: usize = 4 * 1024 * 1024;
 
 const _: () = assert!(BATCH_BYTES_TARGET < BATCH_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_TARGET < COMMIT_BYTES_TARGET);
+const _: () = assert!((BATCH_BYTES_TARGET as u64) < SEGMENT_BYTES_MIN);
 const _: () = assert!(BATCH_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(BATCH_BYTES_MAX < FEED_BYTES_MAX && COMMIT_BYTES_TARGET < FEED_BYTES_MAX);
 const _: () = assert!(ZERO_STEP_BYTES as u64 <= ZERO_AHEAD_BYTES);

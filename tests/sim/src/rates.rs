@@ -60,7 +60,8 @@ impl Rates {
             crashed_recoveries_percent: rng.below(60),
             caches: draw_caches(rng),
             pacing: draw_pacing(rng),
-            retention: if rng.chance(50) { Retention::Bytes(2 << 20) } else { Retention::Recovery },
+            // Small ones, so that segments come and go within a world.
+            retention: Retention::Bytes(if rng.chance(50) { 2 << 20 } else { 0 }),
         }
     }
 

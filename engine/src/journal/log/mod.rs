@@ -44,7 +44,8 @@ use self::segment::{
 use super::ack_mark::AckMark;
 use super::chain::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, SealedBatch, seal_barrier};
 use super::limits::{
-    BATCH_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
+    BATCH_BYTES_MAX, SEGMENT_BYTES_FOR_RECOVERY, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
 };
 use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote};
 use crate::disk::{Disk, DiskAccess, RealDisk, Reservation};
@@ -89,6 +90,11 @@ impl LogRetention {
             keep_bytes: bytes,
             segment_bytes: segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
         }
+    }
+
+    /// Keeps what recovery needs and no more.
+    pub const fn for_recovery() -> Self {
+        Self { keep_bytes: 0, segment_bytes: SEGMENT_BYTES_FOR_RECOVERY }
     }
 }
 
@@ -566,6 +572,7 @@ fn assert_continues(batch: &SealedBatch, tip: &ChainPosition) {
 }
 
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(BLOCK_BYTES));
+const _: () = assert!(SEGMENT_BYTES_FOR_RECOVERY.is_multiple_of(BLOCK_BYTES));
 const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(BLOCK_BYTES));
 const _: () = assert!(ZERO_STEP_BYTES.is_multiple_of(BLOCK_LEN));
 const _: () = assert!(BATCH_HEADER_BYTES < BLOCK_LEN && BLOCK_BYTES == BLOCK_LEN as u64);
