@@ -4,11 +4,14 @@
 //! in memory. Each figure that was compared is reported, right or wrong.
 
 use std::fs::File;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use redb::backends::FileBackend;
 
 use crate::data_directory::{DataDirectory, DirectoryError};
+use crate::domain::ids::RecordSeq;
 use crate::domain::pan_key::PanGenerations;
 use crate::engine::{EngineStorage, OpenError, PARTITION, chain_position, journal_identity};
 use crate::journal::log::{ReadOnlyJournal, open_read_only, open_read_only_on};
@@ -110,45 +113,70 @@ fn verify_opened(
     open_journal: impl FnOnce(ChainPosition) -> Result<ReadOnlyJournal, JournalError>,
 ) -> Result<Verification, VerifyError> {
     store.check_pages()?;
-    let (mut from_tables, checkpoint) = restore_whole(&store)?;
-    let position = chain_position(&checkpoint);
+    let position = chain_position(&store.checkpoint()?);
     let journal = open_journal(position).map_err(OpenError::Journal)?;
-
-    let tail =
-        replay(&mut from_tables, JournalFollower::after(&journal.reader, PARTITION, position))?;
-    let (from_journal, replayed) = replay_all(&journal, &store, position)?;
-    catch_up(&store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
-
-    let mut figures =
-        vec![figure("journal records", journal.tip.last_seq, from_tables.last_seq().0)];
-    let parts = from_tables.part_hashes();
-    figures.extend(compare_parts(&from_journal.part_hashes(), &parts));
-    let tables = store.read()?;
-    figures.extend(tables.audit()?.into_iter().map(audited));
+    // The history and the tables are read at once, each on a thread.
+    let (folded, followed) = thread::scope(|scope| {
+        let folding = scope.spawn(|| fold_history(&journal));
+        let followed = follow_tables(&store, &journal, position);
+        (folding.join().unwrap_or_else(|panic| resume_unwind(panic)), followed)
+    });
+    let followed = followed?;
+    let history = match folded? {
+        Some(history) => history,
+        // What was let go of is in the tables alone: those that followed have to give the same state.
+        None => (restore_whole(&store)?.0.part_hashes(), followed.tail),
+    };
+    let mut figures = vec![figure("journal records", journal.tip.last_seq, followed.last_seq.0)];
+    figures.extend(compare_parts(&history.0, &followed.parts));
+    figures.extend(followed.audit.into_iter().map(audited));
     Ok(Verification {
         figures,
-        state_hash: StateHash::of_parts(&parts),
-        records: from_tables.last_seq().0,
-        replayed: replayed.max(tail),
-        pan_generations: tables.pan_generations()?,
+        state_hash: StateHash::of_parts(&followed.parts),
+        records: followed.last_seq.0,
+        replayed: history.1.max(followed.tail),
+        pan_generations: followed.pan_generations,
     })
 }
 
-/// Folds the journal from its first record where everything was kept, else from the checkpoint.
-fn replay_all(
-    journal: &ReadOnlyJournal,
-    store: &Store,
-    checkpoint: ChainPosition,
-) -> Result<(ShardState, u64), VerifyError> {
-    let is_whole = journal.first <= BatchNumber(1);
-    let (mut state, start) = if is_whole {
-        (ShardState::default(), ChainPosition::GENESIS)
-    } else {
-        (restore_whole(store)?.0, checkpoint)
-    };
-    let follower = JournalFollower::after(&journal.reader, PARTITION, start);
+/// Folds the journal from its first record, where everything was kept. Returns the state's hashes and how
+/// many records that were.
+fn fold_history(journal: &ReadOnlyJournal) -> Result<Option<(Vec<PartHash>, u64)>, OpenError> {
+    if journal.first > BatchNumber(1) {
+        return Ok(None);
+    }
+    let mut state = ShardState::default();
+    let follower = JournalFollower::after(&journal.reader, PARTITION, ChainPosition::GENESIS);
     let replayed = replay(&mut state, follower)?;
-    Ok((state, replayed))
+    Ok(Some((state.part_hashes(), replayed)))
+}
+
+/// What the tables give with the records that they lack.
+struct FollowedTables {
+    /// The state of their checkpoint and those records.
+    parts: Vec<PartHash>,
+    last_seq: RecordSeq,
+    /// How many records they lacked.
+    tail: u64,
+    /// The sums, once the tables have followed.
+    audit: Vec<AuditFigure>,
+    pan_generations: PanGenerations,
+}
+
+fn follow_tables(
+    store: &Store,
+    journal: &ReadOnlyJournal,
+    position: ChainPosition,
+) -> Result<FollowedTables, VerifyError> {
+    let (mut state, _) = restore_whole(store)?;
+    let follower = JournalFollower::after(&journal.reader, PARTITION, position);
+    let tail = replay(&mut state, follower)?;
+    let (parts, last_seq) = (state.part_hashes(), state.last_seq());
+    drop(state);
+    catch_up(store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
+    let tables = store.read()?;
+    let (audit, pan_generations) = (tables.audit()?, tables.pan_generations()?);
+    Ok(FollowedTables { parts, last_seq, tail, audit, pan_generations })
 }
 
 /// Opens the tables without changing a byte of their file; their pages are not proven.
