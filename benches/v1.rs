@@ -22,28 +22,31 @@ use tokio::runtime::Runtime;
 
 /// Connections with one request under way each.
 const WINDOWS: [u64; 2] = [1, 16];
-/// Different requests of each kind, used in turn.
-const REQUESTS: u64 = 512;
+/// Cards that requests are about, in turn.
+const CARDS_ASKED: usize = 512;
+/// Rounds over these cards before the same requests come again: each change differs from the one before.
+const ROUNDS: u64 = 2;
 
-/// A kind of request: its name, and how one for a card is rendered.
-type Kind = (&'static str, fn(card: u64) -> Vec<u8>);
+/// A kind of request: its name, and how one for a card is rendered in a round.
+type Kind = (&'static str, fn(card: u64, round: u64) -> Vec<u8>);
 
 const KINDS: [Kind; 7] = [
-    ("get_card", |card| get(&format!("/v1/cards/{}", card_id(card).0))),
-    ("list_cards", |_| get("/v1/cards?limit=50")),
-    ("list_transactions", |_| get("/v1/transactions?limit=50")),
-    ("list_transactions_of_card", |card| {
+    ("get_card", |card, _| get(&format!("/v1/cards/{}", card_id(card).0))),
+    ("list_cards", |_, _| get("/v1/cards?limit=50")),
+    ("list_transactions", |_, _| get("/v1/transactions?limit=50")),
+    ("list_transactions_of_card", |card, _| {
         get(&format!("/v1/transactions?limit=50&card={}", card_id(card).0))
     }),
-    ("put_card", |card| {
-        let body = r#"{"description":"Travel and more"}"#;
-        render_request("PUT", &format!("/v1/cards/{}", card_id(card).0), &authorization(), body)
+    ("put_card", |card, round| {
+        let body = format!(r#"{{"description":"Travel and more {round}"}}"#);
+        render_request("PUT", &format!("/v1/cards/{}", card_id(card).0), &authorization(), &body)
     }),
-    ("put_allowance", |card| {
-        let (path, body) = (allowance_id(card).0, r#"{"amount":5000,"transaction_limit":900}"#);
-        render_request("PUT", &format!("/v1/allowances/{path}"), &authorization(), body)
+    ("put_allowance", |card, round| {
+        let body = format!(r#"{{"amount":{},"transaction_limit":900}}"#, 5_000 + round);
+        let path = format!("/v1/allowances/{}", allowance_id(card).0);
+        render_request("PUT", &path, &authorization(), &body)
     }),
-    ("create_card", |_| {
+    ("create_card", |_, _| {
         let body = r#"{"description":"Lunches","is_virtual":true,"allowance":{"amount":200,"interval":"weekly"}}"#;
         render_request("POST", "/v1/cards", &authorization(), body)
     }),
@@ -91,9 +94,10 @@ fn compare(bench: &mut Bench, runtime: &Runtime, kind: &Kind, window: u64, switc
     served.print_beside(&name, "requests", &answered.meter, "hyper alone");
 }
 
-fn requests(render: fn(u64) -> Vec<u8>) -> Arc<[Vec<u8>]> {
+fn requests(render: fn(u64, u64) -> Vec<u8>) -> Arc<[Vec<u8>]> {
     let mut random = Random::new(41);
-    (0..REQUESTS).map(|_| render(random.below(stored_cards()))).collect()
+    let cards: Vec<u64> = (0..CARDS_ASKED).map(|_| random.below(stored_cards())).collect();
+    (0..ROUNDS).flat_map(|round| cards.iter().map(move |card| render(*card, round))).collect()
 }
 
 /// How long the switch's answer to the first request is, head left out.
