@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use cardswitch_cluster::ClusterAddress;
 use cardswitch_dialects::DialectError;
+use cardswitch_edge::fault_plan::FaultRuleError;
 use cardswitch_edge::tls::{TlsFileError, TlsFiles};
 use cardswitch_network::zone::ZoneSettings;
 use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
@@ -73,6 +74,10 @@ cardswitch_wire::settings! {
         /// Let webhooks go to this machine and to private networks, too: for a switch that is tried out
         #[arg(value_name = "ALLOW", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         allow_local_webhooks: bool = false,
+        /// Misbehave towards clients under test: a file of rules for late, double, false and lost answers
+        /// and webhooks, or a seed that draws some of each [default: none]
+        #[arg(value_name = "FILE|SEED")]
+        faults: String,
         /// Requests a second that an access token may make, 0 for any number
         #[arg(value_name = "N")]
         token_requests_per_s: u32 = 500,
@@ -279,12 +284,21 @@ pub enum ConfigError {
     /// A dialect cannot be used.
     #[error(transparent)]
     Dialect(#[from] DialectError),
+    /// A file of faults cannot be used.
+    #[error("`{0}`, {1}")]
+    Faults(String, FaultRuleError),
 }
 
 impl From<SettingError> for ConfigError {
     fn from(SettingError(name, value): SettingError) -> Self {
         Self::Value(name, value)
     }
+}
+
+/// The line that a parser's error is about, from 1.
+pub(crate) fn line_of(text: &str, error: &toml::de::Error) -> usize {
+    let start = error.span().map_or(0, |span| span.start);
+    1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count()
 }
 
 /// Reads the configuration file: the one named, which must exist, or the one in the data
@@ -297,9 +311,7 @@ pub fn read_settings(named: Option<&Path>, data: Option<&Path>) -> Result<Settin
     };
     match std::fs::read_to_string(&path) {
         Ok(text) => toml::from_str(&text).map_err(|error: toml::de::Error| {
-            let start = error.span().map_or(0, |span| span.start);
-            let before = text.bytes().take(start);
-            let line = 1 + before.filter(|byte| *byte == b'\n').count();
+            let line = line_of(&text, &error);
             ConfigError::Parse { path, line, source: Box::new(error) }
         }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {

@@ -33,6 +33,7 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod doors;
+pub mod faults;
 pub mod handed_backup;
 pub mod http_server;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
+use cardswitch_edge::fault_plan::FaultPlan;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Switch;
 use cardswitch_edge::tls::Spoken;
@@ -38,6 +39,7 @@ use crate::commands::administration::Office;
 use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
 use crate::doors::{listener_options, open_tls, parse_networks};
+use crate::faults::{NOTE, open_plan};
 use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
@@ -181,6 +183,7 @@ impl Server {
         let settings = settings.clone().checked()?;
         let shares = shares_of(&settings);
         let options = listener_options(&settings, &shares)?;
+        let faults = open_plan(settings.faults.as_deref())?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)?;
         let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
@@ -200,7 +203,8 @@ impl Server {
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
         let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
-            .with_connections(shares.iso8583.max);
+            .with_connections(shares.iso8583.max)
+            .with_faults(faults.clone());
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
         let parts = StateParts {
             secrets,
@@ -208,6 +212,7 @@ impl Server {
             elsewhere,
             trusted_proxies,
             shares,
+            faults,
             telemetry: Arc::clone(&telemetry),
             stopped: stopped.clone(),
         };
@@ -215,6 +220,9 @@ impl Server {
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         settle_receipts(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
+        if state.config.has_faults {
+            telemetry.health_notes.add(NOTE, || true);
+        }
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
@@ -577,6 +585,7 @@ struct StateParts {
     elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     trusted_proxies: Vec<PeerNetwork>,
     shares: DescriptorShares,
+    faults: Option<Arc<FaultPlan>>,
     telemetry: Arc<Telemetry>,
     stopped: watch::Receiver<bool>,
 }
@@ -611,6 +620,7 @@ async fn state_of(
         data,
         elsewhere: parts.elsewhere,
         reach: Reach::new(settings.allow_local_webhooks),
+        faults: parts.faults.clone(),
         shares: parts.shares,
         stop: parts.stopped.clone(),
         streams_stop: parts.stopped,
@@ -627,6 +637,7 @@ async fn state_of(
             card_numbers,
             requisition_network: settings.requisition_network().to_owned(),
             trusted_proxies: parts.trusted_proxies,
+            has_faults: parts.faults.is_some(),
         }),
         receipts,
         callers: Arc::default(),

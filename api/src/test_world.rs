@@ -70,6 +70,7 @@ impl TestSwitch {
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 requisition_network: "visa".to_owned(),
                 trusted_proxies: Vec::new(),
+                has_faults: false,
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             callers: Arc::default(),
@@ -99,9 +100,9 @@ fn deliveries(switch: &Switch, secrets: &Arc<Secrets>, data: &Path) -> Arc<Webho
     let (_, streams_stop) = watch::channel(true);
     let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
     let shares = DescriptorShares::default();
-    let elsewhere = None;
+    let (elsewhere, faults) = (None, None);
     let equipment =
-        Equipment { switch, secrets, data, elsewhere, reach, shares, stop, streams_stop };
+        Equipment { switch, secrets, data, elsewhere, reach, faults, shares, stop, streams_stop };
     let (webhooks, task) = Webhooks::start(equipment).unwrap();
     tokio::spawn(async move {
         drop(task.await);

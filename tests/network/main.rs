@@ -6,6 +6,7 @@ mod authorization;
 mod bad_input;
 mod codec;
 mod demo;
+mod faults;
 mod first_frame;
 mod first_minute;
 mod http_door;

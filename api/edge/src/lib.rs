@@ -10,6 +10,7 @@ pub mod client_address;
 pub mod descriptors;
 pub mod door_stream;
 pub mod error;
+pub mod fault_plan;
 pub mod http_connection;
 mod http_stream;
 pub mod idempotency_header;

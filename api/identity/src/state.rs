@@ -66,6 +66,8 @@ pub struct ApiConfig {
     pub requisition_network: String,
     /// Proxies whose word counts for where a request comes from.
     pub trusted_proxies: Vec<PeerNetwork>,
+    /// Whether answers and webhooks meet faults on purpose.
+    pub has_faults: bool,
 }
 
 impl AppState {

@@ -113,6 +113,9 @@ impl<S: DoorStream> Connection<S> {
     ) -> Poll<io::Result<()>> {
         for _ in 0..limits::ROUNDS_MAX {
             let mut has_moved = self.session.take_answers(context);
+            if self.session.is_cut() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
             has_moved |= self.read(context)?;
             has_moved |= self.take_requests();
             has_moved |= self.write(context)?;

@@ -118,6 +118,11 @@ impl InFlight {
         true
     }
 
+    /// A request that waits.
+    pub(super) fn get(&mut self, tag: u64) -> Option<&Pending> {
+        self.place(tag).filter(|place| place.is_waiting).map(|place| &*place)
+    }
+
     /// Gives memory back where nothing is in flight.
     pub(super) fn rest(&mut self) {
         if self.is_empty() && !self.groups.is_empty() {

@@ -10,6 +10,7 @@
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
 //! | `zone`, `mac_place` | the security of a door's messages: codes, PINs, chips, new keys |
 //! | `marks` | the keys by which messages are named, the same for both doors |
+//! | `answer_faults` | answers that come late, twice or not at all, for clients under test |
 //! | `advice` | what a peer seems to speak that the door cannot read |
 //! | `told_texts` | characters that steer in messages that must not be lost |
 //! | `http` | the HTTP door |
@@ -17,6 +18,7 @@
 //! | `peers`, `counters` | the allow-list, what was seen |
 
 pub mod advice;
+mod answer_faults;
 mod buffers;
 mod connection;
 pub mod counters;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::descriptors::DescriptorShares;
+use cardswitch_edge::fault_plan::FaultPlan;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Submit;
 use cardswitch_edge::tls::{TlsDoor, peer_name};
@@ -75,6 +76,7 @@ pub struct SharedByDoors {
     places: Arc<Semaphore>,
     slow_bytes: Arc<SlowBytes>,
     counters: Arc<Counters>,
+    faults: Option<Arc<FaultPlan>>,
 }
 
 impl SharedByDoors {
@@ -88,7 +90,14 @@ impl SharedByDoors {
             places: Arc::new(Semaphore::new(connections_max)),
             slow_bytes: Arc::new(SlowBytes::new(limits::SLOW_BYTES_MAX_DEFAULT)),
             counters: Arc::default(),
+            faults: None,
         }
+    }
+
+    /// With answers that meet these faults.
+    #[must_use]
+    pub fn with_faults(self, faults: Option<Arc<FaultPlan>>) -> Self {
+        Self { faults, ..self }
     }
 
     /// With so many connections in all; beyond, new ones are closed at once.
@@ -141,6 +150,7 @@ impl Listener {
             secrets: Arc::clone(&all.secrets),
             dialect: options.dialect.clone(),
             zone: options.zone.clone(),
+            faults: all.faults.clone(),
             idle_limit: options.idle_limit,
             slow_bytes: Arc::clone(&all.slow_bytes),
             counters: Arc::clone(&all.counters),

@@ -7,16 +7,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use cardswitch_edge::fault_plan::{AnswerFault, FaultPlan};
 use cardswitch_edge::switch::Submit;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_iso8583::frame::{Tpdu, write_frame};
-use cardswitch_iso8583::{DecodeError, Dialect, Message, TranslationFault, decode};
+use cardswitch_iso8583::{
+    DecodeError, Dialect, Message, MessageBuilder, Mti, TranslationFault, decode,
+};
 use cardswitch_secrets::Secrets;
 
 use super::advice::Advice;
+use super::answer_faults::AnswerFaults;
 use super::buffers;
 use super::counters::Counters;
 use super::in_flight::{ConnectionPort, InFlight, Pending, WayBack};
@@ -35,6 +39,8 @@ pub(super) struct Shared {
     pub(super) secrets: Arc<Secrets>,
     pub(super) dialect: Dialect,
     pub(super) zone: Option<Arc<Zone>>,
+    /// The faults of answers, for clients under test.
+    pub(super) faults: Option<Arc<FaultPlan>>,
     pub(super) idle_limit: Duration,
     pub(super) slow_bytes: Arc<SlowBytes>,
     pub(super) counters: Arc<Counters>,
@@ -55,6 +61,9 @@ pub(super) struct Session {
     in_flight: InFlight,
     port: Arc<ConnectionPort>,
     arrived: Vec<(u64, Reply)>,
+    faults: Option<Box<AnswerFaults>>,
+    /// Whether a fault ends the connection.
+    is_cut: bool,
     outbox: Vec<u8>,
     bad_messages: u64,
     /// Since when messages are decoded that have not gone to the engine.
@@ -65,12 +74,15 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(peer: SocketAddr, shared: Arc<Shared>) -> Self {
+        let faults = shared.faults.clone().map(|plan| Box::new(AnswerFaults::new(plan)));
         Self {
             peer,
             shared,
             in_flight: InFlight::default(),
             port: Arc::default(),
             arrived: Vec::new(),
+            faults,
+            is_cut: false,
             outbox: Vec::new(),
             bad_messages: 0,
             decoding: None,
@@ -84,6 +96,11 @@ impl Session {
 
     pub(super) const fn bad_messages(&self) -> u64 {
         self.bad_messages
+    }
+
+    /// Whether a fault ends the connection now.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Whether every request has its answer.
@@ -243,11 +260,19 @@ impl Session {
     pub(super) fn take_answers(&mut self, context: &mut Context<'_>) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         let taken = self.port.poll_take(context, &mut arrived);
+        let was_released = match &mut self.faults {
+            Some(faults) => faults.meet(context, &mut arrived, &mut self.in_flight),
+            None => false,
+        };
         let mut together = Together::default();
         let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
             if reply == Reply::OutcomeUnknown {
                 counters.add_outcome_unknown();
+            }
+            if let Some(fault) = self.faults.as_mut().and_then(|faults| faults.take(tag)) {
+                self.answer_falsely(tag, &reply, fault);
+                continue;
             }
             self.answer_pending(tag, |request| {
                 together.note(request.received, &counters);
@@ -261,7 +286,35 @@ impl Session {
             let (since, before) = self.unwritten.unwrap_or((since, 0));
             self.unwritten = Some((since, before + count));
         }
-        taken.is_ready()
+        taken.is_ready() || was_released
+    }
+
+    /// Answers as a fault has it.
+    fn answer_falsely(&mut self, tag: u64, reply: &Reply, fault: AnswerFault) {
+        let (peer, dialect, outbox) = (self.peer, &self.shared.dialect, &mut self.outbox);
+        tracing::info!(%peer, ?fault, "an answer meets a fault of the plan");
+        if fault == AnswerFault::SignOff {
+            append_sign_off(outbox, peer, dialect);
+        }
+        let is_cut = &mut self.is_cut;
+        self.in_flight.finish(tag, |request| {
+            let elements = match fault {
+                AnswerFault::NotTaken => AnswerElements::not_taken(),
+                AnswerFault::OutcomeUnknown => {
+                    AnswerElements::of_reply(&request.echo, &Reply::OutcomeUnknown)
+                }
+                _ => AnswerElements::of_reply(&request.echo, reply),
+            };
+            let count = match fault {
+                AnswerFault::Disconnect => 0,
+                AnswerFault::Twice => 2,
+                _ => 1,
+            };
+            *is_cut |= count == 0;
+            for _ in 0..count {
+                append_answer(outbox, peer, dialect, request, &elements);
+            }
+        });
     }
 
     /// Gives memory back where nothing is in flight.
@@ -385,6 +438,20 @@ const fn response_code_of(reply: &Reply) -> Option<u16> {
     match reply {
         Reply::Network(NetworkReply::Authorization(reply)) => Some(reply.response_code.number()),
         _ => None,
+    }
+}
+
+/// Network management that no peer asked for. Source: ISO 8583 DE70, 002.
+fn append_sign_off(outbox: &mut Vec<u8>, peer: SocketAddr, dialect: &Dialect) {
+    let sign_off = MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, 0).set(70, b"002");
+    let written = write_frame(outbox, &dialect.framing, None, |out| {
+        let Some(translation) = &dialect.translation else { return sign_off.encode(out) };
+        let mut plain = Vec::new();
+        sign_off.encode(&mut plain)?;
+        translation.write(&plain, &[], out)
+    });
+    if let Err(error) = written {
+        tracing::warn!(%peer, %error, "the dialect has no sign-off");
     }
 }
 

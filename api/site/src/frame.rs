@@ -82,6 +82,7 @@ struct Layout<'a> {
     visitor: Option<Visitor<'a>>,
     ways: Vec<Ways>,
     notice: Option<Notice>,
+    has_faults: bool,
     body: &'a str,
 }
 
@@ -224,7 +225,9 @@ fn frame(frame: Frame<'_>, content: impl Template) -> Response {
     let Frame { title, mut visitor, ways, is_small, forward, scripts } = frame;
     let own = visitor.as_mut().map(|visitor| std::mem::take(&mut visitor.ways));
     let ways = if is_small { Vec::new() } else { ways.or(own).unwrap_or_default() };
-    let notice = Visit::at_hand().and_then(|visit| visit.take_notice());
+    let visit = Visit::at_hand();
+    let has_faults = visit.as_ref().is_some_and(|visit| visit.has_faults());
+    let notice = visit.and_then(|visit| visit.take_notice());
     let rendered = content.render().and_then(|body| {
         let layout = Layout {
             title,
@@ -236,6 +239,7 @@ fn frame(frame: Frame<'_>, content: impl Template) -> Response {
             visitor,
             ways,
             notice,
+            has_faults,
             body: &body,
         };
         layout.render()

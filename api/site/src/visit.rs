@@ -36,6 +36,7 @@ tokio::task_local! {
 pub(super) struct Visit {
     path: String,
     searched: String,
+    has_faults: bool,
     form_key: String,
     is_form_key_new: bool,
     is_form_key_used: AtomicBool,
@@ -52,13 +53,14 @@ pub(super) struct SignedInVisitor {
 }
 
 impl Visit {
-    fn of(request: &Request, is_secure: bool) -> Result<Self, ApiError> {
+    fn of(request: &Request, state: &AppState, is_secure: bool) -> Result<Self, ApiError> {
         let headers = request.headers();
         let kept = SiteCookie::Form.find(headers, is_secure);
         let word = SiteCookie::Notice.find(headers, is_secure);
         Ok(Self {
             path: request.uri().path().to_owned(),
             searched: searched(request.uri()),
+            has_faults: state.config.has_faults,
             is_form_key_new: kept.is_none(),
             form_key: match kept {
                 Some(kept) => kept,
@@ -79,6 +81,11 @@ impl Visit {
     /// Where the visitor is.
     pub(super) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Whether the switch misbehaves on purpose.
+    pub(super) const fn has_faults(&self) -> bool {
+        self.has_faults
     }
 
     /// What the visitor searches for, on the page of the results; blank elsewhere.
@@ -148,7 +155,7 @@ pub(super) async fn receive_with(
     handle: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let is_secure = state.urls().is_behind_tls();
-    let visit = match Visit::of(&request, is_secure) {
+    let visit = match Visit::of(&request, state, is_secure) {
         Ok(visit) => Arc::new(visit),
         Err(error) => return failure_page(error.into_response().status()),
     };

@@ -34,6 +34,7 @@ use std::time::Duration;
 use cardswitch_edge::bounded::TooMany;
 use cardswitch_edge::descriptors::DescriptorShares;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::fault_plan::FaultPlan;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
@@ -137,6 +138,8 @@ pub struct Equipment<'a> {
     pub elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     /// How far webhooks may go.
     pub reach: Reach,
+    /// The faults of webhooks, for receivers under test.
+    pub faults: Option<Arc<FaultPlan>>,
     /// How many connections they may have, in and out.
     pub shares: DescriptorShares,
     /// Turns true when the switch stops.
@@ -149,15 +152,24 @@ impl Webhooks {
     /// Starts to deliver. The task ends when the switch stops, with everything written down.
     /// Errors: what is kept of deliveries cannot be read.
     pub fn start(equipment: Equipment<'_>) -> Result<(Arc<Self>, JoinHandle<()>), DeliveriesError> {
-        let Equipment { switch, secrets, data, elsewhere, reach, shares, stop, streams_stop } =
-            equipment;
+        let Equipment {
+            switch,
+            secrets,
+            data,
+            elsewhere,
+            reach,
+            faults,
+            shares,
+            stop,
+            streams_stop,
+        } = equipment;
         let deliveries = Arc::new(Deliveries::open(data)?.and(elsewhere));
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
         let tools = dispatcher::Tools {
             switch,
             secrets,
-            sender: Sender::within(reach, shares.sends),
+            sender: Sender::within(reach, shares.sends).with_faults(faults),
             sends: shares.sends,
             deliveries,
             orders: orders.downgrade(),

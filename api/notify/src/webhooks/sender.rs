@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardswitch_edge::descriptors::SendBounds;
+use cardswitch_edge::fault_plan::{FaultPlan, WebhookFault};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
@@ -74,6 +75,8 @@ pub struct Sender {
     tls: Arc<ClientConfig>,
     lookups: Arc<Semaphore>,
     later_lookups: Arc<Semaphore>,
+    /// The faults of webhooks, for receivers under test.
+    faults: Option<Arc<FaultPlan>>,
 }
 
 impl std::fmt::Debug for Sender {
@@ -106,12 +109,19 @@ impl Sender {
             tls: Arc::new(trusting_the_system()),
             lookups: Arc::new(Semaphore::new(bounds.lookups)),
             later_lookups: Arc::new(Semaphore::new(bounds.later_lookups)),
+            faults: None,
         }
+    }
+
+    /// One whose webhooks meet these faults.
+    #[must_use]
+    pub fn with_faults(self, faults: Option<Arc<FaultPlan>>) -> Self {
+        Self { faults, ..self }
     }
 
     /// Sends a webhook. A time-out is an outcome like any other.
     pub async fn send(&self, delivery: &Delivery) -> AttemptResult {
-        self.send_checked(delivery.clone(), Ok).await
+        self.send_within(SEND_TIMEOUT, delivery.clone(), Ok).await
     }
 
     /// Sends a webhook that `check` has the last word on once the connection stands: who is told
@@ -121,7 +131,22 @@ impl Sender {
         delivery: Delivery,
         check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
     ) -> AttemptResult {
-        self.send_within(SEND_TIMEOUT, delivery, check).await
+        let drawn = self.faults.as_ref().and_then(|faults| faults.draw_webhook());
+        let Some(drawn) = drawn else {
+            return self.send_within(SEND_TIMEOUT, delivery, check).await;
+        };
+        tracing::info!(id = delivery.id, fault = ?drawn.fault, "a webhook meets a fault of the plan");
+        if drawn.fault == WebhookFault::Late {
+            tokio::time::sleep(drawn.delay).await;
+            return self.send_within(SEND_TIMEOUT, delivery, check).await;
+        }
+        let mut sent = None;
+        let keep = |delivery| check(delivery).inspect(|checked| sent = Some(checked.clone()));
+        let result = self.send_within(SEND_TIMEOUT, delivery, keep).await;
+        if let Some(again) = sent {
+            self.send(&again).await;
+        }
+        result
     }
 
     async fn send_within(

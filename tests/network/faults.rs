@@ -1,0 +1,139 @@
+//! `serve --faults`: a client under test meets late, double, false and lost answers, and the books stay
+//! right: each decision is durable whatever its answer said.
+
+use std::fs;
+use std::time::Duration;
+
+use cardswitch_harness::{
+    Disconnected, HookReceiver, Installation, Manner, Purchase, Switch, transactions_of_card,
+};
+use serde_json::json;
+
+/// Amounts that meet a fault each. Units: cents.
+const TWICE: u64 = 1_302;
+const DISCONNECT: u64 = 1_303;
+const SIGN_OFF: u64 = 1_304;
+const NOT_TAKEN: u64 = 1_391;
+const UNKNOWN: u64 = 1_396;
+const AFTER_REVERSAL: u64 = 1_305;
+const LATE: u64 = 1_306;
+
+fn rules() -> String {
+    let faults = [
+        ("twice", TWICE),
+        ("disconnect", DISCONNECT),
+        ("sign-off", SIGN_OFF),
+        ("code-91", NOT_TAKEN),
+        ("code-96", UNKNOWN),
+        ("after-reversal", AFTER_REVERSAL),
+    ];
+    let rules = faults.map(|(fault, amount)| {
+        format!("[[answers]]\nfault = \"{fault}\"\namount_minor = {amount}\n")
+    });
+    let late = format!("[[answers]]\nfault = \"late\"\namount_minor = {LATE}\nlate_ms = 1500\n");
+    format!("{}{late}[[webhooks]]\nfault = \"twice\"\n", rules.concat())
+}
+
+fn serve_with_rules(installation: &Installation) -> Switch {
+    let file = installation.home().join("faults.toml");
+    fs::write(&file, rules()).expect("a file of rules");
+    let file = file.to_str().expect("temporary paths are UTF-8");
+    installation.serve_with(&["--faults", file, "--allow-local-webhooks"])
+}
+
+#[test]
+fn each_fault_comes_as_its_rule_says_and_every_decision_stands() {
+    let installation = Installation::init(60, 4_711);
+    let switch = serve_with_rules(&installation);
+    let cards = installation.cards.with_profile("ordinary");
+    let mut acquirer = switch.acquirer();
+    acquirer.ask(&Purchase::of(cards[0], 100).request()).expect_approved();
+
+    let twice = Purchase::of(cards[0], TWICE).request();
+    let first = acquirer.ask(&twice);
+    assert_eq!(acquirer.receive().expect("a second answer"), first);
+    first.expect_approved();
+
+    acquirer.send(&Purchase::of(cards[0], SIGN_OFF).request()).expect("an open connection");
+    let sign_off = acquirer.receive().expect("a sign-off");
+    assert_eq!((sign_off.mti.as_str(), sign_off.get(70)), ("0800", Some("002")));
+    acquirer.receive().expect("the answer").expect_approved();
+
+    for (amount, code) in [(NOT_TAKEN, "91"), (UNKNOWN, "96")] {
+        let purchase = Purchase::of(cards[0], amount);
+        assert_eq!(acquirer.ask(&purchase.request()).response(), code);
+        assert_eq!(acquirer.ask(&purchase.reversal("")).response(), "00", "it was approved");
+    }
+
+    let late = Purchase::of(cards[0], LATE).request();
+    acquirer.send(&late).expect("an open connection");
+    acquirer.assert_alive();
+    assert!(acquirer.is_silent_for(Duration::from_millis(100)), "it is late");
+    acquirer.receive().expect("the late answer").expect_approved();
+
+    let overtaken = Purchase::of(cards[0], AFTER_REVERSAL);
+    acquirer.send(&overtaken.request()).expect("an open connection");
+    acquirer.assert_alive();
+    assert_eq!(acquirer.ask(&overtaken.reversal("")).response(), "00");
+    let answer = acquirer.receive().expect("the answer behind the reversal's");
+    answer.expect_approved();
+    assert_eq!(answer.get(37), Some(overtaken.rrn.as_str()));
+
+    acquirer.send(&Purchase::of(cards[0], DISCONNECT).request()).expect("an open connection");
+    assert_eq!(acquirer.receive(), Err(Disconnected));
+
+    let stored = transactions_of_card(&switch.network_api(), &cards[0].card_id);
+    assert!(stored.iter().all(|transaction| transaction.authorization_id.is_some()));
+    assert_eq!(stored.len(), 8, "each purchase was approved, whatever its answer said");
+    let health = switch.watcher().get("/readyz").expect(200);
+    assert_eq!(health["faults"], "on: this switch misbehaves on purpose");
+    assert!(switch.anonymous().get("/login").text().contains("Fault injection is on"));
+    assert!(switch.log().contains("answers and webhooks meet faults on purpose"));
+    switch.stop();
+    installation.verify_ok();
+}
+
+#[test]
+fn a_webhook_comes_twice_with_the_same_id() {
+    let installation = Installation::init(60, 4_712);
+    let switch = serve_with_rules(&installation);
+    let receiver = HookReceiver::start(Manner::Accept);
+    let endpoint = json!({"url": receiver.url(), "events": ["transaction.created"]});
+    switch.api().post("/v1/webhook-endpoints", &endpoint).expect(201);
+    let card = installation.cards.ordinary();
+    switch.acquirer().ask(&Purchase::of(card, 100).request()).expect_approved();
+    let hooks = receiver.wait_until(|hooks| hooks.len() >= 2);
+    assert_eq!(hooks[0].header("webhook-id"), hooks[1].header("webhook-id"));
+    assert_eq!(hooks[0].events, hooks[1].events);
+    switch.stop();
+}
+
+#[test]
+fn nothing_says_so_where_no_faults_are_set() {
+    let installation = Installation::init(60, 4_713);
+    let switch = installation.serve();
+    assert_eq!(switch.watcher().get("/readyz").expect(200).get("faults"), None);
+    assert!(!switch.anonymous().get("/login").text().contains("Fault injection"));
+    switch.stop();
+}
+
+#[test]
+fn a_file_that_holds_no_rules_is_refused_with_its_line_or_rule() {
+    let installation = Installation::init(60, 4_714);
+    let file = installation.home().join("faults.toml");
+    let cases = [
+        ("[[answers]]\nfault = \"never\"\n", "line 2: unknown variant `never`"),
+        ("[[answers]]\nfault = \"twice\"\nrate = 2\n", "answers rule 1: rate"),
+        ("[[answers]]\nfault = \"late\"\n", "answers rule 1: a late one needs late_ms"),
+        ("[[answer]]\n", "line 1: unknown field `answer`"),
+    ];
+    for (text, expected) in cases {
+        fs::write(&file, text).expect("a file of rules");
+        installation.configure(&format!("faults = {file:?}\n"));
+        let line = installation.serve_refused().expect_one_line_error();
+        assert!(line.contains("faults.toml") && line.contains(expected), "{line}");
+    }
+    installation.configure("faults = \"no-such-file\"\n");
+    let line = installation.serve_refused().expect_one_line_error();
+    assert!(line.contains("`no-such-file`"), "{line}");
+}
