@@ -1,6 +1,6 @@
 //! The authorization engine of cardswitch: decision, shard, journal, projection and query tables.
 //!
-//! Start at `engine.rs`, which wires every thread on one page; `DESIGN.md` beside this crate gives
+//! Start at `engine/wiring.rs`, which wires every thread; `DESIGN.md` beside this crate gives
 //! layouts, invariants and the crash matrix. Nothing here knows of sockets, JSON or decimals.
 
 pub mod backup;

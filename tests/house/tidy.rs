@@ -23,7 +23,7 @@ const ROOMS: [&str; 12] = [
 /// Names that say nothing of what is in a file.
 const DRAWERS: [&str; 7] = ["common", "helpers", "manager", "misc", "service", "types", "util"];
 
-fn repository() -> &'static Path {
+pub(super) fn repository() -> &'static Path {
     // INVARIANT: this crate stands in a folder of the repository.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent")
 }

@@ -7,7 +7,7 @@
 //! | 5 | kind | 0 barrier, 1 batch |
 //! | 6..8 | partition | |
 //! | 8..16 | epoch | rises with each open for writing |
-//! | 16..24 | number | rises by one, barriers included; the key in the embedded journal |
+//! | 16..24 | number | rises by one, barriers included |
 //! | 24..32 | first record | sequence number; for a barrier the one that comes next |
 //! | 32..36 | record count | 0 in a barrier, never 0 in a batch |
 //! | 36..40 | payload length | bytes |
