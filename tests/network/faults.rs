@@ -97,8 +97,8 @@ fn each_fault_comes_as_its_rule_says_and_every_decision_stands() {
 fn a_webhook_comes_twice_with_the_same_id() {
     let installation = Installation::init(60, 4_712);
     let switch = serve_with_rules(&installation);
-    let receiver = HookReceiver::start(Manner::Accept);
-    let endpoint = json!({"url": receiver.url(), "events": ["transaction.created"]});
+    let receiver = HookReceiver::start(Manner::Answers(200));
+    let endpoint = json!({"delivery_url": receiver.url(), "description": "test"});
     switch.api().post("/v1/webhook-endpoints", &endpoint).expect(201);
     let card = installation.cards.ordinary();
     switch.acquirer().ask(&Purchase::of(card, 100).request()).expect_approved();

@@ -174,12 +174,6 @@ impl FaultPlan {
         Self { rules, random: Mutex::new(random) }
     }
 
-    /// Whether some answer may be preceded by a sign-off.
-    #[must_use]
-    pub fn signs_off(&self) -> bool {
-        self.rules.answers.iter().any(|rule| rule.fault == AnswerFault::SignOff)
-    }
-
     /// Draws the fault of the answer to a purchase, if it has one.
     pub fn draw_answer(
         &self,

@@ -293,7 +293,9 @@ impl Session {
     fn answer_falsely(&mut self, tag: u64, reply: &Reply, fault: AnswerFault) {
         let (peer, dialect, outbox) = (self.peer, &self.shared.dialect, &mut self.outbox);
         tracing::info!(%peer, ?fault, "an answer meets a fault of the plan");
-        if fault == AnswerFault::SignOff {
+        // A peer of a door with codes never gets a message without one.
+        let has_codes = self.shared.zone.as_ref().is_some_and(|zone| zone.has_codes());
+        if fault == AnswerFault::SignOff && !has_codes {
             append_sign_off(outbox, peer, dialect);
         }
         let is_cut = &mut self.is_cut;

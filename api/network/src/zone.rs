@@ -131,6 +131,11 @@ impl Zone {
         })
     }
 
+    /// Whether its messages have codes.
+    pub(super) const fn has_codes(&self) -> bool {
+        self.mac.is_some()
+    }
+
     /// What the answer to a message owes that cannot be read.
     pub(super) fn owed(&self) -> Box<Owed> {
         let mac = self.mac.as_ref().map(|(_, keys)| Arc::clone(&keys.lock().now));
