@@ -34,6 +34,10 @@ NAMES = [
     "&#65;&amp;&quot;]]>",
     "</NAME><MEMO>x",
     "A name longer than thirty-two characters, by far",
+    "प्रिया क्षत्रिय",
+    "தமிழ்ச்செல்வி",
+    "กิน น้ำ",
+    "សុខា မြန်မာ ශ්‍රී",
 ]
 
 

@@ -2,13 +2,8 @@
 
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_wire::amount::Amount;
-use krilla::color::rgb;
-use krilla::geom::{PathBuilder, Point, Rect};
-use krilla::page::PageSettings;
-use krilla::paint::Fill;
-use krilla::surface::Surface;
-use krilla::{Document, SerializeSettings};
 
+use super::file::PdfFile;
 use super::fonts::{Fonts, Weight};
 use super::head::Head;
 use super::layout::{
@@ -37,7 +32,7 @@ const HAIRLINE: f32 = 0.5;
 
 /// The document as far as it is drawn.
 pub(super) struct Drawing<'f> {
-    document: Document,
+    file: PdfFile<'f>,
     fonts: &'f Fonts,
     head: Head,
     amounts: AmountFormat,
@@ -75,38 +70,29 @@ const STRONG: Style = Style { weight: Weight::Bold, size: ROW_SIZE, ink: Ink::Bl
 impl<'f> Drawing<'f> {
     /// An empty document that will have so many sheets.
     pub(super) fn new(fonts: &'f Fonts, export: &Export, totals: Totals, sheets: usize) -> Self {
-        // Tags for every cell would make a long statement many times as large.
-        let settings = SerializeSettings { enable_tagging: false, ..SerializeSettings::default() };
-        let mut document = Document::new_with(settings);
-        let head = Head::new(export);
-        document.set_metadata(head.metadata());
+        let (file, head) = (PdfFile::new(fonts), Head::new(export));
         let amounts = AmountFormat(export.account.currency);
-        Self { document, fonts, head, amounts, totals, sheets, sheets_drawn: 0 }
+        Self { file, fonts, head, amounts, totals, sheets, sheets_drawn: 0 }
     }
 
     /// Draws the next sheet.
-    /// Errors: a font cannot be embedded.
-    pub(super) fn add(&mut self, sheet: &Sheet) -> Result<(), StatementError> {
-        let settings = PageSettings::from_wh(SHEET_WIDTH, SHEET_HEIGHT);
-        let mut page = match settings {
-            Some(settings) => self.document.start_page_with(settings),
-            None => self.document.start_page(),
-        };
+    pub(super) fn add(&mut self, sheet: &Sheet) {
         let is_first = self.sheets_drawn == 0;
         self.sheets_drawn += 1;
-        let mut pen = Pen { surface: page.surface(), fonts: self.fonts, amounts: self.amounts };
+        let mut pen = Pen { file: &mut self.file, fonts: self.fonts, amounts: self.amounts };
         if is_first {
-            pen.letterhead(&self.head, &self.totals)?;
+            pen.letterhead(&self.head, &self.totals);
         } else {
-            pen.running_head(&self.head)?;
+            pen.running_head(&self.head);
         }
         let mut top = if is_first { FIRST_ROWS_TOP } else { ROWS_TOP };
-        pen.column_heads(top - 12.0)?;
+        pen.column_heads(top - 12.0);
         for row in &sheet.rows {
-            pen.row(row, top, &self.totals)?;
+            pen.row(row, top, &self.totals);
             top += row.height();
         }
-        pen.foot(&self.head, self.sheets_drawn, self.sheets)
+        pen.foot(&self.head, self.sheets_drawn, self.sheets);
+        self.file.end_page();
     }
 
     /// The file.
@@ -116,7 +102,7 @@ impl<'f> Drawing<'f> {
             self.sheets_drawn, self.sheets,
             "both readings of the lines fill as many sheets"
         );
-        self.document.finish().map_err(|error| StatementError::Pdf { what: format!("{error:?}") })
+        self.file.finish(&self.head.file_info())
     }
 }
 
@@ -128,18 +114,18 @@ impl std::fmt::Debug for Drawing<'_> {
 }
 
 /// Draws on one sheet.
-struct Pen<'s> {
-    surface: Surface<'s>,
-    fonts: &'s Fonts,
+struct Pen<'d, 'f> {
+    file: &'d mut PdfFile<'f>,
+    fonts: &'f Fonts,
     amounts: AmountFormat,
 }
 
-impl Pen<'_> {
-    fn letterhead(&mut self, head: &Head, totals: &Totals) -> Result<(), StatementError> {
-        self.fitted(&head.company, (LEFT, 60.0), TITLE, 330.0)?;
-        self.right("Account statement", RIGHT, 60.0, SUBTITLE)?;
+impl Pen<'_, '_> {
+    fn letterhead(&mut self, head: &Head, totals: &Totals) {
+        self.fitted(&head.company, (LEFT, 60.0), TITLE, 330.0);
+        self.right("Account statement", RIGHT, 60.0, SUBTITLE);
         for (line, y) in head.address.iter().zip([76.0, 88.0, 100.0]) {
-            self.fitted(line, (LEFT, y), QUIET, RIGHT - LEFT)?;
+            self.fitted(line, (LEFT, y), QUIET, RIGHT - LEFT);
         }
         self.rule(LEFT, 114.0, RIGHT - LEFT, Ink::Pale);
         let details = [
@@ -150,13 +136,13 @@ impl Pen<'_> {
             ("Issued", &head.drawn_at),
         ];
         for ((name, value), y) in details.into_iter().zip((0..).map(summary_y)) {
-            self.left(name, LEFT, y, QUIET)?;
-            self.fitted(value, (VALUE_LEFT, y), PLAIN, SUMMARY_LEFT - VALUE_LEFT - 12.0)?;
+            self.left(name, LEFT, y, QUIET);
+            self.fitted(value, (VALUE_LEFT, y), PLAIN, SUMMARY_LEFT - VALUE_LEFT - 12.0);
         }
-        self.summary(totals)
+        self.summary(totals);
     }
 
-    fn summary(&mut self, totals: &Totals) -> Result<(), StatementError> {
+    fn summary(&mut self, totals: &Totals) {
         let rows = [
             ("Opening balance".to_owned(), totals.opening, PLAIN),
             (format!("Credits ({})", totals.credit_count), totals.credits, PLAIN),
@@ -164,29 +150,27 @@ impl Pen<'_> {
             ("Closing balance".to_owned(), totals.closing, STRONG),
         ];
         for ((name, minor, style), y) in rows.into_iter().zip((0..).map(summary_y)) {
-            self.left(&name, SUMMARY_LEFT, y, style)?;
-            self.amount(minor, RIGHT, y, style)?;
+            self.left(&name, SUMMARY_LEFT, y, style);
+            self.amount(minor, RIGHT, y, style);
         }
         self.rule(SUMMARY_LEFT, summary_y(2) + 4.0, RIGHT - SUMMARY_LEFT, Ink::Grey);
-        Ok(())
     }
 
-    fn running_head(&mut self, head: &Head) -> Result<(), StatementError> {
-        self.fitted(&head.company, (LEFT, 52.0), QUIET, 300.0)?;
-        self.right("Account statement", RIGHT, 52.0, QUIET)
+    fn running_head(&mut self, head: &Head) {
+        self.fitted(&head.company, (LEFT, 52.0), QUIET, 300.0);
+        self.right("Account statement", RIGHT, 52.0, QUIET);
     }
 
-    fn column_heads(&mut self, y: f32) -> Result<(), StatementError> {
-        self.left("Date", LEFT, y, STRONG)?;
-        self.right("Number", NUMBER_RIGHT, y, STRONG)?;
-        self.left("Description", DESCRIPTION_LEFT, y, STRONG)?;
-        self.right("Amount", AMOUNT_RIGHT, y, STRONG)?;
-        self.right("Balance", RIGHT, y, STRONG)?;
+    fn column_heads(&mut self, y: f32) {
+        self.left("Date", LEFT, y, STRONG);
+        self.right("Number", NUMBER_RIGHT, y, STRONG);
+        self.left("Description", DESCRIPTION_LEFT, y, STRONG);
+        self.right("Amount", AMOUNT_RIGHT, y, STRONG);
+        self.right("Balance", RIGHT, y, STRONG);
         self.rule(LEFT, y + 5.0, RIGHT - LEFT, Ink::Black);
-        Ok(())
     }
 
-    fn row(&mut self, row: &Row, top: f32, totals: &Totals) -> Result<(), StatementError> {
+    fn row(&mut self, row: &Row, top: f32, totals: &Totals) {
         let y = top + ROW_ASCENT;
         match row {
             Row::Opening(balance) => self.balance_row("Opening balance", *balance, y),
@@ -197,103 +181,76 @@ impl Pen<'_> {
         }
     }
 
-    fn balance_row(&mut self, name: &str, balance: Minor, y: f32) -> Result<(), StatementError> {
-        self.left(name, DESCRIPTION_LEFT, y, QUIET)?;
-        self.amount(balance, RIGHT, y, QUIET)
+    fn balance_row(&mut self, name: &str, balance: Minor, y: f32) {
+        self.left(name, DESCRIPTION_LEFT, y, QUIET);
+        self.amount(balance, RIGHT, y, QUIET);
     }
 
-    fn line(&mut self, line: &LineRow, y: f32) -> Result<(), StatementError> {
-        self.left(&line.date, LEFT, y, PLAIN)?;
-        self.right(&line.number.to_string(), NUMBER_RIGHT, y, PLAIN)?;
+    fn line(&mut self, line: &LineRow, y: f32) {
+        self.left(&line.date, LEFT, y, PLAIN);
+        self.right(&line.number.to_string(), NUMBER_RIGHT, y, PLAIN);
         for (text, place) in line.description.iter().zip(0_u8..) {
-            self.left(text, DESCRIPTION_LEFT, y + f32::from(place) * ROW_LEADING, PLAIN)?;
+            self.left(text, DESCRIPTION_LEFT, y + f32::from(place) * ROW_LEADING, PLAIN);
         }
-        self.amount(line.amount, AMOUNT_RIGHT, y, PLAIN)?;
-        self.amount(line.balance, RIGHT, y, PLAIN)
+        self.amount(line.amount, AMOUNT_RIGHT, y, PLAIN);
+        self.amount(line.balance, RIGHT, y, PLAIN);
     }
 
-    fn end(&mut self, totals: &Totals, y: f32) -> Result<(), StatementError> {
+    fn end(&mut self, totals: &Totals, y: f32) {
         self.rule(LEFT, y - ROW_ASCENT + 2.0, RIGHT - LEFT, Ink::Black);
         let step = ROW_LEADING + 2.0;
         let y = y + 5.0;
-        self.left("Total credits", DESCRIPTION_LEFT, y, PLAIN)?;
-        self.amount(totals.credits, AMOUNT_RIGHT, y, PLAIN)?;
-        self.left("Total debits", DESCRIPTION_LEFT, y + step, PLAIN)?;
-        self.amount(totals.debits, AMOUNT_RIGHT, y + step, PLAIN)?;
-        self.left("Closing balance", DESCRIPTION_LEFT, y + 2.0 * step, STRONG)?;
-        self.amount(totals.closing, RIGHT, y + 2.0 * step, STRONG)
+        self.left("Total credits", DESCRIPTION_LEFT, y, PLAIN);
+        self.amount(totals.credits, AMOUNT_RIGHT, y, PLAIN);
+        self.left("Total debits", DESCRIPTION_LEFT, y + step, PLAIN);
+        self.amount(totals.debits, AMOUNT_RIGHT, y + step, PLAIN);
+        self.left("Closing balance", DESCRIPTION_LEFT, y + 2.0 * step, STRONG);
+        self.amount(totals.closing, RIGHT, y + 2.0 * step, STRONG);
     }
 
-    fn foot(&mut self, head: &Head, sheet: usize, sheets: usize) -> Result<(), StatementError> {
+    fn foot(&mut self, head: &Head, sheet: usize, sheets: usize) {
         let account = format!("Account {}, {}", head.number, head.period);
-        self.left(&account, LEFT, FOOT, QUIET)?;
-        self.right(&format!("Page {sheet} of {sheets}"), RIGHT, FOOT, QUIET)
+        self.left(&account, LEFT, FOOT, QUIET);
+        self.right(&format!("Page {sheet} of {sheets}"), RIGHT, FOOT, QUIET);
     }
 
-    fn amount(
-        &mut self,
-        minor: Minor,
-        right: f32,
-        y: f32,
-        style: Style,
-    ) -> Result<(), StatementError> {
+    fn amount(&mut self, minor: Minor, right: f32, y: f32, style: Style) {
         let set = self.fonts.set(&self.amounts.render(minor), style.weight);
         let size = style.size.min(AMOUNT_WIDTH / set.width.max(f32::EPSILON));
         let style = Style { size, ..style };
-        self.draw(&set, right - set.width * size, y, style)
+        self.draw(&set, right - set.width * size, y, style);
     }
 
-    fn left(&mut self, text: &str, x: f32, y: f32, style: Style) -> Result<(), StatementError> {
+    fn left(&mut self, text: &str, x: f32, y: f32, style: Style) {
         let set = self.fonts.set(text, style.weight);
-        self.draw(&set, x, y, style)
+        self.draw(&set, x, y, style);
     }
 
-    fn right(
-        &mut self,
-        text: &str,
-        right: f32,
-        y: f32,
-        style: Style,
-    ) -> Result<(), StatementError> {
+    fn right(&mut self, text: &str, right: f32, y: f32, style: Style) {
         let set = self.fonts.set(text, style.weight);
-        self.draw(&set, right - set.width * style.size, y, style)
+        self.draw(&set, right - set.width * style.size, y, style);
     }
 
     /// One line in the given width, cut where it has to be.
-    fn fitted(
-        &mut self,
-        text: &str,
-        (x, y): (f32, f32),
-        style: Style,
-        width: f32,
-    ) -> Result<(), StatementError> {
+    fn fitted(&mut self, text: &str, (x, y): (f32, f32), style: Style, width: f32) {
         // Letters of the bold font are a tenth wider than those that `wrap` measures.
         let room = if style.weight == Weight::Bold { width / 1.1 } else { width };
         let lines = self.fonts.wrap(text, room / style.size, 1);
-        self.left(lines.first().map_or("", String::as_str), x, y, style)
+        self.left(lines.first().map_or("", String::as_str), x, y, style);
     }
 
-    fn draw(&mut self, set: &SetText, x: f32, y: f32, style: Style) -> Result<(), StatementError> {
-        self.surface.set_fill(Some(style.ink.fill()));
+    fn draw(&mut self, set: &SetText, x: f32, y: f32, style: Style) {
+        self.file.set_grey(style.ink.shade());
         let mut x = x;
         for run in &set.runs {
-            let font = self.fonts.face(run.face).embedded()?;
-            let at = Point::from_xy(x, y);
-            self.surface.draw_glyphs(at, &run.glyphs, font, &set.text, style.size, false);
+            self.file.show(&set.text, run, (x, y), style.size);
             x += run.width * style.size;
         }
-        Ok(())
     }
 
     fn rule(&mut self, x: f32, y: f32, width: f32, ink: Ink) {
-        let mut path = PathBuilder::new();
-        if let Some(bar) = Rect::from_xywh(x, y, width, HAIRLINE) {
-            path.push_rect(bar);
-        }
-        if let Some(path) = path.finish() {
-            self.surface.set_fill(Some(ink.fill()));
-            self.surface.draw_path(&path);
-        }
+        self.file.set_grey(ink.shade());
+        self.file.fill_rect(x, y, width, HAIRLINE);
     }
 }
 
@@ -303,13 +260,13 @@ fn summary_y(place: u8) -> f32 {
 }
 
 impl Ink {
-    fn fill(self) -> Fill {
-        let shade = match self {
+    /// Between 0 (black) and 255 (white).
+    const fn shade(self) -> u8 {
+        match self {
             Self::Black => 0,
             Self::Grey => 96,
             Self::Pale => 190,
-        };
-        Fill { paint: rgb::Color::new(shade, shade, shade).into(), ..Fill::default() }
+        }
     }
 }
 

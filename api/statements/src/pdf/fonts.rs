@@ -6,11 +6,10 @@
 use std::cell::OnceCell;
 
 use harfrust::{ShaperData, UnicodeBuffer};
-use krilla::text::Font;
-use skrifa::charmap::Charmap;
-use skrifa::instance::{LocationRef, Size};
-use skrifa::metrics::GlyphMetrics;
-use skrifa::{FontRef, GlyphId, MetadataProvider};
+use read_fonts::tables::cmap::CmapSubtable;
+use read_fonts::tables::hmtx::Hmtx;
+use read_fonts::types::{GlyphId, NameId};
+use read_fonts::{FontRef, ReadError, TableProvider};
 
 use crate::StatementError;
 
@@ -54,6 +53,8 @@ const FILES: [&[u8]; 22] = [
     font!("NotoSansMyanmar-Regular.ttf"),
     font!("DroidSansFallback.ttf"),
 ];
+/// The glyph of letters that a font does not have.
+pub(super) const NO_GLYPH: u16 = 0;
 /// Letters below this one stand for themselves: left to right, unjoined, at most one mark.
 const PLAIN_END: u32 = 0x0300;
 
@@ -70,18 +71,29 @@ pub(super) struct Fonts {
 /// A font as it is measured and shaped, and as it is embedded.
 pub(super) struct Face {
     font: FontRef<'static>,
-    charmap: Charmap<'static>,
-    metrics: GlyphMetrics<'static>,
+    charmap: CmapSubtable<'static>,
+    widths: Hmtx<'static>,
     units_per_em: f32,
     shaper: OnceCell<ShaperData>,
-    embedded: OnceCell<Option<Font>>,
     file: &'static [u8],
+}
+
+/// How large the letters of a font are. Units: thousandths of an em.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measures {
+    /// Left, bottom, right, top.
+    pub(super) bounds: [f32; 4],
+    pub(super) ascent: f32,
+    /// Below zero.
+    pub(super) descent: f32,
+    pub(super) cap_height: f32,
+    pub(super) stem_width: f32,
 }
 
 /// A letter of a font. Units: ems.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Letter {
-    pub(super) glyph: GlyphId,
+    pub(super) glyph: u16,
     pub(super) advance: f32,
 }
 
@@ -150,26 +162,54 @@ impl std::fmt::Debug for Fonts {
 
 impl Face {
     fn open(file: &'static [u8]) -> Result<Self, StatementError> {
-        let font = FontRef::new(file)
-            .map_err(|error| StatementError::Pdf { what: format!("a font: {error}") })?;
-        let (size, location) = (Size::unscaled(), LocationRef::default());
+        let font = FontRef::new(file)?;
+        let cmap = font.cmap()?;
+        let (_, _, charmap) = cmap.best_subtable().ok_or(ReadError::MalformedData("no letters"))?;
         Ok(Self {
-            charmap: font.charmap(),
-            metrics: font.glyph_metrics(size, location),
-            units_per_em: f32::from(font.metrics(size, location).units_per_em),
+            charmap,
+            widths: font.hmtx()?,
+            units_per_em: f32::from(font.head()?.units_per_em()),
             font,
             shaper: OnceCell::new(),
-            embedded: OnceCell::new(),
             file,
         })
     }
 
-    /// The font as the document embeds it.
-    /// Errors: the file is no font that can be embedded.
-    pub(super) fn embedded(&self) -> Result<Font, StatementError> {
-        let font = self.embedded.get_or_init(|| Font::new(self.file.into(), 0));
-        let what = || StatementError::Pdf { what: "a font cannot be embedded".to_owned() };
-        font.clone().ok_or_else(what)
+    /// The font's file.
+    pub(super) const fn file(&self) -> &'static [u8] {
+        self.file
+    }
+
+    /// The name that PDF calls a font by.
+    /// Errors: the file has none.
+    pub(super) fn name(&self) -> Result<String, StatementError> {
+        let names = self.font.name()?;
+        let mut records = names.name_record().iter();
+        let record = records.find(|record| record.name_id() == NameId::POSTSCRIPT_NAME);
+        let record = record.ok_or(ReadError::MalformedData("no name"))?;
+        Ok(record.string(names.string_data())?.to_string())
+    }
+
+    /// How large its letters are.
+    /// Errors: the file does not say so.
+    pub(super) fn measures(&self) -> Result<Measures, StatementError> {
+        let head = self.font.head()?;
+        let os2 = self.font.os2()?;
+        let scaled = |units: i16| 1_000.0 * f32::from(units) / self.units_per_em;
+        Ok(Measures {
+            bounds: [head.x_min(), head.y_min(), head.x_max(), head.y_max()].map(scaled),
+            ascent: scaled(os2.s_typo_ascender()),
+            descent: scaled(os2.s_typo_descender()),
+            cap_height: scaled(os2.s_cap_height().unwrap_or_else(|| os2.s_typo_ascender())),
+            // No font says it; a guess by weight that other writers of PDF make too.
+            stem_width: 10.0 + 0.244 * (f32::from(os2.us_weight_class()) - 50.0),
+        })
+    }
+
+    /// How far the next glyph stands from this one. Units: ems.
+    pub(super) fn advance(&self, glyph: u16) -> f32 {
+        let units = self.widths.advance(GlyphId::from(glyph)).unwrap_or_default();
+        f32::from(units) / self.units_per_em
     }
 
     /// Joins, orders and places the letters of a text in one script.
@@ -184,16 +224,22 @@ impl Face {
     }
 
     fn letter(&self, char: char) -> Option<Letter> {
-        self.charmap.map(char).map(|glyph| self.letter_of(glyph))
+        let glyph = u16::try_from(self.charmap.map_codepoint(char)?.to_u32()).ok()?;
+        Some(self.letter_of(glyph))
     }
 
     fn missing(&self) -> Letter {
-        self.letter_of(GlyphId::NOTDEF)
+        self.letter_of(NO_GLYPH)
     }
 
-    fn letter_of(&self, glyph: GlyphId) -> Letter {
-        let advance = self.metrics.advance_width(glyph).unwrap_or_default();
-        Letter { glyph, advance: advance / self.units_per_em }
+    fn letter_of(&self, glyph: u16) -> Letter {
+        Letter { glyph, advance: self.advance(glyph) }
+    }
+}
+
+impl From<ReadError> for StatementError {
+    fn from(error: ReadError) -> Self {
+        Self::Pdf { what: format!("a font: {error}") }
     }
 }
 

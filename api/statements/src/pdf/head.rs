@@ -4,9 +4,9 @@ use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::time::render_date;
-use chrono::{DateTime, Datelike, Timelike};
-use krilla::metadata::{self, Metadata};
+use chrono::{DateTime, Utc};
 
+use super::file::FileInfo;
 use crate::export::Export;
 
 /// What stands above and below the rows.
@@ -19,7 +19,7 @@ pub(super) struct Head {
     pub(super) period: String,
     pub(super) currency: String,
     pub(super) drawn_at: String,
-    made_at: metadata::DateTime,
+    created_at: DateTime<Utc>,
 }
 
 impl Head {
@@ -34,18 +34,17 @@ impl Head {
             period: format!("{} to {}", render_date(period.start), render_date(period.end)),
             currency: render_currency(account.currency),
             drawn_at: local_time(export.drawn_at, company),
-            made_at: universal_time(export.drawn_at),
+            created_at: universal_time(export.drawn_at),
         }
     }
 
     /// What viewers show of the file, and libraries index.
-    pub(super) fn metadata(&self) -> Metadata {
-        Metadata::new()
-            .title(format!("Statement of account {}, {}", self.number, self.period))
-            .authors(vec![self.company.clone()])
-            .creator("cardswitch".to_owned())
-            .language("en".to_owned())
-            .creation_date(self.made_at)
+    pub(super) fn file_info(&self) -> FileInfo {
+        FileInfo {
+            title: format!("Statement of account {}, {}", self.number, self.period),
+            author: self.company.clone(),
+            created_at: self.created_at,
+        }
     }
 }
 
@@ -65,22 +64,12 @@ fn joined(parts: &[&str], between: &str) -> String {
 }
 
 fn local_time(at: Timestamp, company: &Company) -> String {
-    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
-    let local = utc.with_timezone(&company.zone);
+    let local = universal_time(at).with_timezone(&company.zone);
     format!("{} ({})", local.format("%Y-%m-%d %H:%M"), company.zone)
 }
 
-fn universal_time(at: Timestamp) -> metadata::DateTime {
-    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
-    let small = |number: u32| u8::try_from(number).unwrap_or_default();
-    metadata::DateTime::new(u16::try_from(utc.year()).unwrap_or_default())
-        .month(small(utc.month()))
-        .day(small(utc.day()))
-        .hour(small(utc.hour()))
-        .minute(small(utc.minute()))
-        .second(small(utc.second()))
-        .utc_offset_hour(0)
-        .utc_offset_minute(0)
+fn universal_time(at: Timestamp) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
 #[cfg(test)]

@@ -71,11 +71,11 @@ pub(super) struct Totals {
 
 /// Fills sheet after sheet and hands each over once it is full; the same lines always give the same
 /// sheets.
-/// Errors: the tables cannot be read, or `take` fails.
+/// Errors: the tables cannot be read.
 pub(super) fn lay_out(
     fonts: &Fonts,
     mut export: Export,
-    mut take: impl FnMut(Sheet) -> Result<(), StatementError>,
+    mut take: impl FnMut(Sheet),
 ) -> Result<Totals, StatementError> {
     let mut totals = Totals::from(export.opening);
     let mut sheet = Sheet::first(export.opening);
@@ -84,17 +84,17 @@ pub(super) fn lay_out(
             let balance = totals.closing;
             totals.add(row.amount);
             if let Some(full) = sheet.push(Row::Line(row), balance) {
-                take(full)?;
+                take(full);
             }
         }
     }
     let nothing = (totals.credit_count + totals.debit_count == 0).then_some(Row::Nothing);
     for row in nothing.into_iter().chain([Row::End]) {
         if let Some(full) = sheet.push(row, totals.closing) {
-            take(full)?;
+            take(full);
         }
     }
-    take(sheet)?;
+    take(sheet);
     // INVARIANT: opening and lines make closing, as the reader of the lines has counted it.
     assert_eq!(totals.closing, export.balance);
     Ok(totals)

@@ -1,15 +1,17 @@
 //! A statement as PDF: a document one would hand to an accountant.
 //!
 //! `fonts` has the letters, `text` sets them, `layout` fills sheets with rows, `head` is what stands
-//! above them, `drawing` puts sheets on paper. "Page 1 of N" and the totals on the first page need
+//! above them, `drawing` puts sheets on paper, `file` and `subset` write PDF. "Page 1 of N" and the totals on the first page need
 //! all lines before the first is drawn, so they are read twice: lines never change. Drawing takes a
 //! thread for seconds, so it has one of those for blocking work, and few documents are drawn at a
 //! time.
 
 mod drawing;
+mod file;
 mod fonts;
 mod head;
 mod layout;
+mod subset;
 mod text;
 
 use tokio::sync::Semaphore;
@@ -58,10 +60,7 @@ impl PdfStatement {
 fn draw(export: Export) -> Result<Vec<u8>, StatementError> {
     let fonts = Fonts::open()?;
     let mut sheets = 0;
-    let totals = lay_out(&fonts, export.clone(), |_| {
-        sheets += 1;
-        Ok(())
-    })?;
+    let totals = lay_out(&fonts, export.clone(), |_| sheets += 1)?;
     let mut drawing = Drawing::new(&fonts, &export, totals, sheets);
     lay_out(&fonts, export.clone(), |sheet| drawing.add(&sheet))?;
     drawing.finish()

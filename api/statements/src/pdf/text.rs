@@ -4,10 +4,9 @@
 use std::ops::Range;
 
 use harfrust::{Direction, UnicodeBuffer};
-use krilla::text::{GlyphId, KrillaGlyph};
 use unicode_bidi::{BidiInfo, Level};
 
-use super::fonts::{FaceIndex, Fonts, Weight};
+use super::fonts::{FaceIndex, Fonts, NO_GLYPH, Weight};
 
 /// What stands where a text was cut.
 const ELLIPSIS: &str = "…";
@@ -25,8 +24,20 @@ pub(super) struct SetText {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) face: FaceIndex,
-    pub(super) glyphs: Vec<KrillaGlyph>,
+    pub(super) glyphs: Vec<Glyph>,
     pub(super) width: f32,
+}
+
+/// A glyph in its place. Units: ems.
+#[derive(Debug)]
+pub(super) struct Glyph {
+    /// Its number in the font.
+    pub(super) id: u16,
+    pub(super) x_advance: f32,
+    pub(super) x_offset: f32,
+    pub(super) y_offset: f32,
+    /// The letters of its cluster.
+    pub(super) text_range: Range<usize>,
 }
 
 impl Fonts {
@@ -87,8 +98,13 @@ impl Fonts {
         let mut width = 0.0;
         for (at, char) in text.char_indices() {
             let letter = self.plain_letter(char, weight)?;
-            let (glyph, range) = (GlyphId::new(letter.glyph.to_u32()), at..at + char.len_utf8());
-            glyphs.push(KrillaGlyph::new(glyph, letter.advance, 0.0, 0.0, 0.0, range, None));
+            glyphs.push(Glyph {
+                id: letter.glyph,
+                x_advance: letter.advance,
+                x_offset: 0.0,
+                y_offset: 0.0,
+                text_range: at..at + char.len_utf8(),
+            });
             width += letter.advance;
         }
         Some(Run { face: Self::plain_face(weight), glyphs, width })
@@ -143,23 +159,31 @@ impl Fonts {
         let em = face.units_per_em();
         let mut run = Run { face: index, glyphs: Vec::with_capacity(shaped.len()), width: 0.0 };
         for (info, place) in shaped.glyph_infos().iter().zip(shaped.glyph_positions()) {
-            let [x_advance, x_offset, y_offset, y_advance] =
-                [place.x_advance, place.x_offset, place.y_offset, place.y_advance]
-                    .map(|units| units as f32 / em);
+            let [x_advance, x_offset, y_offset] =
+                [place.x_advance, place.x_offset, place.y_offset].map(|units| units as f32 / em);
             let start = info.cluster as usize;
             let end = clusters[clusters.partition_point(|cluster| *cluster <= start)];
             run.width += x_advance;
-            run.glyphs.push(KrillaGlyph::new(
-                GlyphId::new(info.glyph_id),
-                x_advance,
-                x_offset,
-                y_offset,
-                y_advance,
-                part.start + start..part.start + end,
-                None,
-            ));
+            let id = u16::try_from(info.glyph_id).unwrap_or(NO_GLYPH);
+            let text_range = part.start + start..part.start + end;
+            run.glyphs.push(Glyph { id, x_advance, x_offset, y_offset, text_range });
         }
         run
+    }
+}
+
+impl Run {
+    /// Whether the letters stand in the reverse of their order in the text.
+    pub(super) fn is_reversed(&self) -> bool {
+        let is_before = |pair: &[Glyph]| pair[0].text_range.start >= pair[1].text_range.end;
+        self.glyphs.len() > 1 && self.glyphs.windows(2).all(is_before)
+    }
+}
+
+impl Glyph {
+    /// Whether both stand for the same letters.
+    pub(super) fn is_of_cluster(&self, other: &Self) -> bool {
+        self.text_range == other.text_range
     }
 }
 
@@ -187,11 +211,8 @@ mod tests {
         Fonts::open().unwrap()
     }
 
-    fn glyphs(set: &SetText) -> Vec<u32> {
-        set.runs
-            .iter()
-            .flat_map(|run| run.glyphs.iter().map(|glyph| glyph.glyph_id.to_u32()))
-            .collect()
+    fn glyphs(set: &SetText) -> Vec<u16> {
+        set.runs.iter().flat_map(|run| run.glyphs.iter().map(|glyph| glyph.id)).collect()
     }
 
     #[test]
@@ -231,7 +252,7 @@ mod tests {
         for name in names {
             for weight in [Weight::Regular, Weight::Bold] {
                 let set = fonts.set(name, weight);
-                assert!(!glyphs(&set).contains(&0), "{name} misses a letter");
+                assert!(!glyphs(&set).contains(&NO_GLYPH), "{name} misses a letter");
                 assert!(set.width > 0.5, "{name}");
             }
         }
