@@ -26,6 +26,7 @@ use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_secrets::master_key::rotation::MasterKeys;
+use cardswitch_secrets::zone_keys::ExchangedKeysError;
 use cardswitch_site::overview::LiveOverviews;
 use cardswitch_v1::operations::ACCESS;
 use cardswitch_wire::urls::Urls;
@@ -37,7 +38,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::commands::administration::Office;
 use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
-use crate::doors::{listener_options, open_tls, parse_networks};
+use crate::doors::{keep_zone_keys, listener_options, open_tls, parse_networks};
 use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
@@ -131,6 +132,9 @@ pub enum StartError {
     /// The keys of card numbers.
     #[error(transparent)]
     PanKeys(PanRotationError),
+    /// The keys that doors were given.
+    #[error(transparent)]
+    ZoneKeys(ExchangedKeysError),
     /// The directory of receipts.
     #[error("the receipts: {0}")]
     Receipts(io::Error),
@@ -199,6 +203,7 @@ impl Server {
         };
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
+        keep_zone_keys(data, &secrets, &options).map_err(StartError::ZoneKeys)?;
         let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
             .with_connections(shares.iso8583.max);
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
@@ -231,7 +236,7 @@ impl Server {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
         }
-        side.open(Served { state, overviews, compat: settings.compat });
+        side.open(Served { state, overviews, peers: all.board(), compat: settings.compat });
         threads.run(listeners, &stopped, &mut doors);
         // Ready is what answers.
         telemetry.set_working(&engine, all.counters());
