@@ -16,7 +16,7 @@ use crate::translation::TypeForm;
 
 const ACQUIRER_DIGITS: usize = 11;
 /// The function codes of reversals. Source: ISO 8583:1993, table A.8.
-const FULL: &[u8] = b"400";
+pub(crate) const FULL: &[u8] = b"400";
 pub(crate) const PARTIAL: &[u8] = b"401";
 /// The digits of an amount.
 pub(crate) const AMOUNT_DIGITS: usize = 12;

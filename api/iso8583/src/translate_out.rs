@@ -9,7 +9,7 @@ use crate::field_form::Coding;
 use crate::fields::Class;
 use crate::message::Message;
 use crate::number::parse_number;
-use crate::originals_1993::{PARTIAL, written_amounts, written_original};
+use crate::originals_1993::{FULL, PARTIAL, written_amounts, written_original};
 use crate::translation::{FieldPart, FieldShape, FieldTags, Translation, TypeForm, WireField};
 
 /// Elements without which a request is another one: which message it is about, and what of it stays.
@@ -89,7 +89,7 @@ impl Translation {
         for (number, _) in repeated(kept) {
             numbers.insert(number);
         }
-        let partial = self.partial_contents(message);
+        let partial = self.reversal_contents(message);
         partial.iter().for_each(|(number, _)| numbers.insert(*number));
         self.write_bitmap(numbers, out);
         let mut repeats = repeated(kept).peekable();
@@ -109,17 +109,19 @@ impl Translation {
         Ok(())
     }
 
-    /// The fields of a partial reversal that are not made of the elements of their numbers; none of another message.
-    fn partial_contents(&self, message: &Message<'_>) -> Vec<(u8, Vec<u8>)> {
-        let Some((fields, replacement)) = self.partial.zip(message.get(95)) else {
+    /// The fields of a reversal that are not made of the elements of their numbers; none of another message.
+    fn reversal_contents(&self, message: &Message<'_>) -> Vec<(u8, Vec<u8>)> {
+        let Some(fields) = self.partial.filter(|_| message.mti().class() == 4) else {
             return Vec::new();
         };
         let before = message.get(4).unwrap_or(b"000000000000");
-        let Some((stays, before)) = written_amounts(before, replacement) else { return Vec::new() };
-        let function = fields.function.filter(|_| !message.has(70));
-        let function = function.map(|number| (number, PARTIAL.to_vec()));
-        let amounts = [(fields.amount, stays), (fields.before, before)];
-        amounts.into_iter().chain(function).collect()
+        let amounts = message.get(95).and_then(|stays| written_amounts(before, stays));
+        let code = if amounts.is_some() { PARTIAL } else { FULL };
+        let is_told = message.has(70) || message.mti().is_response();
+        let function = fields.function.filter(|_| !is_told).map(|number| (number, code.to_vec()));
+        let amounts =
+            amounts.map(|(stays, before)| [(fields.amount, stays), (fields.before, before)]);
+        amounts.into_iter().flatten().chain(function).collect()
     }
 
     fn write_bitmap(&self, numbers: Bitmap, out: &mut Vec<u8>) {
