@@ -19,6 +19,7 @@ use cardswitch_identity::idempotency::once_per_key;
 use cardswitch_identity::oauth::oauth_routes;
 use cardswitch_identity::state::AppState;
 use cardswitch_network::http::network_routes;
+use cardswitch_network::peer_board::PeerBoard;
 use cardswitch_site::error_page::unknown_path;
 use cardswitch_site::overview::LiveOverviews;
 use cardswitch_site::{headers, site_routes};
@@ -38,13 +39,15 @@ pub struct Served {
     pub state: AppState,
     /// Overviews that follow what happens.
     pub overviews: Arc<LiveOverviews>,
+    /// Who speaks ISO 8583 with the switch.
+    pub peers: Arc<PeerBoard>,
     /// Whose habits are followed besides.
     pub compat: Option<Compat>,
 }
 
 /// Everything that is served over HTTP.
 pub fn whole(served: Served) -> Router {
-    let Served { state, overviews, compat } = served;
+    let Served { state, overviews, peers, compat } = served;
     let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
     // Around the check, so that a repeat gets the same refusal; within what only some clients see.
     let v1 = once_per_key(v1, state.clone());
@@ -63,7 +66,8 @@ pub fn whole(served: Served) -> Router {
         .merge(scim_routes(&state));
     // Who asks for a page is found out by the page; from where, is known before.
     let site = site_routes(&state, documentation_routes(&published));
-    let site = site.layer(Extension(overviews)).layer(middleware::from_fn(from_somewhere));
+    let site = site.layer(Extension(overviews)).layer(Extension(peers));
+    let site = site.layer(middleware::from_fn(from_somewhere));
     let unknown = state.clone();
     finish(v1.merge(others).merge(site).with_state(state), async move |request| {
         unknown_path(unknown, request).await

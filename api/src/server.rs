@@ -27,6 +27,7 @@ use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_secrets::master_key::rotation::MasterKeys;
+use cardswitch_secrets::zone_keys::ExchangedKeysError;
 use cardswitch_site::overview::LiveOverviews;
 use cardswitch_v1::operations::ACCESS;
 use cardswitch_wire::urls::Urls;
@@ -38,7 +39,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::commands::administration::Office;
 use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
-use crate::doors::{listener_options, open_tls, parse_networks};
+use crate::doors::{keep_zone_keys, listener_options, open_tls, parse_networks};
 use crate::faults::{NOTE, open_plan};
 use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
@@ -133,6 +134,9 @@ pub enum StartError {
     /// The keys of card numbers.
     #[error(transparent)]
     PanKeys(PanRotationError),
+    /// The keys that doors were given.
+    #[error(transparent)]
+    ZoneKeys(ExchangedKeysError),
     /// The directory of receipts.
     #[error("the receipts: {0}")]
     Receipts(io::Error),
@@ -202,6 +206,7 @@ impl Server {
         };
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
+        keep_zone_keys(data, &secrets, &options).map_err(StartError::ZoneKeys)?;
         let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
             .with_connections(shares.iso8583.max)
             .with_faults(faults.clone());
@@ -239,7 +244,7 @@ impl Server {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
         }
-        side.open(Served { state, overviews, compat: settings.compat });
+        side.open(Served { state, overviews, peers: all.board(), compat: settings.compat });
         threads.run(listeners, &stopped, &mut doors);
         // Ready is what answers.
         telemetry.set_working(&engine, all.counters());

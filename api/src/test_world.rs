@@ -91,7 +91,8 @@ impl TestSwitch {
 
 /// A switch as it is served.
 pub(crate) fn served(state: AppState) -> Served {
-    Served { state, overviews: Arc::new(LiveOverviews::new(STREAMS_MAX)), compat: None }
+    let overviews = Arc::new(LiveOverviews::new(STREAMS_MAX));
+    Served { state, overviews, peers: Arc::default(), compat: None }
 }
 
 /// Deliveries to this machine, too, and without streams that would never end.

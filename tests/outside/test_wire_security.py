@@ -6,6 +6,7 @@ Keys and messages are random; the seed is printed, and `CARDSWITCH_SEED` repeats
 import contextlib
 import copy
 import os
+import pathlib
 import random
 import struct
 import subprocess
@@ -15,7 +16,7 @@ import iso8583
 import psec
 import pyemv
 import pytest
-from conftest import binary, running
+from conftest import binary, parse_address, run_json, running
 from cryptography.hazmat.primitives.ciphers import algorithms
 from cryptography.hazmat.primitives.cmac import CMAC
 from iso8583.specs import default_ascii
@@ -235,6 +236,117 @@ def test_keys_are_exchanged_and_no_exchange_is_replayed(authenticated):
     cut["48"] = cut["48"][:-1]
     assert refused(cut) == ("63", "1000 key_refused")
     assert line.ask(key_change(usage, RANDOM.randbytes(len(fresh)), 30))["39"] == "00"
+
+
+class Restarted:
+    """A switch that is killed and started again on one directory, with a master and a MAC key."""
+
+    def __init__(self, tmp_path):
+        self.data, self.log = str(tmp_path / "data"), tmp_path / "log"
+        self.key, self.code = RANDOM.randbytes(16), retail(1)
+        self.keys = tmp_path / "zone.keys"
+        run_json("init", "--data", self.data)
+        self.write_keys(self.key)
+        with open(self.data + "/cardswitch.toml", "a") as settings:
+            settings.write(f'[iso8583_zone]\nkeys = "{self.keys}"\nmac = "retail_1"\n')
+        self.start()
+
+    def write_keys(self, mac):
+        self.keys.touch(0o600)
+        self.keys.write_text(f'master = {{ tdes = "{MASTER.hex()}" }}\nmac = {{ tdes = "{mac.hex()}" }}\n')
+
+    def start(self):
+        doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
+        command = [binary(), "serve", "--data", self.data, *doors]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.log.open("a"), text=True
+        )
+        ready = self.process.stdout.readline().split()
+        assert ready and ready[0] == "ready", self.log.read_text()
+        self.address = parse_address(dict(part.split("=") for part in ready[1:])["iso8583"])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def line(self, key):
+        return Line(self.address, key, self.code)
+
+    def takes(self, key):
+        line = self.line(key)
+        try:
+            return line.ask(network_management("301"))["39"] == "00"
+        except AssertionError:
+            return False
+
+
+@pytest.fixture
+def restarted(tmp_path):
+    switch = Restarted(tmp_path)
+    yield switch
+    switch.kill()
+
+
+def test_exchanged_keys_survive_a_kill_and_no_exchange_is_replayed_after_it(restarted):
+    """A key whose exchange was answered is the door's after any kill, the one before it counts for messages under
+    way, and no message that ever gave a key gives one again: its time is kept, too."""
+    key, first, said, answered = restarted.key, restarted.key, [], 0
+    for round_ in range(12):
+        fresh = RANDOM.randbytes(16)
+        # Times ahead of the clock: those of the past would be refused for being older than the start of the door.
+        change = key_change("M3T", fresh, 60 + 10 * round_)
+        line = restarted.line(key)
+        line.send(change)
+        # Sometimes the kill comes before the answer.
+        waits = round_ % 3 != 0
+        if waits:
+            assert line.receive()["39"] == "00"
+        else:
+            time.sleep(RANDOM.choice([0, 0.001, 0.004, 0.01]))
+        restarted.kill()
+        restarted.start()
+        is_new = restarted.takes(fresh)
+        assert is_new or not waits, "an exchange that was answered is lost"
+        # Whoever never got the answer speaks under the key before, and asks once more.
+        assert restarted.takes(key), "the key before does not count after a restart"
+        if is_new:
+            key, answered = fresh, answered + 1
+            said.append(change)
+        for earlier in said:
+            line = restarted.line(key)
+            line.send(earlier)
+            assert insecure(line.receive()) == ("63", "1000 key_replayed")
+        assert len(said) < 2 or not restarted.takes(first), "the first key counts still"
+    assert answered >= 8
+    kept = pathlib.Path(restarted.data, "zone_exchange.keys")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert key.hex() not in kept.read_text()
+
+
+def test_a_new_key_in_the_file_counts_in_place_of_an_exchanged_one(restarted):
+    fresh, edited = RANDOM.randbytes(16), RANDOM.randbytes(16)
+    change = key_change("M3T", fresh, 100)
+    assert restarted.line(restarted.key).ask(change)["39"] == "00"
+    restarted.kill()
+    restarted.write_keys(edited)
+    restarted.start()
+    assert restarted.takes(edited) and not restarted.takes(fresh)
+    assert "the file has a new key" in restarted.log.read_text()
+    line = restarted.line(edited)
+    line.send(change)
+    assert insecure(line.receive()) == ("63", "1000 key_replayed")
+
+
+def test_kept_keys_that_were_changed_are_refused_by_name(restarted):
+    assert restarted.line(restarted.key).ask(key_change("M3T", RANDOM.randbytes(16), 5))["39"] == "00"
+    restarted.kill()
+    kept = pathlib.Path(restarted.data, "zone_exchange.keys")
+    kept.write_text(kept.read_text().replace("key iso8583", "key other"))
+    with pytest.raises(AssertionError, match="zone_exchange.keys"):
+        restarted.start()
+    kept.unlink()
+    restarted.start()
+    assert restarted.takes(restarted.key)
 
 
 def with_pin(card, block):

@@ -36,7 +36,7 @@ const EXPECTED = {
     '/cards/{id}/links/new', '/cards/{id}/close', '/transactions', '/transactions/{id}', '/requisitions', '/requisitions/new',
     '/requisitions/{id}', '/members', '/members/new', '/members/{id}', '/members/{id}/deactivate', '/members/{id}/delete',
     '/dimensions/{kind}', '/dimensions/{kind}/{id}', '/statements', '/apps', '/apps/new', '/apps/{id}', '/tokens', '/webhooks', '/webhooks/new',
-    '/webhooks/{id}', '/audit', '/docs', '/docs/{page}',
+    '/webhooks/{id}', '/peers', '/audit', '/docs', '/docs/{page}',
   ],
   accountant: [...ACCOUNT, '/overview', '/cards', '/cards/{id}', '/transactions', '/transactions/{id}', '/requisitions', '/members', '/dimensions/{kind}', '/statements', '/tokens'],
   reviewer: [...ACCOUNT, '/overview', '/requisitions', '/requisitions/{id}', '/members', '/members/{id}'],

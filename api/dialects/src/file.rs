@@ -168,6 +168,12 @@ pub(crate) enum ShapeName {
     /// Name, street, city and place of a merchant.
     #[serde(rename = "location-1993")]
     Location1993,
+    /// The message that another one is about.
+    #[serde(rename = "original-1993")]
+    Original1993,
+    /// The amounts before a partial reversal.
+    #[serde(rename = "amounts-before-1993")]
+    AmountsBefore1993,
 }
 
 /// A field of sub-elements.

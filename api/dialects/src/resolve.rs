@@ -89,6 +89,8 @@ fn field_of(said: &Layered, number: u8, table: &FieldTable) -> Result<WireField,
         (None, None) => FieldShape::Plain,
         (Some(tags), None) => FieldShape::Tags(tags_of(tags)?),
         (None, Some(ShapeName::Location1993)) => FieldShape::Location,
+        (None, Some(ShapeName::Original1993)) => FieldShape::Original,
+        (None, Some(ShapeName::AmountsBefore1993)) => FieldShape::AmountsBefore,
         (Some(_), Some(_)) => return Err("it has `tags` or a `shape`, not both".to_owned()),
     };
     Ok(WireField { form, parts, is_repeated: table.repeated, shape })

@@ -83,6 +83,30 @@ fn golden_messages_are_read_and_written_as_another_codec_has_them() {
     }
 }
 
+/// What nobody has sent before is written as it is read: the year alone is not told in the default dialect, and the
+/// function code of a reversal follows from its amounts.
+#[test]
+fn reversals_of_1993_are_written_without_a_request() {
+    for (file, function) in [("1400_reversal_by_56", "400"), ("1421_partial_reversal", "401")] {
+        let path =
+            golden_files().into_iter().find(|path| path.ends_with(format!("{file}.1993.txt")));
+        let Golden { dialect, plain, .. } = Golden::read(&path.unwrap());
+        let translation = dialect.translation.unwrap();
+        let message = decode(&plain).unwrap();
+        let mut untold = MessageBuilder::new(message.mti());
+        for de in message.present().elements().filter(|de| *de != 70) {
+            untold = untold.set(de, message.get(de).unwrap());
+        }
+        let (mut told, mut written, mut read) = (Vec::new(), Vec::new(), Vec::new());
+        untold.encode(&mut told).unwrap();
+        translation.write(&told, &[], &mut written).unwrap();
+        assert!(written.escape_ascii().to_string().contains(function), "{file}");
+        translation.read(&written, &mut read, &mut Vec::new()).unwrap();
+        assert_eq!(decode(&read).unwrap().get_text(70), Some(function));
+        assert_eq!(read, plain, "{file}");
+    }
+}
+
 /// Whatever part of a message comes, its fault is told and nothing is read that is not there.
 #[test]
 fn every_truncation_of_a_golden_message_is_told() {

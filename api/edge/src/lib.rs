@@ -26,6 +26,7 @@ mod request_head;
 pub mod request_id;
 pub mod switch;
 pub mod tls;
+pub mod tls_client;
 pub mod token_rate;
 pub mod unread_body;
 pub mod write_error;

@@ -211,7 +211,7 @@ fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileEr
 }
 
 /// At least one certificate.
-fn certificates(
+pub(crate) fn certificates(
     setting: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
@@ -234,7 +234,7 @@ fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
     }
 }
 
-fn refusing(setting: &'static str, path: &Path) -> impl FnOnce(String) -> TlsFileError {
+pub(crate) fn refusing(setting: &'static str, path: &Path) -> impl FnOnce(String) -> TlsFileError {
     move |reason| TlsFileError { setting, path: path.to_owned(), reason }
 }
 

@@ -1,16 +1,24 @@
-// Creates a card, buys with it, follows the event, and handles a decline. Go 1.19, no modules.
+// Creates a card, buys with it, receives the webhook, and handles a decline. Go 1.19, no modules.
 package main
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
+	"time"
 )
 
 var (
@@ -32,7 +40,6 @@ type object = map[string]any
 type card struct {
 	ID          string
 	Description string
-	CreatedAt   string `json:"created_at"`
 	Allowance   struct{ ID string }
 }
 
@@ -75,7 +82,65 @@ func ask(method, path string, body any, authorization string, answer any) error 
 		}
 		return &failure.Detail
 	}
+	if response.StatusCode == http.StatusNoContent {
+		return nil
+	}
 	return json.NewDecoder(response.Body).Decode(answer)
+}
+
+type event struct {
+	Event       string
+	Transaction struct{ ID string }
+}
+
+// receiver takes webhooks whose signature is right, each an array of events.
+// Source: Standard Webhooks, symmetric signatures.
+type receiver struct {
+	secret []byte
+	events chan event
+}
+
+func (receiver *receiver) isSigned(header http.Header, body []byte) bool {
+	sent, err := strconv.ParseInt(header.Get("webhook-timestamp"), 10, 64)
+	if err != nil || time.Since(time.Unix(sent, 0)).Abs() > 5*time.Minute {
+		return false
+	}
+	signed := hmac.New(sha256.New, receiver.secret)
+	fmt.Fprintf(signed, "%s.%s.%s", header.Get("webhook-id"), header.Get("webhook-timestamp"), body)
+	own := "v1," + base64.StdEncoding.EncodeToString(signed.Sum(nil))
+	for _, given := range strings.Fields(header.Get("webhook-signature")) {
+		if hmac.Equal([]byte(given), []byte(own)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (receiver *receiver) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(request.Body, 1<<20))
+	var events []event
+	if err != nil || !receiver.isSigned(request.Header, body) || json.Unmarshal(body, &events) != nil {
+		response.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	response.WriteHeader(http.StatusNoContent)
+	for _, one := range events {
+		receiver.events <- one
+	}
+}
+
+// receive makes an endpoint for webhooks at this program, and returns its id and what comes there.
+func receive() (string, <-chan event) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	var endpoint struct{ ID, Secret string }
+	address := object{"delivery_url": fmt.Sprintf("http://%s/hooks", listener.Addr())}
+	must(ask("POST", "/v1/webhook-endpoints", address, token, &endpoint))
+	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(endpoint.Secret, "whsec_"))
+	must(err)
+	hooks := &receiver{secret, make(chan event, 100)}
+	go func() { log.Fatal(http.Serve(listener, hooks)) }()
+	return endpoint.ID, hooks.events
 }
 
 func must(err error) {
@@ -103,19 +168,13 @@ func newCard(description string, budget float64) object {
 }
 
 func main() {
+	endpoint, events := receive()
 	var made card
 	must(ask("POST", "/v1/cards", newCard("Lunches", 50), token, &made))
 	fmt.Printf("card: %s\n", made.Description)
 
 	bought := buy(made, 24.50)
-	var events struct {
-		Results []struct {
-			Event       string
-			Transaction struct{ ID string }
-		}
-	}
-	must(ask("GET", "/v1/events?wait_s=20&since="+made.CreatedAt, nil, token, &events))
-	for _, event := range events.Results {
+	for event := range events {
 		if event.Transaction.ID != bought.TransactionID {
 			continue
 		}
@@ -124,7 +183,8 @@ func main() {
 			Amount float64
 		}
 		must(ask("GET", "/v1/transactions/"+event.Transaction.ID, nil, token, &transaction))
-		fmt.Printf("event: %s, %s %.2f\n", event.Event, transaction.State, transaction.Amount)
+		fmt.Printf("webhook: %s, %s %.2f\n", event.Event, transaction.State, transaction.Amount)
+		break
 	}
 
 	declined := buy(made, 100)
@@ -148,4 +208,5 @@ func main() {
 	if err := ask("POST", "/v1/cards", newCard("Debts", -1), token, &object{}); errors.As(err, &refused) {
 		fmt.Printf("refused: %s, see %s%s\n", refused.Code, url, refused.DocURL)
 	}
+	must(ask("DELETE", "/v1/webhook-endpoints/"+endpoint, nil, token, nil))
 }

@@ -1,55 +1,100 @@
-// Creates a card, buys with it, follows the event, and handles a decline. Node.js 20, no packages.
+// Creates a card, buys with it, receives the webhook, and handles a decline. Node.js 20.
 
 import { randomUUID } from 'node:crypto';
+import { EventEmitter, on, once } from 'node:events';
+import { createServer } from 'node:http';
 
-const { CARDSWITCH_URL: url, CARDSWITCH_ACCESS_TOKEN: token, CARDSWITCH_NETWORK_KEY: key } = process.env;
+import createClient from 'openapi-fetch';
+import { Webhook } from 'standardwebhooks';
 
-/** A failed request; `detail` has `code`, `message`, `param`, `errors` and `doc_url`. */
-class ApiError extends Error {
-  constructor(detail) {
-    super(detail.message);
-    this.detail = detail;
-  }
+const { CARDSWITCH_URL: baseUrl, CARDSWITCH_ACCESS_TOKEN: token, CARDSWITCH_NETWORK_KEY: key } = process.env;
+
+/** @type {import('openapi-fetch').Client<import('./client/company.d.ts').paths>} */
+const company = createClient({ baseUrl, headers: { authorization: `Token ${token}` } });
+/** @type {import('openapi-fetch').Client<import('./client/network.d.ts').paths>} */
+const network = createClient({ baseUrl, headers: { authorization: `Bearer ${key}` } });
+
+/** Repeat a request whose answer is lost with the same key: it takes effect once. */
+const fresh = () => ({ header: { 'Idempotency-Key': randomUUID() } });
+
+/**
+ * What was answered.
+ * @template T
+ * @param {{ data?: T, error?: { detail: { message: string } } }} answer
+ * @returns {NonNullable<T>}
+ */
+function taken({ data, error }) {
+  if (error || !data) throw new Error(error?.detail.message);
+  return data;
 }
 
-async function ask(method, path, body, authorization = `Token ${token}`) {
-  const headers = { authorization, 'content-type': 'application/json' };
-  // Repeat a request whose answer is lost with the same key: it takes effect once.
-  if (method !== 'GET') headers['idempotency-key'] = randomUUID();
-  const response = await fetch(`${url}${path}`, { method, headers, body: body && JSON.stringify(body) });
-  const answer = await response.json();
-  if (!response.ok) throw new ApiError(answer.detail);
-  return answer;
-}
-
-/** What a card network asks at a merchant. Declines are answers, not errors. */
+/**
+ * What a card network asks at a merchant. Declines are answers, not errors.
+ * @param {{ id: string }} card
+ * @param {number} amount
+ */
 async function buy(card, amount) {
-  const body = { card_id: card.id, amount, merchant: { name: 'Corner Bakery', mcc: '5812' } };
-  const answer = await ask('POST', '/network/v1/authorizations', body, `Bearer ${key}`);
+  const merchant = { name: 'Corner Bakery', mcc: '5812' };
+  const body = { card_id: card.id, amount, merchant };
+  const answer = taken(await network.POST('/network/v1/authorizations', { body }));
+  if (!('transaction_id' in answer)) throw new Error('an inquiry was answered');
   console.log(`${answer.approved ? 'approved' : 'declined'}: ${amount.toFixed(2)}`);
   return answer;
 }
 
-const allowance = { amount: 50, interval: 'weekly' };
-const card = await ask('POST', '/v1/cards', { description: 'Lunches', is_virtual: true, allowance });
+/** Takes webhooks whose signature is right, each an array of events. */
+const received = new EventEmitter();
+/** @type {Webhook | undefined} */
+let verifier;
+const receiver = createServer(async (request, response) => {
+  const pieces = [];
+  for await (const piece of request) pieces.push(piece);
+  try {
+    const headers = /** @type {Record<string, string>} */ (request.headers);
+    const events = verifier?.verify(Buffer.concat(pieces).toString(), headers);
+    for (const event of /** @type {any[]} */ (events)) received.emit('event', event);
+    response.writeHead(204).end();
+  } catch {
+    response.writeHead(400).end();
+  }
+});
+receiver.listen(0, '127.0.0.1');
+await once(receiver, 'listening');
+const { port } = /** @type {import('node:net').AddressInfo} */ (receiver.address());
+const delivery_url = `http://127.0.0.1:${port}/hooks`;
+const endpoint = taken(await company.POST('/v1/webhook-endpoints', { body: { delivery_url } }));
+verifier = new Webhook(/** @type {string} */ (endpoint.secret));
+const events = on(received, 'event');
+
+const allowance = { amount: 50, interval: /** @type {const} */ ('weekly') };
+const lunches = { description: 'Lunches', is_virtual: true, allowance };
+const card = taken(await company.POST('/v1/cards', { body: lunches, params: fresh() }));
 console.log(`card: ${card.description}`);
 
 const bought = await buy(card, 24.5);
-const { results } = await ask('GET', `/v1/events?since=${card.created_at}&wait_s=20`);
-const event = results.find(({ transaction }) => transaction.id === bought.transaction_id);
-const transaction = await ask('GET', `/v1/transactions/${event.transaction.id}`);
-console.log(`event: ${event.event}, ${transaction.state} ${transaction.amount.toFixed(2)}`);
+for await (const [event] of events) {
+  if (event.transaction.id !== bought.transaction_id) continue;
+  const path = { transaction_id: event.transaction.id };
+  const { state, amount } = taken(await company.GET('/v1/transactions/{transaction_id}', { params: { path } }));
+  console.log(`webhook: ${event.event}, ${state} ${amount.toFixed(2)}`);
+  break;
+}
 
 const declined = await buy(card, 100);
-const decision = await ask('GET', `/v1/transactions/${declined.transaction_id}/decision`);
+const path = { transaction_id: /** @type {string} */ (declined.transaction_id) };
+const decision = taken(await company.GET('/v1/transactions/{transaction_id}/decision', { params: { path } }));
 for (const { rule, change, text } of decision.least_change) {
   console.log(`advice: ${text}`);
-  if (rule === 'allowance_balance') await ask('PUT', `/v1/allowances/${card.allowance.id}`, { amount: change.to });
+  if (rule !== 'allowance_balance' || change.type !== 'raise') continue;
+  const raised = { params: { path: { allowance_id: card.allowance.id }, ...fresh() }, body: { amount: change.to } };
+  taken(await company.PUT('/v1/allowances/{allowance_id}', raised));
 }
 await buy(card, 100);
 
-try {
-  await ask('POST', '/v1/cards', { description: 'Debts', is_virtual: true, allowance: { amount: -1 } });
-} catch (error) {
-  console.log(`refused: ${error.detail.code}, see ${url}${error.detail.doc_url}`);
-}
+const debts = { ...lunches, allowance: { ...allowance, amount: -1 } };
+const { error } = await company.POST('/v1/cards', { body: debts, params: fresh() });
+if (error) console.log(`refused: ${error.detail.code}, see ${baseUrl}${error.detail.doc_url}`);
+
+const of = { params: { path: { webhook_endpoint_id: endpoint.id } } };
+await company.DELETE('/v1/webhook-endpoints/{webhook_endpoint_id}', of);
+receiver.close();

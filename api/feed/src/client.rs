@@ -5,13 +5,11 @@
 //! fifty microseconds.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use cardswitch_iso8583::{Dialect, Frame, next_frame, write_frame};
 
-/// How long a connection attempt may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+use super::line::{Line, LineStream};
 
 /// How long the switch may refuse to read before the connection is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +20,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// One connection, used by one thread at a time; [`Connection::split`] makes two halves of it.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: LineStream,
     dialect: Dialect,
     buffer: Vec<u8>,
     read_timeout: Option<Duration>,
@@ -30,12 +28,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects.
-    /// Errors: those of the socket.
-    pub(super) fn open(address: SocketAddr, dialect: &Dialect) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
-        stream.set_nodelay(true)?;
+    /// Errors: those of the line.
+    pub(super) fn open(line: &Line) -> io::Result<Self> {
+        let stream = line.open()?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-        let dialect = dialect.clone();
+        let dialect = line.dialect.clone();
         Ok(Self { stream, dialect, buffer: Vec::new(), read_timeout: None })
     }
 
@@ -109,7 +106,7 @@ impl Connection {
     /// Ends the connection for all its handles.
     pub(super) fn close(&self) {
         // One that is gone already needs no closing.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.stream.shutdown();
     }
 
     /// Reads what is there, waiting at most so long. False when nothing came.

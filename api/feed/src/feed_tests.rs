@@ -389,7 +389,7 @@ fn virtual_options(address: SocketAddr, seed: u64) -> FeedOptions {
         duration: Duration::from_secs(86_400),
         seed,
         time: FeedTime::Virtual { start, speed: None },
-        ..FeedOptions::new(address, portfolio(20))
+        ..FeedOptions::new(Line::to(address), portfolio(20))
     }
 }
 
@@ -413,7 +413,7 @@ fn real_run(faults: Faults, seed: u64) -> FeedReport {
         seed,
         time: FeedTime::Real { connections: 3 },
         answer_timeout: Duration::from_millis(400),
-        ..FeedOptions::new(address, portfolio(50))
+        ..FeedOptions::new(Line::to(address), portfolio(50))
     };
     run(&options, &Progress::default()).unwrap()
 }
@@ -472,7 +472,7 @@ fn hostile_run(faults: Faults, seed: u64) -> FeedReport {
         time: FeedTime::Real { connections: 3 },
         answer_timeout: Duration::from_millis(400),
         hostility: Some(Hostility { seed, rates }),
-        ..FeedOptions::new(address, portfolio(50))
+        ..FeedOptions::new(Line::to(address), portfolio(50))
     };
     run(&options, &Progress::default()).unwrap()
 }
@@ -524,7 +524,7 @@ fn a_stopped_run_ends_and_reports() {
     let (address, _switch) = SmallSwitch::start(Faults::default());
     let options = FeedOptions {
         duration: Duration::from_secs(3600),
-        ..FeedOptions::new(address, portfolio(5))
+        ..FeedOptions::new(Line::to(address), portfolio(5))
     };
     let progress = Arc::new(Progress::default());
     let watcher = Arc::clone(&progress);
@@ -543,7 +543,8 @@ fn a_stopped_run_ends_and_reports() {
 #[test]
 fn no_switch_is_one_clear_error() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = run(&FeedOptions::new(address, portfolio(1)), &Progress::default()).unwrap_err();
+    let error =
+        run(&FeedOptions::new(Line::to(address), portfolio(1)), &Progress::default()).unwrap_err();
     assert!(matches!(error, FeedError::Connect { .. }), "{error}");
 }
 
@@ -555,13 +556,13 @@ fn one_message_is_sent_and_shown() {
         mti: "0100".to_owned(),
         fields: fields.map(|(de, content)| (de, content.to_owned())).to_vec(),
     };
-    let sent = send(address, &request, &Dialect::default(), ANSWER_TIMEOUT).unwrap();
+    let sent = send(&Line::to(address), &request, ANSWER_TIMEOUT).unwrap();
     assert_eq!(sent.element(39), Some("00"));
     assert!(sent.request.contains("000000001234"), "{}", sent.request);
     assert!(!sent.request.contains("9999990000000000"), "card data is masked");
     let bad = SendRequest { mti: "01".to_owned(), fields: Vec::new() };
     assert!(matches!(
-        send(address, &bad, &Dialect::default(), ANSWER_TIMEOUT),
+        send(&Line::to(address), &bad, ANSWER_TIMEOUT),
         Err(FeedError::Message { .. })
     ));
 }

@@ -8,6 +8,7 @@
 //! | `message` | plans as bytes, answers as values |
 //! | `conversation` | what is sent next, and what follows from an answer; owns order, not time |
 //! | `hostile` | a wire that loses, delays, doubles and cuts messages |
+//! | `line` | where a door is, and what secures messages on the way there |
 //! | `open_loop`, `closed_loop`, `client` | real time over several connections; virtual time over one |
 //! | `books`, `balances`, `transactions` | the feed's own ledger, compared with the switch's in two ways |
 //! | `scenario`, `send` | explicit steps from a file, judged; one message by hand |
@@ -22,6 +23,7 @@ mod client;
 mod closed_loop;
 mod conversation;
 mod hostile;
+mod line;
 mod merchants;
 mod message;
 mod open_loop;
@@ -41,7 +43,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cardswitch_iso8583::Dialect;
 use chrono::{DateTime, Utc};
 
 use balances::{Balances, Inquiry};
@@ -55,6 +56,7 @@ use traffic::{REAL_PACE, VIRTUAL_PACE};
 
 pub use books::Difference;
 pub use hostile::{Hostility, Mishap, MishapRates};
+pub use line::{Carrier, Line};
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
     Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, code_name,
@@ -117,10 +119,8 @@ impl std::fmt::Debug for HttpSource {
 /// What a run is to be.
 #[derive(Debug, Clone)]
 pub struct FeedOptions {
-    /// The ISO 8583 door.
-    pub connect: SocketAddr,
-    /// How the door spells its messages.
-    pub dialect: Dialect,
+    /// The line to the ISO 8583 door.
+    pub line: Line,
     /// The cards.
     pub portfolio: Portfolio,
     /// Purchases a second; on virtual time a virtual one, as the mean of a day.
@@ -142,10 +142,9 @@ pub struct FeedOptions {
 impl FeedOptions {
     /// A run in real time on two connections: 10 purchases a second for a minute.
     #[must_use]
-    pub fn new(connect: SocketAddr, portfolio: Portfolio) -> Self {
+    pub const fn new(line: Line, portfolio: Portfolio) -> Self {
         Self {
-            connect,
-            dialect: Dialect::default(),
+            line,
             portfolio,
             rate_per_s: 10.0,
             duration: Duration::from_secs(60),
@@ -243,8 +242,7 @@ pub enum FeedError {
 /// Errors: options that cannot be, no switch at the address, books that cannot be read.
 pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, FeedError> {
     let mean_gap_ns = mean_gap_ns(options)?;
-    let mut side = Connection::open(options.connect, &options.dialect)
-        .map_err(|source| FeedError::Connect { address: options.connect, source })?;
+    let mut side = open(&options.line)?;
     let start_us = start_us(options.time);
     let epoch = Epoch { start_us, is_virtual: matches!(options.time, FeedTime::Virtual { .. }) };
     sign(&mut side, options, epoch, Control::SignOn)?;
@@ -293,6 +291,13 @@ fn report(
         mishaps: course.mishaps,
         ended_early: Some(why).filter(|why| !why.is_empty()),
     })
+}
+
+/// Connects.
+/// Errors: those of the line.
+fn open(line: &Line) -> Result<Connection, FeedError> {
+    let address = line.address;
+    Connection::open(line).map_err(|source| FeedError::Connect { address, source })
 }
 
 /// The highest rate. Units: purchases per second.
@@ -349,17 +354,14 @@ fn converse(
     options: &FeedOptions,
     progress: &Progress,
 ) -> Result<Course, FeedError> {
-    let (address, dialect) = (options.connect, &options.dialect);
-    let open = || {
-        Connection::open(address, dialect).map_err(|source| FeedError::Connect { address, source })
-    };
+    let line = &options.line;
     let course = match options.time {
         FeedTime::Real { connections } => {
-            let connections = (0..connections).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
+            let connections =
+                (0..connections).map(|_| open(line)).collect::<Result<Vec<_>, _>>()?;
             let wire = options.hostility.map(Wire::new);
-            let course =
-                open_loop::run(conversation, connections, (address, dialect), wire, progress)
-                    .map_err(|source| FeedError::Thread { source })?;
+            let course = open_loop::run(conversation, connections, line, wire, progress)
+                .map_err(|source| FeedError::Thread { source })?;
             if options.hostility.is_some() {
                 // What nobody waits for any more may still be under way to the switch.
                 std::thread::sleep(options.answer_timeout);
@@ -372,7 +374,7 @@ fn converse(
                 arrivals_end_us: open_loop::micros(options.duration),
                 answer_timeout: options.answer_timeout,
             };
-            closed_loop::run(conversation, open()?, (address, dialect), pacing, progress)
+            closed_loop::run(conversation, open(line)?, line, pacing, progress)
         }
     };
     progress.show(conversation.tally.snapshot(course.ended_us, conversation.in_flight()));
@@ -387,7 +389,7 @@ fn sign(
     epoch: Epoch,
     control: Control,
 ) -> Result<(), FeedError> {
-    let address = options.connect;
+    let address = options.line.address;
     let identity = Identity { stan: 0, rrn: 0, sent_us: epoch.start_us };
     let virtual_us = epoch.is_virtual.then_some(epoch.start_us);
     let (bytes, key) = message::control(control, identity, virtual_us);
@@ -444,9 +446,7 @@ fn compare_books(
         return Ok((Comparison::Transactions { cards, unchecked }, differences));
     }
     // A connection of its own: the first one may have been idle for long, or lost with the switch.
-    let address = options.connect;
-    let mut connection = Connection::open(address, &options.dialect)
-        .map_err(|source| FeedError::Connect { address, source })?;
+    let mut connection = open(&options.line)?;
     let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
     let after = read_balances(&mut connection, options, inquiries)?;
     let (cards, unchecked, differences) =

@@ -5,16 +5,14 @@
 //! under way on it is answered by silence. A hostile wire may stand between the conversation and the connections.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cardswitch_iso8583::Dialect;
-
 use super::client::{Connection, frame};
 use super::conversation::Conversation;
 use super::hostile::{Mishap, Passing, Wire};
+use super::line::Line;
 use super::message::Answer;
 use super::report::Progress;
 
@@ -63,8 +61,7 @@ struct OpenLoop<'run, 'cards> {
     lanes: Vec<Lane>,
     readers: Vec<JoinHandle<()>>,
     news: Sender<News>,
-    address: SocketAddr,
-    dialect: Dialect,
+    line: Line,
     wire: Option<Wire>,
     started: Instant,
     last_alive: Instant,
@@ -74,7 +71,7 @@ struct OpenLoop<'run, 'cards> {
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
     connections: Vec<Connection>,
-    (address, dialect): (SocketAddr, &Dialect),
+    line: &Line,
     wire: Option<Wire>,
     progress: &Progress,
 ) -> io::Result<Course> {
@@ -85,8 +82,7 @@ pub(super) fn run(
         lanes: Vec::new(),
         readers: Vec::new(),
         news,
-        address,
-        dialect: dialect.clone(),
+        line: line.clone(),
         wire,
         started,
         last_alive: started,
@@ -195,7 +191,7 @@ impl OpenLoop<'_, '_> {
         let at = self.place_of(purchase);
         if let Some(lane) = self.lanes.get_mut(at) {
             // The feed builds no message near the cap; one that were too long stays unsent.
-            let _ = frame(&mut lane.outbox, bytes, &self.dialect);
+            let _ = frame(&mut lane.outbox, bytes, &self.line.dialect);
         }
     }
 
@@ -223,8 +219,8 @@ impl OpenLoop<'_, '_> {
     /// A connection of its own that nobody hears of again.
     fn send_stranger(&self, noise: &[u8]) {
         let mut framed = Vec::new();
-        if frame(&mut framed, noise, &self.dialect).is_ok()
-            && let Ok(mut stranger) = Connection::open(self.address, &self.dialect)
+        if frame(&mut framed, noise, &self.line.dialect).is_ok()
+            && let Ok(mut stranger) = Connection::open(&self.line)
         {
             // Whether the switch reads it or not is the stranger's risk.
             let _ = stranger.send_framed(&framed[..framed.len().div_ceil(2)]);
@@ -245,7 +241,7 @@ impl OpenLoop<'_, '_> {
                 self.last_alive = now;
             } else if now - lane.last_attempt >= RECONNECT_PAUSE {
                 lane.last_attempt = now;
-                if let Ok(connection) = Connection::open(self.address, &self.dialect) {
+                if let Ok(connection) = Connection::open(&self.line) {
                     lane.generation += 1;
                     let generation = lane.generation;
                     if self.start_reader(at, generation, &connection).is_ok() {

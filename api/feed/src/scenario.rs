@@ -23,15 +23,12 @@ mod script;
 mod stage;
 mod switch_api;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cardswitch_iso8583::Dialect;
-
 use self::script::Script;
 use self::stage::Stage;
-use super::{ANSWER_TIMEOUT, FeedError, HttpSource};
+use super::{ANSWER_TIMEOUT, FeedError, HttpSource, Line};
 
 /// Steps to carry out in order.
 #[derive(Debug)]
@@ -52,10 +49,8 @@ pub enum Door {
 /// Where a scenario plays.
 #[derive(Clone)]
 pub struct ScenarioOptions {
-    /// The ISO 8583 door.
-    pub connect: SocketAddr,
-    /// How that door spells its messages.
-    pub dialect: Dialect,
+    /// The line to the ISO 8583 door.
+    pub line: Line,
     /// The HTTP door, which makes cards and turns the clock whatever door the messages take.
     pub http: HttpSource,
     /// The access token of an administrator.
@@ -70,7 +65,7 @@ pub struct ScenarioOptions {
 impl std::fmt::Debug for ScenarioOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ScenarioOptions")
-            .field("connect", &self.connect)
+            .field("line", &self.line)
             .field("http", &self.http)
             .field("door", &self.door)
             .finish_non_exhaustive()
@@ -80,15 +75,9 @@ impl std::fmt::Debug for ScenarioOptions {
 impl ScenarioOptions {
     /// The options for a switch at these addresses, over ISO 8583.
     #[must_use]
-    pub fn new(connect: SocketAddr, http: HttpSource, access_token: String) -> Self {
-        Self {
-            connect,
-            dialect: Dialect::default(),
-            http,
-            access_token,
-            door: Door::Iso8583,
-            answer_timeout: ANSWER_TIMEOUT,
-        }
+    pub const fn new(line: Line, http: HttpSource, access_token: String) -> Self {
+        let answer_timeout = ANSWER_TIMEOUT;
+        Self { line, http, access_token, door: Door::Iso8583, answer_timeout }
     }
 }
 

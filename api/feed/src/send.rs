@@ -2,13 +2,12 @@
 //!
 //! Card data is masked in what is shown; there is no way to unmask it.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use cardswitch_iso8583::{Class, Dialect, Length, MessageBuilder, Mti, decode, describe, field};
+use cardswitch_iso8583::{Class, Length, MessageBuilder, Mti, decode, describe, field};
 
-use super::FeedError;
-use super::client::Connection;
+use super::line::Line;
+use super::{FeedError, open};
 
 /// A message to send: its type and data elements, as given.
 #[derive(Clone)]
@@ -44,15 +43,9 @@ impl Sent {
 
 /// Sends one message and waits for one answer.
 /// Errors: fields that make no message, no switch at the address, a broken connection.
-pub fn send(
-    address: SocketAddr,
-    request: &SendRequest,
-    dialect: &Dialect,
-    timeout: Duration,
-) -> Result<Sent, FeedError> {
+pub fn send(line: &Line, request: &SendRequest, timeout: Duration) -> Result<Sent, FeedError> {
     let bytes = encode(request)?;
-    let mut connection = Connection::open(address, dialect)
-        .map_err(|source| FeedError::Connect { address, source })?;
+    let mut connection = open(line)?;
     let broken = |source| FeedError::Connection { source };
     connection.send(&bytes).map_err(broken)?;
     let answer = connection.receive(Some(timeout)).map_err(broken)?;

@@ -35,6 +35,7 @@ pub mod message;
 pub mod mti;
 pub mod number;
 pub mod original_data;
+mod originals_1993;
 pub mod pin_block;
 pub mod private_use;
 pub mod replacement_amounts;

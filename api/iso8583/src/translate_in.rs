@@ -9,7 +9,8 @@ use crate::encode::put_len;
 use crate::field_form::Coding;
 use crate::fields::{Class, FieldSpec, Length, field};
 use crate::number::parse_number;
-use crate::translation::{FieldPart, FieldShape, FieldTags, Translation};
+use crate::originals_1993::{AMOUNT_DIGITS, is_partial, read_original, read_remaining};
+use crate::translation::{FieldPart, FieldShape, FieldTags, PartialFields, Translation, TypeForm};
 
 /// A message that cannot be translated. What was readable of it has been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,9 @@ struct Layout {
 }
 
 const TYPE_DIGITS: usize = 4;
+/// Elements that change places in a partial reversal.
+const AMOUNT: u8 = 4;
+const REPLACEMENT: u8 = 95;
 
 impl Translation {
     /// Appends a message, without length and TPDU, in the default spelling to `plain`. The fields that its answer
@@ -74,14 +78,40 @@ impl Translation {
             return Err(fault(DecodeFault::BadBitmap));
         };
         let layout = self.lay_out(message, behind + bitmap_bytes, announced);
-        for number in layout.present.intersection(self.repeated).elements() {
+        let partial = self.partial_of(mti, message, &layout);
+        let mut repeated = self.repeated;
+        if let Some(fields) = partial {
+            // The answer has the amounts as they came.
+            repeated = repeated.union(Bitmap::of(&[fields.amount, fields.before]));
+        }
+        for number in layout.present.intersection(repeated).elements() {
             let Place { start, end, .. } = layout.places[usize::from(number)];
             let bytes = &message[usize::from(start)..usize::from(end)];
             kept.push(number);
             kept.extend_from_slice(&(end - start).to_be_bytes());
             kept.extend_from_slice(bytes);
         }
-        self.write_elements(message, layout, plain)
+        self.write_elements(message, layout, partial, plain)
+    }
+
+    /// The fields of a partial reversal, where the message is one.
+    fn partial_of(&self, mti: [u8; 4], message: &[u8], layout: &Layout) -> Option<PartialFields> {
+        let fields = self.partial.filter(|_| mti[1] == b'4')?;
+        let content = |number: u8| {
+            let mut content = Vec::new();
+            self.read_field(message, layout, number, &mut content).then_some(content)
+        };
+        let function = fields.function.and_then(content);
+        let (amount, before) = (content(fields.amount), content(fields.before));
+        is_partial(function.as_deref(), amount.as_deref(), before.as_deref()).then_some(fields)
+    }
+
+    /// Appends the content of a field in the default spelling. False where it is not there or none.
+    fn read_field(&self, message: &[u8], layout: &Layout, number: u8, plain: &mut Vec<u8>) -> bool {
+        let Some(wire) = &self.fields[usize::from(number)] else { return false };
+        let place = layout.places[usize::from(number)];
+        let content = &message[usize::from(place.content)..usize::from(place.end)];
+        layout.present.contains(number) && wire.form.read_content(content, place.units, plain)
     }
 
     /// The type in the default spelling, and how many bytes it has.
@@ -166,11 +196,18 @@ impl Translation {
         &self,
         message: &[u8],
         layout: Layout,
+        partial: Option<PartialFields>,
         plain: &mut Vec<u8>,
     ) -> Result<(), TranslationFault> {
         let mut elements = Bitmap::EMPTY;
         for number in layout.present.elements() {
             elements = elements.union(self.elements_of[usize::from(number)]);
+        }
+        match (self.partial, partial) {
+            (_, Some(_)) => elements.insert(REPLACEMENT),
+            // The amounts before mean something else in other messages.
+            (Some(_), None) => elements.remove(REPLACEMENT),
+            (None, None) => {}
         }
         let bitmap_at = plain.len();
         elements.write(plain, BitmapEncoding::Binary);
@@ -182,23 +219,25 @@ impl Translation {
                 continue;
             };
             let Some(wire) = &self.fields[usize::from(source.field)] else { continue };
-            let place = layout.places[usize::from(source.field)];
-            let content = &message[usize::from(place.content)..usize::from(place.end)];
             let prefix_at = plain.len();
             let prefix_digits = usize::from(spec.length.prefix_digits());
             plain.resize(prefix_at + prefix_digits, b'0');
             let content_at = plain.len();
-            let mut is_right = wire.form.read_content(content, place.units, plain);
-            if !source.is_plain {
+            let swapped = partial.and_then(|fields| fields.swapped(element, layout.present));
+            let number = swapped.unwrap_or(source.field);
+            let mut is_right = self.read_field(message, &layout, number, plain);
+            if swapped.is_some() {
+                is_right &= swap(element, content_at, plain);
+            } else if !source.is_plain {
                 let part = &wire.parts[source.part];
-                is_right &= part.change(&wire.shape, content_at, plain);
+                is_right &= part.change(&wire.shape, &self.types, content_at, plain);
             }
             is_right &= fit(spec, content_at, plain);
             is_right &= put_len(plain, prefix_at, content_at);
             if !is_right {
                 plain.truncate(prefix_at);
                 written.remove(element);
-                let field = Some(source.field);
+                let field = Some(number);
                 fault.get_or_insert(TranslationFault { fault: DecodeFault::BadContent, field });
             }
         }
@@ -209,11 +248,40 @@ impl Translation {
     }
 }
 
+impl PartialFields {
+    /// The field that an element of a partial reversal comes from, where that is another than usual.
+    fn swapped(self, element: u8, present: Bitmap) -> Option<u8> {
+        match element {
+            AMOUNT if present.contains(self.before) => Some(self.before),
+            REPLACEMENT => Some(self.amount),
+            _ => None,
+        }
+    }
+}
+
+/// Makes an element of a partial reversal of the amount that stands from there on. False where that is none.
+fn swap(element: u8, content_at: usize, plain: &mut Vec<u8>) -> bool {
+    match element {
+        REPLACEMENT => read_remaining(content_at, plain),
+        _ => {
+            plain.truncate(content_at + AMOUNT_DIGITS);
+            true
+        }
+    }
+}
+
 impl FieldPart {
     /// Makes the element of the content that stands from there on. False where the content has no such part.
-    fn change(&self, shape: &FieldShape, content_at: usize, plain: &mut Vec<u8>) -> bool {
+    fn change(
+        &self,
+        shape: &FieldShape,
+        types: &TypeForm,
+        content_at: usize,
+        plain: &mut Vec<u8>,
+    ) -> bool {
         match shape {
-            FieldShape::Plain => {}
+            FieldShape::Plain | FieldShape::AmountsBefore => {}
+            FieldShape::Original => return read_original(types, content_at, plain),
             FieldShape::Tags(tags) => return tags.read(content_at, plain),
             FieldShape::Location => read_location(content_at, plain),
         }

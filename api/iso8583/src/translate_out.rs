@@ -9,6 +9,7 @@ use crate::field_form::Coding;
 use crate::fields::Class;
 use crate::message::Message;
 use crate::number::parse_number;
+use crate::originals_1993::{FULL, PARTIAL, written_amounts, written_original};
 use crate::translation::{FieldPart, FieldShape, FieldTags, Translation, TypeForm, WireField};
 
 /// Elements without which a request is another one: which message it is about, and what of it stays.
@@ -21,7 +22,7 @@ impl TypeForm {
         pair.map_or_else(|| self.with_other_version(theirs), |(_, own)| *own)
     }
 
-    fn write(&self, own: [u8; 4]) -> [u8; 4] {
+    pub(crate) fn write(&self, own: [u8; 4]) -> [u8; 4] {
         let pair = self.pairs.iter().find(|(_, known)| *known == own);
         pair.map_or_else(|| self.with_other_version(own), |(theirs, _)| *theirs)
     }
@@ -88,6 +89,8 @@ impl Translation {
         for (number, _) in repeated(kept) {
             numbers.insert(number);
         }
+        let partial = self.reversal_contents(message);
+        partial.iter().for_each(|(number, _)| numbers.insert(*number));
         self.write_bitmap(numbers, out);
         let mut repeats = repeated(kept).peekable();
         for number in numbers.elements() {
@@ -96,9 +99,29 @@ impl Translation {
                 continue;
             }
             let Some(wire) = &self.fields[usize::from(number)] else { continue };
-            wire.write(message, out).ok_or(EncodeError::WrongLength(number))?;
+            let swapped = partial.iter().find(|(swapped, _)| *swapped == number);
+            let written = match swapped {
+                None => wire.write(message, &self.types, out),
+                Some((_, content)) => wire.write_content(content.clone(), out),
+            };
+            written.ok_or(EncodeError::WrongLength(number))?;
         }
         Ok(())
+    }
+
+    /// The fields of a reversal that are not made of the elements of their numbers; none of another message.
+    fn reversal_contents(&self, message: &Message<'_>) -> Vec<(u8, Vec<u8>)> {
+        let Some(fields) = self.partial.filter(|_| message.mti().class() == 4) else {
+            return Vec::new();
+        };
+        let before = message.get(4).unwrap_or(b"000000000000");
+        let amounts = message.get(95).and_then(|stays| written_amounts(before, stays));
+        let code = if amounts.is_some() { PARTIAL } else { FULL };
+        let is_told = message.has(70) || message.mti().is_response();
+        let function = fields.function.filter(|_| !is_told).map(|number| (number, code.to_vec()));
+        let amounts =
+            amounts.map(|(stays, before)| [(fields.amount, stays), (fields.before, before)]);
+        amounts.into_iter().flatten().chain(function).collect()
     }
 
     fn write_bitmap(&self, numbers: Bitmap, out: &mut Vec<u8>) {
@@ -126,7 +149,7 @@ fn repeated(kept: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 
 impl WireField {
     /// Appends the field; none where it cannot hold what is in the message.
-    fn write(&self, message: &Message<'_>, out: &mut Vec<u8>) -> Option<()> {
+    fn write(&self, message: &Message<'_>, types: &TypeForm, out: &mut Vec<u8>) -> Option<()> {
         // Most fields are an element as it is.
         if let ([part], FieldShape::Plain) = (&self.parts[..], &self.shape)
             && let (None, true, Some(content)) =
@@ -135,7 +158,10 @@ impl WireField {
         {
             return self.form.write(content, out).then_some(());
         }
-        let content = self.compose(message)?;
+        self.write_content(self.compose(message, types)?, out)
+    }
+
+    fn write_content(&self, content: Vec<u8>, out: &mut Vec<u8>) -> Option<()> {
         self.form.write(&self.fitted(content)?, out).then_some(())
     }
 
@@ -147,7 +173,10 @@ impl WireField {
     }
 
     /// The content, made of the elements of the message.
-    fn compose(&self, message: &Message<'_>) -> Option<Vec<u8>> {
+    fn compose(&self, message: &Message<'_>, types: &TypeForm) -> Option<Vec<u8>> {
+        if let ([part], FieldShape::Original) = (&self.parts[..], &self.shape) {
+            return written_original(types, message.get(part.element)?);
+        }
         if let ([part], FieldShape::Tags(tags)) = (&self.parts[..], &self.shape) {
             return tags.write(message.get(part.element)?);
         }

@@ -45,6 +45,10 @@ pub enum FieldShape {
     Tags(FieldTags),
     /// Name, street, city and place of a merchant, as ISO 8583:1993 has them in field 43.
     Location,
+    /// The message that another one is about, as ISO 8583:1993 names it in field 56.
+    Original,
+    /// The amounts before a partial reversal, as ISO 8583:1993 has them in field 30.
+    AmountsBefore,
 }
 
 /// A part of a field's content that is an element.
@@ -160,6 +164,21 @@ pub struct Translation {
     pub(crate) elements_of: Vec<Bitmap>,
     /// The fields that answers repeat as they came.
     pub(crate) repeated: Bitmap,
+    /// The fields of partial reversals, where these are not told apart by an element.
+    pub(crate) partial: Option<PartialFields>,
+    /// Whether messages are named by local time, not by that of their transmission.
+    pub(crate) names_by_local_time: bool,
+}
+
+/// The fields that tell what a partial reversal leaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartialFields {
+    /// The amounts before.
+    pub(crate) before: u8,
+    /// The amount of a message: of a partial reversal, what stays.
+    pub(crate) amount: u8,
+    /// The function code, where there is one.
+    pub(crate) function: Option<u8>,
 }
 
 /// One more than the greatest number of a field.
@@ -176,6 +195,8 @@ impl Translation {
             sources: (0..NUMBERS).map(|_| None).collect(),
             elements_of: vec![Bitmap::EMPTY; NUMBERS],
             repeated: Bitmap::EMPTY,
+            partial: None,
+            names_by_local_time: false,
         };
         for (number, wire) in tables.fields {
             let refuse = |reason| TablesError { field: Some(number), reason };
@@ -188,7 +209,27 @@ impl Translation {
                 return Err(TablesError { field: None, reason });
             }
         }
+        let with_shape = |is_it: fn(&FieldShape) -> bool| {
+            let shaped = made.fields.iter().zip(0..=u8::MAX);
+            let mut shaped =
+                shaped.filter(|(wire, _)| wire.as_ref().is_some_and(|w| is_it(&w.shape)));
+            shaped.next().map(|(_, number)| number)
+        };
+        let before = with_shape(|shape| matches!(shape, FieldShape::AmountsBefore));
+        let original = with_shape(|shape| matches!(shape, FieldShape::Original));
+        made.names_by_local_time = original.is_some();
+        made.partial = before.zip(made.field_of(4)).map(|(before, amount)| PartialFields {
+            before,
+            amount,
+            function: made.field_of(70),
+        });
         Ok(made)
+    }
+
+    /// Whether messages are named by local date and time (elements 12 and 13), not by that of their transmission (7).
+    #[must_use]
+    pub const fn names_by_local_time(&self) -> bool {
+        self.names_by_local_time
     }
 
     /// Whether such messages can be cut out of a stream framed so.
@@ -354,8 +395,14 @@ fn check_element(spec: &FieldSpec, wire: &WireField) -> Result<(), String> {
     if matches!(wire.shape, FieldShape::Tags(_)) && *number != 48 {
         return Err("only to element 48 do sub-elements lead".to_owned());
     }
-    if matches!(wire.shape, FieldShape::Location) && *number != 43 {
-        return Err("only to element 43 does a place of a merchant lead".to_owned());
+    let (own, what) = match wire.shape {
+        FieldShape::Location => (43, "a place of a merchant"),
+        FieldShape::Original => (90, "a message that another one is about"),
+        FieldShape::AmountsBefore => (95, "the amount before a reversal"),
+        FieldShape::Plain | FieldShape::Tags(_) => return Ok(()),
+    };
+    if *number != own {
+        return Err(format!("only to element {own} does {what} lead"));
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::frame_buffer::{FrameBuffer, Next};
 use super::limits;
+use super::peer_board::PeerLine;
 use super::session::{Session, Shared};
 use super::slow_bytes::SlowPart;
 
@@ -51,7 +52,7 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: DoorStream> Connection<S> {
-    pub(super) fn new(stream: S, peer: SocketAddr, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(stream: S, peer: SocketAddr, line: PeerLine, shared: Arc<Shared>) -> Self {
         Self {
             stream,
             peer,
@@ -60,7 +61,7 @@ impl<S: DoorStream> Connection<S> {
             is_lost: false,
             inbox: FrameBuffer::default(),
             kept: SlowPart::new(Arc::clone(&shared.slow_bytes), peer.ip()),
-            session: Session::new(peer, shared),
+            session: Session::new(peer, line, shared),
             last_active: Instant::now(),
         }
     }
@@ -233,6 +234,10 @@ impl<S: DoorStream> Connection<S> {
     /// when it takes more.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         let mut has_moved = false;
+        if !self.session.outbox().is_empty() {
+            // Whoever has an answer finds it among what was said.
+            self.session.tell_board();
+        }
         while !self.session.outbox().is_empty() {
             let stream = Pin::new(&mut self.stream);
             let Poll::Ready(written) = stream.poll_write(context, self.session.outbox()) else {

@@ -37,6 +37,36 @@ impl De39 {
     /// Whether it happened is unknown: the sender reverses, or repeats with the same key.
     pub const OUTCOME_UNKNOWN: Self = Self(*b"96");
 
+    /// What it says, in a few words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match &self.0 {
+            b"00" => "approved",
+            b"05" => "declined",
+            b"10" => "approved in part",
+            b"12" => "not offered",
+            b"14" => "unknown card",
+            b"21" => "nothing done",
+            b"25" => "original not found",
+            b"30" => "format error",
+            b"51" => "insufficient funds",
+            b"54" => "card expired",
+            b"55" => "incorrect PIN",
+            b"57" => "not permitted",
+            b"59" => "incorrect ZIP code",
+            b"61" => "over a limit",
+            b"62" => "card suspended",
+            b"63" => "security or risk",
+            b"78" => "card not activated",
+            b"80" => "wrong expiration date",
+            b"82" => "incorrect CVV",
+            b"91" => "not taken",
+            b"94" => "conflicts with an earlier message",
+            b"96" => "outcome unknown",
+            _ => "",
+        }
+    }
+
     /// The answer to a decision. A number that is no card's has an answer of its own.
     #[must_use]
     pub const fn of_decision(code: ResponseCode, reason: SubReason) -> Self {

@@ -8,14 +8,14 @@
 //! | `buffers` | the memory that connections lend each other |
 //! | `mapping`, `presented`, `fingerprint` | from a message to what is asked of the engine |
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
-//! | `zone`, `mac_place` | the security of a door's messages: codes, PINs, chips, new keys |
-//! | `marks` | the keys by which messages are named, the same for both doors |
+//! | `zone`, `replaced_key` | the security of a door's messages: codes, PINs, chips, new keys |
+//! | `marks`, `local_naming` | the keys by which messages are named, the same for both doors |
 //! | `answer_faults` | answers that come late, twice or not at all, for clients under test |
 //! | `advice` | what a peer seems to speak that the door cannot read |
 //! | `told_texts` | characters that steer in messages that must not be lost |
 //! | `http` | the HTTP door |
 //! | `limits`, `slow_bytes` | bounds of one connection; of what all keep for slow peers |
-//! | `peers`, `counters` | the allow-list, what was seen |
+//! | `peer_board`, `counters` | peers and what was wrong with them; counts |
 
 pub mod advice;
 mod answer_faults;
@@ -29,11 +29,13 @@ pub mod http;
 mod in_flight;
 pub mod limits;
 pub mod listener;
-mod mac_place;
+mod local_naming;
 pub mod mapping;
 pub mod mapping_answer;
 pub mod marks;
+pub mod peer_board;
 mod presented;
+pub mod replaced_key;
 mod session;
 mod slow_bytes;
 mod told_texts;

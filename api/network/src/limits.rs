@@ -23,6 +23,14 @@ pub const IDLE_LIMIT_DEFAULT: Duration = Duration::from_secs(15 * 60);
 pub const DRAIN_WAIT: Duration = Duration::from_secs(3);
 /// How long a listener rests after the system refused a connection, for want of file handles.
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// How many peers are known at a time, of all doors; beyond, one without a connection is forgotten.
+pub const PEERS_MAX: usize = 256;
+/// How many messages of a peer are known, the last ones.
+pub const PEER_MESSAGES_MAX: usize = 8;
+/// How many things that were wrong with a peer are known, the last ones.
+pub const PEER_FAULTS_MAX: usize = 4;
+/// How much is told of one of them. Units: characters.
+pub const PEER_FAULT_CHARS_MAX: usize = 300;
 /// How many requests one HTTP batch holds at most.
 pub const BATCH_LEN_MAX: usize = 1_000;
 /// How many bytes an HTTP body has at most.

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use super::connection::{Connection, stopped};
 use super::counters::Counters;
 use super::limits;
+use super::peer_board::{DoorNumber, PeerBoard, PeerLine};
 use super::session::Shared;
 use super::slow_bytes::SlowBytes;
 use super::zone::Zone;
@@ -77,6 +78,7 @@ pub struct SharedByDoors {
     slow_bytes: Arc<SlowBytes>,
     counters: Arc<Counters>,
     faults: Option<Arc<FaultPlan>>,
+    board: Arc<PeerBoard>,
 }
 
 impl SharedByDoors {
@@ -91,6 +93,7 @@ impl SharedByDoors {
             slow_bytes: Arc::new(SlowBytes::new(limits::SLOW_BYTES_MAX_DEFAULT)),
             counters: Arc::default(),
             faults: None,
+            board: Arc::default(),
         }
     }
 
@@ -117,6 +120,12 @@ impl SharedByDoors {
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
+
+    /// Who has spoken there.
+    #[must_use]
+    pub fn board(&self) -> Arc<PeerBoard> {
+        Arc::clone(&self.board)
+    }
 }
 
 impl std::fmt::Debug for SharedByDoors {
@@ -131,6 +140,8 @@ pub struct Listener {
     options: ListenerOptions,
     places: Places,
     shared: Arc<Shared>,
+    board: Arc<PeerBoard>,
+    number: DoorNumber,
 }
 
 impl std::fmt::Debug for Listener {
@@ -160,7 +171,9 @@ impl Listener {
             of_peers: AddressCounts::default(),
             per_peer_max: options.connections_per_peer,
         };
-        Ok(Self { socket, options, places, shared: Arc::new(shared) })
+        let board = Arc::clone(&all.board);
+        let number = board.add_door(&options, socket.local_addr()?);
+        Ok(Self { socket, options, places, shared: Arc::new(shared), board, number })
     }
 
     /// What logs call it.
@@ -201,12 +214,14 @@ impl Listener {
                     let stop = stop.clone();
                     let counters = Arc::clone(&self.shared.counters);
                     counters.add_connection();
+                    let line = self.board.enter(self.number, peer.ip());
                     connections.spawn(async move {
                         match tls {
-                            None => Connection::new(stream, peer, shared).serve(stop).await,
+                            None => Connection::new(stream, peer, line, shared).serve(stop).await,
                             // Apart, so that plain connections need no more memory for it.
                             Some(tls) => {
-                                Box::pin(serve_secured(stream, peer, shared, &tls, stop)).await;
+                                let line = (peer, line);
+                                Box::pin(serve_secured(stream, line, shared, &tls, stop)).await;
                             }
                         }
                         counters.end_connection();
@@ -238,6 +253,7 @@ impl Listener {
     /// Counts a refused connection and logs it, ever more seldom.
     fn refuse(&self, peer: SocketAddr, reason: &str) {
         let refused = self.shared.counters.add_refused_connection();
+        self.board.note_refused(self.number, peer.ip(), reason);
         if refused.is_power_of_two() {
             let door = self.name();
             tracing::warn!(%peer, door, refused, reason, "connection refused");
@@ -248,7 +264,7 @@ impl Listener {
 /// Serves a peer over TLS.
 async fn serve_secured(
     stream: TcpStream,
-    peer: SocketAddr,
+    (peer, line): (SocketAddr, PeerLine),
     shared: Arc<Shared>,
     tls: &TlsDoor,
     mut stop: watch::Receiver<bool>,
@@ -260,12 +276,14 @@ async fn serve_secured(
     match agreed {
         Ok(stream) => {
             if let Some(name) = peer_name(&stream) {
+                line.note_certificate(&name);
                 tracing::info!(%peer, name, "peer shows its certificate");
             }
-            Connection::new(stream, peer, shared).serve(stop).await;
+            Connection::new(stream, peer, line, shared).serve(stop).await;
         }
         Err(refusal) => {
             let cut = shared.counters.add_cut_connection(refusal.reason);
+            line.note_cut(&format_args!("the peer {}", refusal.reason));
             if cut.is_power_of_two() {
                 let (reason, detail) = (refusal.reason, refusal.detail);
                 tracing::warn!(%peer, cut, detail, "connection closed: the peer {reason}");

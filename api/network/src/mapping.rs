@@ -64,6 +64,8 @@ pub enum Refusal {
     Chip(ChipFault),
     /// Its security does not allow it.
     Security(SecurityFault),
+    /// What it brings cannot be kept.
+    Unsaved,
     /// The message could not be decoded; at this element, where it is one.
     Undecodable(Option<u8>),
 }
@@ -85,6 +87,7 @@ impl Refusal {
         match self {
             Self::UnknownTransaction => De39::INVALID_TRANSACTION,
             Self::Security(_) => De39::SECURITY_VIOLATION,
+            Self::Unsaved => De39::NOT_TAKEN,
             _ => De39::FORMAT_ERROR,
         }
     }

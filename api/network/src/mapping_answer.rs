@@ -67,6 +67,7 @@ impl AnswerElements {
             Refusal::Invalid(de) | Refusal::Undecodable(Some(de)) => format!("invalid_de{de}"),
             Refusal::Chip(_) => "invalid_de55".to_owned(),
             Refusal::Security(fault) => fault.reason().to_owned(),
+            Refusal::Unsaved => "key_unsaved".to_owned(),
             Refusal::UnknownTransaction => "unknown_processing".to_owned(),
             Refusal::UnknownMessage => "unknown_message".to_owned(),
             Refusal::Undecodable(None) => "undecodable".to_owned(),

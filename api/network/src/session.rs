@@ -25,8 +25,10 @@ use super::buffers;
 use super::counters::Counters;
 use super::in_flight::{ConnectionPort, InFlight, Pending, WayBack};
 use super::limits;
+use super::local_naming::name_by_local_time;
 use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
+use super::peer_board::{PeerLine, SeenMessage};
 use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
 use super::zone::Zone;
@@ -66,6 +68,7 @@ pub(super) struct Session {
     is_cut: bool,
     outbox: Vec<u8>,
     bad_messages: u64,
+    line: PeerLine,
     /// Since when messages are decoded that have not gone to the engine.
     decoding: Option<Stopwatch>,
     /// When the first of the answers in the outbox came from the engine, and how many these are.
@@ -73,7 +76,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(peer: SocketAddr, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<Shared>) -> Self {
         let faults = shared.faults.clone().map(|plan| Box::new(AnswerFaults::new(plan)));
         Self {
             peer,
@@ -85,6 +88,7 @@ impl Session {
             is_cut: false,
             outbox: Vec::new(),
             bad_messages: 0,
+            line,
             decoding: None,
             unwritten: None,
         }
@@ -178,7 +182,7 @@ impl Session {
                 return self.refuse(Err(error), Refusal::Undecodable(field), way_back);
             }
         };
-        let mapped = match &self.shared.zone {
+        let mut mapped = match &self.shared.zone {
             None => map_message(&message, &self.shared.secrets),
             Some(zone) => {
                 let (mapped, owed) = zone.map(&message, frame, &self.shared.secrets);
@@ -186,6 +190,10 @@ impl Session {
                 mapped
             }
         };
+        let translation = self.shared.dialect.translation.as_ref();
+        if translation.is_some_and(|translation| translation.names_by_local_time()) {
+            name_by_local_time(&mut mapped, &message, &self.shared.secrets);
+        }
         match mapped {
             Mapped::Ask(command) => {
                 let tag = self.in_flight.insert(&message, way_back, received);
@@ -193,6 +201,7 @@ impl Session {
                 envelopes.push(Envelope { command, tag, port });
             }
             Mapped::Answer(code) => {
+                self.note_signing(&message);
                 self.answer(&Pending::of(&message, way_back), &AnswerElements::plain(code));
             }
             Mapped::Refuse(refusal) => {
@@ -250,7 +259,7 @@ impl Session {
             self.shared.counters.add_not_taken(tags.len());
             tracing::debug!(peer = %self.peer, %error, messages = tags.len(), "not taken");
             for tag in tags {
-                self.answer_pending(tag, |_| AnswerElements::not_taken());
+                self.answer_pending(tag, None, |_| AnswerElements::not_taken());
             }
         }
     }
@@ -274,7 +283,7 @@ impl Session {
                 self.answer_falsely(tag, &reply, fault);
                 continue;
             }
-            self.answer_pending(tag, |request| {
+            self.answer_pending(tag, transaction_of(&reply), |request| {
                 together.note(request.received, &counters);
                 log_answer(peer, request, &reply);
                 AnswerElements::of_reply(&request.echo, &reply)
@@ -298,7 +307,7 @@ impl Session {
         if fault == AnswerFault::SignOff && !has_codes {
             append_sign_off(outbox, peer, dialect);
         }
-        let is_cut = &mut self.is_cut;
+        let (is_cut, line) = (&mut self.is_cut, &mut self.line);
         self.in_flight.finish(tag, |request| {
             let elements = match fault {
                 AnswerFault::NotTaken => AnswerElements::not_taken(),
@@ -313,10 +322,17 @@ impl Session {
                 _ => 1,
             };
             *is_cut |= count == 0;
+            let seen = SeenMessage::new(&request.echo, elements.code, request.received);
+            line.note(seen.about(transaction_of(reply)));
             for _ in 0..count {
                 append_answer(outbox, peer, dialect, request, &elements);
             }
         });
+    }
+
+    /// Tells who looks at peers what was said.
+    pub(super) fn tell_board(&mut self) {
+        self.line.hand_over();
     }
 
     /// Gives memory back where nothing is in flight.
@@ -328,22 +344,43 @@ impl Session {
         self.in_flight.rest();
     }
 
-    fn answer_pending(&mut self, tag: u64, elements: impl FnOnce(&Pending) -> AnswerElements) {
+    fn answer_pending(
+        &mut self,
+        tag: u64,
+        transaction: Option<TransactionId>,
+        elements: impl FnOnce(&Pending) -> AnswerElements,
+    ) {
         let (peer, dialect, outbox) = (self.peer, &self.shared.dialect, &mut self.outbox);
+        let line = &mut self.line;
         self.in_flight.finish(tag, |request| {
-            append_answer(outbox, peer, dialect, request, &elements(request));
+            let elements = elements(request);
+            let seen = SeenMessage::new(&request.echo, elements.code, request.received);
+            line.note(seen.about(transaction));
+            append_answer(outbox, peer, dialect, request, &elements);
         });
     }
 
     fn answer(&mut self, request: &Pending, elements: &AnswerElements) {
+        self.line.note(SeenMessage::new(&request.echo, elements.code, self.decoding));
         append_answer(&mut self.outbox, self.peer, &self.shared.dialect, request, elements);
+    }
+
+    /// Notes that the peer signs on or off, where the message does. Source: ISO DE70.
+    fn note_signing(&mut self, message: &Message<'_>) {
+        match message.get(70) {
+            Some(b"001") => self.line.sign(true),
+            Some(b"002") => self.line.sign(false),
+            _ => {}
+        }
     }
 
     /// Counts a bad message and logs it, ever more seldom: a peer must not fill the log.
     pub(super) fn note_bad_message(&mut self, fault: &dyn fmt::Display) {
         self.bad_messages += 1;
         self.shared.counters.add_bad_message();
-        if self.bad_messages.is_power_of_two() {
+        let is_told = self.bad_messages.is_power_of_two();
+        self.line.note_bad_message(is_told.then_some(fault));
+        if is_told {
             let (door, bad_messages) = (&self.shared.door, self.bad_messages);
             tracing::warn!(peer = %self.peer, door, bad_messages, %fault, "bad message");
         }
@@ -353,6 +390,7 @@ impl Session {
     /// connect again must not fill the log.
     pub(super) fn note_cut(&self, reason: &'static str) {
         let cut = self.shared.counters.add_cut_connection(reason);
+        self.line.note_cut(&reason);
         if cut.is_power_of_two() {
             let door = &self.shared.door;
             tracing::warn!(peer = %self.peer, door, cut, reason, "connection closed");
@@ -364,6 +402,7 @@ impl Session {
     pub(super) fn note_empty_start(&self, unread: &[u8]) {
         let advice = Advice::on_stream(unread, &self.shared.dialect);
         let foreign = self.shared.counters.add_foreign(&advice);
+        self.line.note_odd(&format_args!("an empty frame before its first message{advice}"));
         if foreign.is_some_and(u64::is_power_of_two) {
             let (peer, door) = (self.peer, &self.shared.door);
             tracing::warn!(%peer, door, "an empty frame before its first message{advice}");
@@ -376,6 +415,7 @@ impl Session {
         let cut = self.shared.counters.add_cut_connection(reason);
         let advice = Advice::on_stream(unread, &self.shared.dialect);
         let foreign = self.shared.counters.add_foreign(&advice);
+        self.line.note_cut(&format_args!("{reason}{advice}"));
         // Each dialect has a line of its own, however many peers were cut for this reason.
         if cut.is_power_of_two() || foreign.is_some_and(u64::is_power_of_two) {
             let (peer, door) = (self.peer, &self.shared.door);

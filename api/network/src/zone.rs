@@ -12,18 +12,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, Shown};
 use cardswitch_iso8583::{Dialect, EncodeError, Message, Translation, private_use};
 use cardswitch_secrets::Secrets;
-use cardswitch_secrets::hex::from_hex;
+use cardswitch_secrets::hex::{from_hex, to_hex};
 use cardswitch_zone::key_block::unwrap;
 use cardswitch_zone::{
     ChipData, IssuerKey, KeyBlockFault, KeyFileError, KeyUsage, MAC_BYTES, MacAlgorithm, MacKey,
-    PinKey, VerifiedCard, ZoneKey, ZoneKeys,
+    MacPlace, PinKey, VerifiedCard, ZoneKey, ZoneKeys,
 };
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use parking_lot::Mutex;
@@ -31,17 +30,15 @@ use serde::{Deserialize, Serialize};
 
 use super::de39::De39;
 use super::in_flight::Pending;
-use super::mac_place::MacPlace;
 use super::mapping::{Mapped, Refusal, map_message, private_use};
 use super::mapping_answer::AnswerElements;
 use super::presented::{PresentedCard, presented_card};
+use super::replaced_key::{KeyPlace, NotReplaced, Replaced, ZoneKeeper};
 
 /// DE70 of a new key. Source: ISO 8583:1987, table A6: key change.
 ///
 /// // CHOICE: 101 with the key block in DE48; networks of the field differ.
 const KEY_CHANGE: &[u8] = b"101";
-/// How long the key before still counts: for messages that were under way.
-const KEY_BEFORE_LIFE: Duration = Duration::from_secs(60);
 /// How far a peer's clock may be ahead. Units: seconds.
 const AHEAD_MAX_S: i64 = 600;
 /// The CVV of a message whose chip has not proved itself.
@@ -93,7 +90,19 @@ pub struct Zone {
     mac: Option<(MacAlgorithm, Mutex<Replaced<MacKey>>)>,
     pin: Option<Mutex<Replaced<PinKey>>>,
     master: Option<ZoneKey>,
-    issuer: Option<IssuerKey>,
+    /// With its check value.
+    issuer: Option<(IssuerKey, String)>,
+}
+
+/// What may be shown of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneKeyShown {
+    /// What it is for.
+    pub name: &'static str,
+    /// By which both ends compare it, in hex digits.
+    pub check_value: String,
+    /// The time of the message that brought it; none for a key of the file. Units: seconds since 1970.
+    pub exchanged_at: Option<i64>,
 }
 
 impl Zone {
@@ -105,9 +114,9 @@ impl Zone {
         let keys = ZoneKeys::read(path, usage)?;
         let mac = match (settings.mac, keys.mac) {
             (Some(algorithm), Some(key)) => {
-                let key = MacKey::new(algorithm, &key);
+                let key = Replaced::new(key, Box::new(move |key| MacKey::new(algorithm, key)));
                 let key = key.map_err(|fault| KeyFileError::of_key(path, "mac", fault))?;
-                Some((algorithm, Mutex::new(Replaced::new(key))))
+                Some((algorithm, Mutex::new(key)))
             }
             (Some(_), None) => {
                 return Err(KeyFileError::of_key(
@@ -122,13 +131,42 @@ impl Zone {
             }
             (None, None) => None,
         };
+        let of_pins = |key| Replaced::new(key, Box::new(|key| Ok(PinKey::new(key.clone()))));
+        let pin = keys.pin.map(of_pins).transpose();
+        let pin = pin.map_err(|fault| KeyFileError::of_key(path, "pin", fault))?;
+        let issuer_check = keys.issuer.as_ref().map(|key| to_hex(&key.check_value()));
         let issuer = keys.issuer.map(IssuerKey::new).transpose();
-        Ok(Self {
-            mac,
-            pin: keys.pin.map(|key| Mutex::new(Replaced::new(PinKey::new(key)))),
-            master: keys.master,
-            issuer: issuer.map_err(|fault| KeyFileError::of_key(path, "issuer", fault))?,
-        })
+        let issuer = issuer.map_err(|fault| KeyFileError::of_key(path, "issuer", fault))?;
+        let issuer = issuer.zip(issuer_check);
+        Ok(Self { mac, pin: pin.map(Mutex::new), master: keys.master, issuer })
+    }
+
+    /// Goes on with the keys that were exchanged in an earlier run at the door of this name, and keeps those that
+    /// come.
+    pub fn keep_with(&self, keeper: &Arc<ZoneKeeper>, door: &str) {
+        let place = |usage: KeyUsage| KeyPlace { door: door.to_owned(), usage: usage.to_string() };
+        if let Some((algorithm, keys)) = &self.mac {
+            keys.lock().keep_with(keeper, place(algorithm.usage()));
+        }
+        if let Some(keys) = &self.pin {
+            keys.lock().keep_with(keeper, place(KeyUsage::Pin));
+        }
+    }
+
+    /// The keys, as far as they may be shown.
+    #[must_use]
+    pub fn keys_shown(&self) -> Vec<ZoneKeyShown> {
+        let shown =
+            |name, (check_value, exchanged_at)| ZoneKeyShown { name, check_value, exchanged_at };
+        let master = self.master.as_ref().map(|key| (to_hex(&key.check_value()), None));
+        let issuer = self.issuer.as_ref().map(|(_, check_value)| (check_value.clone(), None));
+        let all = [
+            ("Message authentication", self.mac.as_ref().map(|(_, keys)| keys.lock().shown())),
+            ("PIN", self.pin.as_ref().map(|keys| keys.lock().shown())),
+            ("Chip issuer", issuer),
+            ("Master", master),
+        ];
+        all.into_iter().filter_map(|(name, key)| Some(shown(name, key?))).collect()
     }
 
     /// Whether its messages have codes.
@@ -138,7 +176,7 @@ impl Zone {
 
     /// What the answer to a message owes that cannot be read.
     pub(super) fn owed(&self) -> Box<Owed> {
-        let mac = self.mac.as_ref().map(|(_, keys)| Arc::clone(&keys.lock().now));
+        let mac = self.mac.as_ref().map(|(_, keys)| keys.lock().now());
         Box::new(Owed { mac, card: None })
     }
 
@@ -221,7 +259,7 @@ impl Zone {
         message: &Message<'_>,
         presented: &PresentedCard,
     ) -> Result<Option<Option<VerifiedCard>>, Refusal> {
-        let (Some(issuer), Some(content)) = (&self.issuer, message.get(55)) else {
+        let (Some((issuer, _)), Some(content)) = (&self.issuer, message.get(55)) else {
             return Ok(None);
         };
         let Some(data) = ChipData::parse(content).map_err(Refusal::Chip)? else {
@@ -249,54 +287,26 @@ impl Zone {
         let unwrapped = unwrap(block.trim_end(), master);
         let (usage, key) = unwrapped.map_err(|fault| security(SecurityFault::KeyBlock(fault)))?;
         let no_use = security(SecurityFault::KeyUse(usage));
-        let check_value = key.check_value().map(|byte| format!("{byte:02x}")).concat();
-        let is_later = match (usage, &self.mac, &self.pin) {
-            (KeyUsage::Pin, _, Some(keys)) => keys.lock().replace(PinKey::new(key), sent_at),
+        let check_value = to_hex(&key.check_value());
+        let replaced = match (usage, &self.mac, &self.pin) {
+            (KeyUsage::Pin, _, Some(keys)) => keys.lock().replace(key, sent_at),
             (_, Some((algorithm, keys)), _) if algorithm.usage() == usage => {
-                let key = MacKey::new(*algorithm, &key).map_err(|_| no_use)?;
                 keys.lock().replace(key, sent_at)
             }
             _ => return Err(no_use),
         };
-        match is_later {
-            true => tracing::info!(%usage, check_value, "a new key of the zone is in force"),
-            false => return Err(security(SecurityFault::KeyTime)),
+        match replaced {
+            Ok(()) => {
+                tracing::info!(%usage, check_value, "a new key of the zone is in force");
+                Ok(())
+            }
+            Err(NotReplaced::Repeated) => Err(security(SecurityFault::KeyTime)),
+            Err(NotReplaced::Unfit) => Err(no_use),
+            Err(NotReplaced::Unsaved(error)) => {
+                tracing::error!(%usage, %error, "a new key of the zone cannot be kept, so it is not taken");
+                Err(Refusal::Unsaved)
+            }
         }
-        Ok(())
-    }
-}
-
-/// A key that is replaced now and then.
-#[derive(Debug)]
-struct Replaced<K> {
-    now: Arc<K>,
-    /// The key before, and until when it counts.
-    before: Option<(Arc<K>, Instant)>,
-    /// The time that the message with the newest key has; at first the start of the door. What is not later is a
-    /// repetition, also one of a message that came before the door was started. Units: seconds since 1970.
-    newest_at: i64,
-}
-
-impl<K> Replaced<K> {
-    fn new(key: K) -> Self {
-        Self { now: Arc::new(key), before: None, newest_at: Utc::now().timestamp() }
-    }
-
-    /// The keys that count: the newest first.
-    fn usable(&self) -> [Option<Arc<K>>; 2] {
-        let before = self.before.as_ref().filter(|(_, until)| Instant::now() < *until);
-        [Some(Arc::clone(&self.now)), before.map(|(key, _)| Arc::clone(key))]
-    }
-
-    /// Takes a key from a message of this time. Returns false, and takes none, where that is no later one.
-    fn replace(&mut self, key: K, sent_at: i64) -> bool {
-        if sent_at <= self.newest_at {
-            return false;
-        }
-        let before = std::mem::replace(&mut self.now, Arc::new(key));
-        self.before = Some((before, Instant::now() + KEY_BEFORE_LIFE));
-        self.newest_at = sent_at;
-        true
     }
 }
 

@@ -24,6 +24,8 @@
 //! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
 //! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
 //! | `node calls` | 64 | HMAC-SHA-256 of what nodes of a cluster ask each other, first 128 bits |
+//! | `zone seal` | 32 | ChaCha20-Poly1305 over exchanged zone keys, see `zone_keys` |
+//! | `zone keys sum` | 64 | HMAC-SHA-256 of the file that keeps them, first 128 bits |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
@@ -45,6 +47,7 @@ pub mod process;
 mod seal;
 pub mod summed_text;
 pub mod webhook_signature;
+pub mod zone_keys;
 
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
@@ -94,6 +97,8 @@ pub struct Secrets {
     webhook_seal: ChaCha20Poly1305,
     event_place: KeyedHash,
     node_calls: KeyedHash,
+    zone_seal: ChaCha20Poly1305,
+    zone_keys_tag: KeyedHash,
 }
 
 cardswitch_engine::opaque!(Secrets);
@@ -160,6 +165,8 @@ impl Secrets {
             webhook_seal: cipher(&source, b"webhook seal"),
             event_place: KeyedHash::new(&derived(&source, b"event place")),
             node_calls: KeyedHash::new(&derived(&source, b"node calls")),
+            zone_seal: cipher(&source, b"zone seal"),
+            zone_keys_tag: KeyedHash::new(&derived(&source, b"zone keys sum")),
         }
     }
 

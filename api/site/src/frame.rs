@@ -35,7 +35,7 @@ enum Group {
 }
 
 /// All of them, in the order in which they are shown.
-const LINKS: [Link; 13] = [
+const LINKS: [Link; 14] = [
     link("Overview", "/overview", Group::Company, is_member),
     link("Cards", "/cards", Group::Company, is_member),
     link("Transactions", "/transactions", Group::Company, is_member),
@@ -52,6 +52,7 @@ const LINKS: [Link; 13] = [
     link("Webhooks", "/webhooks", Group::Settings, |visitor| {
         Right::ManageWebhooks.is_with(visitor)
     }),
+    link("Peers", "/peers", Group::Settings, |visitor| Right::SeePeers.is_with(visitor)),
     link("Audit log", "/audit", Group::Settings, |visitor| Right::ReadAudit.is_with(visitor)),
     link("API docs", "/docs", Group::Settings, |_| true),
     link("Your account", "/account", Group::Settings, |_| true),

@@ -16,6 +16,7 @@
 //! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager` | what has access to a company, and who changed what |
+//! | `peers` | who speaks ISO 8583 with the switch |
 //! | `search` | cards, people and purchases from every page |
 //! | `shared_card` | the card that somebody sees who has a link to it |
 //! | `webhooks` | where events are sent to, and what was tried |
@@ -50,6 +51,7 @@ pub mod overview;
 mod pager;
 pub mod password;
 mod passwords;
+mod peers;
 mod question;
 mod requisitions;
 mod rights;
@@ -101,6 +103,7 @@ pub fn site_routes(state: &AppState, others: Router<AppState>) -> Router<AppStat
         .merge(members::member_routes())
         .merge(webhooks::webhook_routes())
         .route("/search", get(search::search))
+        .route("/peers", get(peers::show))
         .merge(others)
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))

@@ -13,6 +13,7 @@
 //! | see statements | yes | yes | no | no | |
 //! | manage webhooks | yes | no | no | no | yes |
 //! | manage apps | yes | no | no | no | yes |
+//! | see peers | yes | no | no | no | yes |
 //! | see tokens | yes | yes | no | no | |
 //! | revoke tokens | yes | no | no | no | |
 //! | read the audit log | yes | no | no | no | |
@@ -61,6 +62,8 @@ pub(super) enum Right {
     ManageWebhooks,
     /// Register, change and delete apps. Source: spec "Authentication", developer permissions.
     ManageApps,
+    /// See who speaks ISO 8583 with the switch.
+    SeePeers,
     /// See what has access to the company's data.
     SeeTokens,
     /// Take access away. Source: spec "Authentication", rule 5.
@@ -86,7 +89,9 @@ impl Right {
             | Self::SeeTokens => keeps_books,
             Self::ReviewRequisitions => reviews,
             Self::SeeMembers => keeps_books || reviews,
-            Self::ManageWebhooks | Self::ManageApps => is_administrator || is_developer,
+            Self::ManageWebhooks | Self::ManageApps | Self::SeePeers => {
+                is_administrator || is_developer
+            }
         }
     }
 
@@ -223,6 +228,8 @@ acting_with! {
     WebhookManager ManageWebhooks
     /// Somebody who manages apps.
     AppManager ManageApps
+    /// Somebody who sees peers.
+    PeerReader SeePeers
     /// Somebody who sees tokens.
     TokenReader SeeTokens
     /// Somebody who takes access away.
@@ -251,6 +258,7 @@ mod tests {
             (SeeStatements, [true, true, false, false], false),
             (ManageWebhooks, [true, false, false, false], true),
             (ManageApps, [true, false, false, false], true),
+            (SeePeers, [true, false, false, false], true),
             (SeeTokens, [true, true, false, false], false),
             (RevokeTokens, [true, false, false, false], false),
             (ReadAudit, [true, false, false, false], false),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_feed::{SendRequest, Sent, send};
-use cardswitch_iso8583::{Dialect, MerchantLocation};
+use cardswitch_iso8583::MerchantLocation;
 use cardswitch_wire::amount::parse_amount;
 use cardswitch_wire::currency::{parse_currency, render_currency};
 use chrono::Utc;
@@ -154,8 +154,8 @@ impl Sale {
 impl RemoteSwitch {
     async fn send(&self, mti: &str, fields: Vec<(u8, String)>) -> Result<Sent, Failure> {
         let request = SendRequest { mti: mti.to_owned(), fields };
-        let connect = self.connect;
-        let sent = move || send(connect, &request, &Dialect::default(), PATIENCE);
+        let line = self.line.clone();
+        let sent = move || send(&line, &request, PATIENCE);
         let sent = tokio::task::spawn_blocking(sent).await.map_err(Failure::new)?;
         let sent = sent.map_err(Failure::new)?;
         match sent.answer {

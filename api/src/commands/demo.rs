@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::verify;
-use cardswitch_feed::{FeedOptions, FeedReport, HttpSource, Progress};
+use cardswitch_feed::{FeedOptions, FeedReport, HttpSource, Line, Progress};
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -69,7 +69,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
             url: format!("http://{}", server.http()),
             network_key: credentials.network_key,
         }),
-        ..FeedOptions::new(server.iso8583(), portfolio)
+        ..FeedOptions::new(Line::to(server.iso8583()), portfolio)
     };
     let progress = Arc::new(Progress::default());
     let screen = LiveScreen::start(Arc::clone(&progress), options.duration);

@@ -8,14 +8,13 @@ use std::time::Duration;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_feed::{
     ANSWER_TIMEOUT, Door, FeedError, FeedOptions, FeedReport, FeedTime, HOSTILE_ANSWER_TIMEOUT,
-    Hostility, HttpSource, MishapRates, Mismatch, Portfolio, Progress, Scenario, ScenarioOptions,
-    StepOutcome, VIRTUAL_START_US,
+    Hostility, HttpSource, Line, MishapRates, Mismatch, Portfolio, Progress, Scenario,
+    ScenarioOptions, StepOutcome, VIRTUAL_START_US,
 };
-use cardswitch_iso8583::Dialect;
 use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
 
-use super::dialect_args::DialectArgs;
+use super::line_args::LineArgs;
 use super::{Failure, StopSignal, parse_address, parse_duration};
 
 /// What `feed` takes.
@@ -25,7 +24,7 @@ pub struct FeedArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583", value_parser = parse_address)]
     connect: SocketAddr,
     #[command(flatten)]
-    dialect: DialectArgs,
+    line: LineArgs,
     /// Cards file, as `init --cards-out` writes it; scenarios make cards of their own
     #[arg(long, value_name = "FILE", required_unless_present = "scenario")]
     cards: Option<PathBuf>,
@@ -178,7 +177,7 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let http = args.http.clone().zip(args.network_key.clone());
     let http = http.map(|(url, network_key)| HttpSource { url, network_key });
     let Some(cards) = &args.cards.as_ref().filter(|_| args.scenarios.scenario.is_empty()) else {
-        return run_scenarios((args.connect, args.dialect.dialect()?), http, args.scenarios).await;
+        return run_scenarios(args.line.line(args.connect)?, http, args.scenarios).await;
     };
     let portfolio = Portfolio::read(cards).map_err(Failure::new)?;
     let asked = args.start.as_deref().map(parse_start).transpose()?;
@@ -195,8 +194,7 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
         http,
         answer_timeout: hostility.map_or(ANSWER_TIMEOUT, |_| HOSTILE_ANSWER_TIMEOUT),
         hostility,
-        dialect: args.dialect.dialect()?,
-        ..FeedOptions::new(args.connect, portfolio)
+        ..FeedOptions::new(args.line.line(args.connect)?, portfolio)
     };
     if let Some(Hostility { seed, rates }) = hostility {
         eprintln!("hostile wire of seed {seed}, in a thousand messages: {rates}");
@@ -330,18 +328,15 @@ pub fn default_start() -> DateTime<Utc> {
 
 /// Runs scenario files one after the other, to the first step that goes otherwise than expected.
 async fn run_scenarios(
-    (connect, dialect): (SocketAddr, Dialect),
+    line: Line,
     http: Option<HttpSource>,
     args: ScenarioArgs,
 ) -> Result<(), Failure> {
     let (Some(http), Some(access_token)) = (http, args.access_token) else {
         return Err(Failure::usage("scenarios need --http, --network-key and --access-token"));
     };
-    let options = ScenarioOptions {
-        door: args.door,
-        dialect,
-        ..ScenarioOptions::new(connect, http, access_token)
-    };
+    let options =
+        ScenarioOptions { door: args.door, ..ScenarioOptions::new(line, http, access_token) };
     let paths = args.scenario.iter();
     // All files are read before the first is carried out: a flaw in the last one shows at once.
     let scenarios: Vec<Scenario> =

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use cardswitch_feed::Line;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -10,6 +11,7 @@ use uuid::Uuid;
 
 use super::dev::find_access;
 use super::http_client::{get_json, parse_url};
+use super::line_args::LineArgs;
 use super::{Failure, parse_address};
 use crate::config::Settings;
 
@@ -33,6 +35,8 @@ pub(super) struct SwitchArgs {
     /// Access token, to find cards by their name and to explain declines [default: that of `dev`]
     #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: Option<String>,
+    #[command(flatten)]
+    line: LineArgs,
 }
 
 /// A card as its number is told by the switch.
@@ -46,8 +50,8 @@ pub(super) struct BuyersCard {
 
 /// A switch in another process.
 pub(super) struct RemoteSwitch {
-    /// The ISO 8583 door.
-    pub(super) connect: SocketAddr,
+    /// The line to the ISO 8583 door.
+    pub(super) line: Line,
     url: Url,
     network_key: String,
     pub(super) token: Option<String>,
@@ -55,11 +59,11 @@ pub(super) struct RemoteSwitch {
 
 impl RemoteSwitch {
     pub(super) fn of(args: &SwitchArgs) -> Result<Self, Failure> {
-        let SwitchArgs { connect, url, network_key, token } = args;
+        let SwitchArgs { connect, url, network_key, token, line } = args;
         let is_named = connect.is_some() || url.is_some() || network_key.is_some();
         if !is_named && let Some((addresses, credentials)) = find_access() {
             return Ok(Self {
-                connect: addresses.iso8583.unwrap_or(Settings::default().iso8583),
+                line: line.line(addresses.iso8583.unwrap_or(Settings::default().iso8583))?,
                 url: parse_url(&addresses.url)?,
                 network_key: credentials.network_key,
                 token: Some(credentials.access_token),
@@ -71,7 +75,7 @@ impl RemoteSwitch {
         let settings = Settings::default();
         let url = url.clone().unwrap_or_else(|| settings.base_url_for(settings.http));
         Ok(Self {
-            connect: connect.unwrap_or(settings.iso8583),
+            line: line.line(connect.unwrap_or(settings.iso8583))?,
             url: parse_url(&url)?,
             network_key,
             token: token.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cardswitch_feed::{SendRequest, send};
 
-use super::dialect_args::DialectArgs;
+use super::line_args::LineArgs;
 use super::{Failure, parse_address, parse_duration};
 
 /// What `send` takes.
@@ -15,7 +15,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583", value_parser = parse_address)]
     connect: SocketAddr,
     #[command(flatten)]
-    dialect: DialectArgs,
+    line: LineArgs,
     /// Message type, four digits, such as 0100
     #[arg(long, value_name = "MTI")]
     mti: String,
@@ -37,8 +37,8 @@ fn parse_field(text: &str) -> Result<(u8, String), String> {
 /// Carries out `send`: prints request and answer; exits 1 without an answer.
 pub async fn run(args: SendArgs) -> Result<(), Failure> {
     let request = SendRequest { mti: args.mti, fields: args.fields };
-    let dialect = args.dialect.dialect()?;
-    let exchange = move || send(args.connect, &request, &dialect, args.timeout);
+    let line = args.line.line(args.connect)?;
+    let exchange = move || send(&line, &request, args.timeout);
     let sent =
         tokio::task::spawn_blocking(exchange).await.map_err(Failure::new)?.map_err(Failure::new)?;
     println!("request\n{}", sent.request);

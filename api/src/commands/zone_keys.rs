@@ -7,6 +7,7 @@ use cardswitch_zone::key_block::wrap;
 use cardswitch_zone::{KeyUsage, MacAlgorithm, ZoneKeys};
 
 use super::Failure;
+use super::line_args::parse_algorithm;
 
 /// The arguments of `zone-keys`.
 #[derive(Debug, clap::Args)]
@@ -16,11 +17,6 @@ pub struct ZoneKeysArgs {
     /// Algorithm that the MAC key is for: retail_1, retail_2 or cmac
     #[arg(long, value_name = "ALGORITHM", default_value = "retail_1", value_parser = parse_algorithm)]
     mac: MacAlgorithm,
-}
-
-fn parse_algorithm(text: &str) -> Result<MacAlgorithm, String> {
-    let word = toml::Value::String(text.to_owned());
-    word.try_into().map_err(|_| "write retail_1, retail_2 or cmac".to_owned())
 }
 
 /// Carries out `zone-keys`: one line a key, with its check value and its key block under the master key.

@@ -106,6 +106,30 @@ impl ZoneKey {
         self.algorithm
     }
 
+    /// The key with its cipher, to be kept sealed.
+    #[must_use]
+    pub fn to_secret(&self) -> Zeroizing<Vec<u8>> {
+        let mut secret = Zeroizing::new(Vec::with_capacity(1 + self.bytes.len()));
+        secret.push(match self.algorithm {
+            Algorithm::Tdes => b'T',
+            Algorithm::Aes => b'A',
+        });
+        secret.extend_from_slice(&self.bytes);
+        secret
+    }
+
+    /// What `to_secret` has made; none of anything else.
+    #[must_use]
+    pub fn from_secret(secret: &[u8]) -> Option<Self> {
+        let (letter, bytes) = secret.split_first()?;
+        let algorithm = match letter {
+            b'T' => Algorithm::Tdes,
+            b'A' => Algorithm::Aes,
+            _ => return None,
+        };
+        Self::new(algorithm, Zeroizing::new(bytes.to_vec())).ok()
+    }
+
     /// The key itself.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -163,6 +187,12 @@ impl ZoneKey {
             (Algorithm::Aes, 24) => tagging::<Cmac<Aes192>>(&self.bytes),
             (Algorithm::Aes, _) => tagging::<Cmac<Aes256>>(&self.bytes),
         }
+    }
+}
+
+impl Clone for ZoneKey {
+    fn clone(&self) -> Self {
+        Self::new(self.algorithm, self.bytes.clone()).expect("the length was checked")
     }
 }
 
@@ -271,6 +301,17 @@ pub(crate) mod tests {
         assert_eq!(fault.to_string(), "has 15 bytes; a key of TDES has 16 or 24");
         let shown = format!("{:?}", key(Algorithm::Aes, &"ab".repeat(16)));
         assert_eq!(shown, "ZoneKey { algorithm: Aes, .. }");
+    }
+
+    #[test]
+    fn secrets_come_back_and_others_are_none() {
+        for key in [key(Algorithm::Tdes, &"1f".repeat(24)), key(Algorithm::Aes, &"1f".repeat(24))] {
+            let secret = key.to_secret();
+            assert_eq!(ZoneKey::from_secret(&secret), Some(key.clone()));
+            assert_eq!(ZoneKey::from_secret(&secret[..20]), None);
+        }
+        assert_eq!(ZoneKey::from_secret(b""), None);
+        assert_eq!(ZoneKey::from_secret(b"X0123456789abcdef"), None);
     }
 
     #[test]

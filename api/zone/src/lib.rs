@@ -6,7 +6,7 @@
 //! | `key` | a key of TDES or AES, its check value |
 //! | `key_block` | keys under other keys: TR-31, versions B and D |
 //! | `key_file` | the keys of a door as its file has them |
-//! | `mac` | ISO 9797-1 algorithm 3, CMAC |
+//! | `mac`, `mac_place` | ISO 9797-1 algorithm 3, CMAC; where a code stands in a message |
 //! | `pin` | ISO 9564 formats 0, 3 and 4 under a zone key |
 //! | `chip`, `tlv` | ARQC and ARPC of EMV; the elements of DE55 |
 //!
@@ -19,6 +19,7 @@ pub mod key;
 pub mod key_block;
 pub mod key_file;
 pub mod mac;
+mod mac_place;
 pub mod pin;
 pub mod tlv;
 
@@ -27,4 +28,5 @@ pub use key::{Algorithm, KeyFault, ZoneKey};
 pub use key_block::{KeyBlockFault, KeyUsage};
 pub use key_file::{KeyFileError, ZoneKeys};
 pub use mac::{MAC_BYTES, MacAlgorithm, MacKey};
+pub use mac_place::MacPlace;
 pub use pin::PinKey;

@@ -26,6 +26,16 @@ impl PinKey {
         self.0.algorithm().block_bytes()
     }
 
+    /// A clear block of format 0 or 3 under this key; none under a key of AES, whose blocks are longer.
+    #[must_use]
+    pub fn seal(&self, clear: &[u8]) -> Option<[u8; 8]> {
+        let mut block: [u8; 8] = clear.try_into().ok()?;
+        (self.0.algorithm() == Algorithm::Tdes).then(|| {
+            self.0.encrypt(&mut block);
+            block
+        })
+    }
+
     /// The PIN of a block for a card number in ASCII digits; none where the block is of another length, under
     /// another key, for another number, or of another format.
     #[must_use]

@@ -1,6 +1,5 @@
 //! The ISO 8583 door: what a step asks as a message, and the answer to it.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use cardswitch_iso8583::number::parse_number;
@@ -37,9 +36,7 @@ impl IsoDoor {
     /// Connects.
     /// Errors: nobody there.
     pub(super) fn open(options: &ScenarioOptions) -> Result<Self, FeedError> {
-        let address: SocketAddr = options.connect;
-        let connection = Connection::open(address, &options.dialect)
-            .map_err(|source| FeedError::Connect { address, source })?;
+        let connection = crate::open(&options.line)?;
         Ok(Self { connection, answer_timeout: options.answer_timeout })
     }
 

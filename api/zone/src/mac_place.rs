@@ -1,10 +1,10 @@
 //! Where the code of a message stands on the wire: in its last bytes, however the peer spells bytes.
 
-use cardswitch_zone::MAC_BYTES;
+use crate::mac::MAC_BYTES;
 
 /// How the code at the end of a message is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MacPlace {
+pub enum MacPlace {
     /// Eight bytes.
     Bytes,
     /// Sixteen hex digits in ASCII.
@@ -15,7 +15,8 @@ pub(super) enum MacPlace {
 
 impl MacPlace {
     /// Finds `code` at the end of a message; none where it does not stand there.
-    pub(super) fn of(message: &[u8], code: &[u8; MAC_BYTES]) -> Option<Self> {
+    #[must_use]
+    pub fn of(message: &[u8], code: &[u8; MAC_BYTES]) -> Option<Self> {
         if message.ends_with(code) {
             return Some(Self::Bytes);
         }
@@ -35,12 +36,13 @@ impl MacPlace {
     }
 
     /// What of a message the code is over.
-    pub(super) fn covered(self, message: &[u8]) -> &[u8] {
+    #[must_use]
+    pub fn covered(self, message: &[u8]) -> &[u8] {
         &message[..message.len() - self.len()]
     }
 
     /// Writes a code at the end of a message, which has room for it.
-    pub(super) fn put(self, message: &mut [u8], code: &[u8; MAC_BYTES]) {
+    pub fn put(self, message: &mut [u8], code: &[u8; MAC_BYTES]) {
         let start = message.len() - self.len();
         match self {
             Self::Bytes => message[start..].copy_from_slice(code),

@@ -1,0 +1,107 @@
+//! The line to an ISO 8583 door: where that is, how it spells messages, and what secures them on the way.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_iso8583::Dialect;
+
+/// How long a connection attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A line to a door.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Where the door is.
+    pub address: SocketAddr,
+    /// How messages are spelled; where there is a carrier, towards this.
+    pub dialect: Dialect,
+    /// What stands between messages and the door, where anything does.
+    pub carrier: Option<Arc<dyn Carrier>>,
+}
+
+/// What secures a line: TLS, codes that authenticate messages.
+pub trait Carrier: fmt::Debug + Send + Sync {
+    /// What is written to the returned stream goes on to the door at the end of `to`, secured; what the door says
+    /// comes from it.
+    /// Errors: no agreement with the door.
+    fn carry(&self, to: TcpStream) -> io::Result<UnixStream>;
+}
+
+impl Line {
+    /// To a door of the default dialect, without anything between.
+    #[must_use]
+    pub fn to(address: SocketAddr) -> Self {
+        Self { address, dialect: Dialect::default(), carrier: None }
+    }
+
+    /// A new connection.
+    /// Errors: those of the socket and of the carrier.
+    pub(super) fn open(&self) -> io::Result<LineStream> {
+        let stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
+        stream.set_nodelay(true)?;
+        match &self.carrier {
+            None => Ok(LineStream::Plain(stream)),
+            Some(carrier) => carrier.carry(stream).map(LineStream::Carried),
+        }
+    }
+}
+
+/// A connection of a line.
+#[derive(Debug)]
+pub(super) enum LineStream {
+    Plain(TcpStream),
+    Carried(UnixStream),
+}
+
+/// Both kinds have the same methods, and no trait in common.
+macro_rules! either {
+    ($stream:expr, $own:ident => $call:expr) => {
+        match $stream {
+            LineStream::Plain($own) => $call,
+            LineStream::Carried($own) => $call,
+        }
+    };
+}
+
+impl LineStream {
+    /// A second handle on the same connection.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Plain(stream) => stream.try_clone().map(Self::Plain),
+            Self::Carried(stream) => stream.try_clone().map(Self::Carried),
+        }
+    }
+
+    pub(super) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        either!(self, stream => stream.set_read_timeout(timeout))
+    }
+
+    pub(super) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        either!(self, stream => stream.set_write_timeout(timeout))
+    }
+
+    /// Ends the connection for all its handles.
+    pub(super) fn shutdown(&self) -> io::Result<()> {
+        either!(self, stream => stream.shutdown(Shutdown::Both))
+    }
+}
+
+impl Read for LineStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        either!(self, stream => stream.read(buffer))
+    }
+}
+
+impl Write for LineStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        either!(self, stream => stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        either!(self, stream => stream.flush())
+    }
+}

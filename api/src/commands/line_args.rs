@@ -1,0 +1,88 @@
+//! The flags by which commands that speak ISO 8583 choose the line: its dialect, its TLS, its codes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cardswitch_edge::tls_client::{ClientTlsFiles, TlsClient};
+use cardswitch_feed::{Carrier, Line};
+use cardswitch_iso8583::Dialect;
+use cardswitch_zone::MacAlgorithm;
+
+use super::Failure;
+use super::secured_line::{Codes, SecuredLine};
+use crate::doors::{LengthSetting, dialect_of};
+
+/// A dialect, as `serve` takes it.
+#[derive(Clone, Debug, clap::Args)]
+struct DialectArgs {
+    /// Dialect of the messages: default, ascii-hex, ebcdic, bcd, 1993, or a dialect file
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    dialect: String,
+    /// Length before each message, such as binary4 or ascii4 [default: that of the dialect]
+    #[arg(long, value_name = "FORM")]
+    length: Option<LengthSetting>,
+    /// A TPDU stands before each message
+    #[arg(long)]
+    tpdu: bool,
+}
+
+/// A line to a door, as the door's settings describe it.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct LineArgs {
+    #[command(flatten)]
+    dialect: DialectArgs,
+    /// Speak TLS; the door's certificate is of an authority in this file (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Certificate to show to the door (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    tls_certificate: Option<PathBuf>,
+    /// Private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Name that the door's certificate is for [default: its address]
+    #[arg(long, value_name = "NAME", requires = "tls_ca")]
+    tls_name: Option<String>,
+    /// File of the zone's keys, as the setting `keys` of a door names it: PINs go under `pin`, a TDES key, and codes
+    /// are made and checked with `mac`
+    #[arg(long, value_name = "FILE")]
+    zone_keys: Option<PathBuf>,
+    /// Algorithm of the codes: retail_1, retail_2 or cmac
+    #[arg(long, value_name = "ALGORITHM", requires = "zone_keys", value_parser = parse_algorithm)]
+    mac: Option<MacAlgorithm>,
+}
+
+/// An algorithm, as settings name it.
+/// Errors: there is none of that name.
+pub(super) fn parse_algorithm(text: &str) -> Result<MacAlgorithm, String> {
+    let word = toml::Value::String(text.to_owned());
+    word.try_into().map_err(|_| "write retail_1, retail_2 or cmac".to_owned())
+}
+
+impl LineArgs {
+    /// The line to the door at an address.
+    /// Errors: a file that cannot be used.
+    pub(super) fn line(&self, address: SocketAddr) -> Result<Line, Failure> {
+        let DialectArgs { dialect, length, tpdu } = &self.dialect;
+        let dialect = dialect_of(dialect, *length, tpdu.then_some(true)).map_err(Failure::new)?;
+        let tls = self.tls(address)?;
+        let codes = self.zone_keys.as_ref();
+        let codes = codes.map(|file| Codes::read(file, self.mac, dialect.clone())).transpose();
+        let codes = codes.map_err(Failure::new)?;
+        // Whoever makes codes has the messages before they are spelled.
+        let spelled = if codes.is_some() { Dialect::default() } else { dialect };
+        let is_plain = tls.is_none() && codes.is_none();
+        let secured = || Arc::new(SecuredLine::new(address, tls, codes)) as Arc<dyn Carrier>;
+        let carrier = (!is_plain).then(secured);
+        Ok(Line { address, dialect: spelled, carrier })
+    }
+
+    fn tls(&self, address: SocketAddr) -> Result<Option<TlsClient>, Failure> {
+        let Some(authorities) = self.tls_ca.clone() else { return Ok(None) };
+        let shown = self.tls_certificate.clone().zip(self.tls_key.clone());
+        let name = self.tls_name.clone().unwrap_or_else(|| address.ip().to_string());
+        let opened = TlsClient::open(&ClientTlsFiles { authorities, shown }, &name);
+        opened.map(Some).map_err(Failure::new)
+    }
+}

@@ -1,0 +1,243 @@
+//! What stands between a simulated network and a door that asks for TLS or for codes: the other end of
+//! `network::zone` and of a door's TLS.
+//!
+//! Messages come here in the default spelling where codes are made, since a code is over a message as it stands on
+//! the wire; otherwise as bytes that nobody looks at.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use cardswitch_edge::tls_client::TlsClient;
+use cardswitch_feed::Carrier;
+use cardswitch_iso8583::{
+    Dialect, EncodeError, Frame, Framing, Message, MessageBuilder, decode, next_frame, write_frame,
+};
+use cardswitch_zone::{
+    KeyFileError, KeyUsage, MAC_BYTES, MacAlgorithm, MacKey, MacPlace, PinKey, ZoneKeys,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional, split};
+use tokio::runtime::Handle;
+
+/// Bytes asked of a socket at a time.
+const READ_BYTES: usize = 16 * 1024;
+
+/// A line with TLS, with codes, or with both.
+#[derive(Debug)]
+pub(super) struct SecuredLine {
+    address: SocketAddr,
+    tls: Option<Arc<TlsClient>>,
+    codes: Option<Arc<Codes>>,
+    runtime: Handle,
+}
+
+impl SecuredLine {
+    /// To the door at an address. Call it on a thread of the runtime that is to carry.
+    pub(super) fn new(address: SocketAddr, tls: Option<TlsClient>, codes: Option<Codes>) -> Self {
+        let (tls, codes) = (tls.map(Arc::new), codes.map(Arc::new));
+        Self { address, tls, codes, runtime: Handle::current() }
+    }
+
+    fn spawn<S>(&self, mut near: tokio::net::UnixStream, mut far: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (codes, address) = (self.codes.clone(), self.address);
+        self.runtime.spawn(async move {
+            let carried = match codes {
+                None => copy_bidirectional(&mut near, &mut far).await.map(drop),
+                Some(codes) => codes.carry(&mut near, &mut far).await,
+            };
+            // Before the line is closed: whoever waits for an answer may end the process then.
+            if let Err(error) = carried.or_else(ended) {
+                eprintln!("line to {address}: {error}");
+            }
+        });
+    }
+}
+
+impl Carrier for SecuredLine {
+    fn carry(&self, to: TcpStream) -> io::Result<UnixStream> {
+        let (own, near) = UnixStream::pair()?;
+        near.set_nonblocking(true)?;
+        to.set_nonblocking(true)?;
+        let _runtime = self.runtime.enter();
+        let near = tokio::net::UnixStream::from_std(near)?;
+        let to = tokio::net::TcpStream::from_std(to)?;
+        match &self.tls {
+            None => self.spawn(near, to),
+            Some(tls) => self.spawn(near, self.runtime.block_on(tls.agree(to))?),
+        }
+        Ok(own)
+    }
+}
+
+/// A door that closes the connection tells that to whoever speaks with it.
+fn ended(error: io::Error) -> io::Result<()> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof};
+    match error.kind() {
+        BrokenPipe | ConnectionReset | NotConnected | UnexpectedEof => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// What a line's messages are secured with.
+#[derive(Debug)]
+pub(super) struct Codes {
+    mac: Option<MacKey>,
+    pin: Option<PinKey>,
+    dialect: Dialect,
+}
+
+impl Codes {
+    /// Reads the keys of a zone whose door speaks this dialect.
+    /// Errors: the file, or a key of it that does not serve.
+    pub(super) fn read(
+        file: &Path,
+        algorithm: Option<MacAlgorithm>,
+        dialect: Dialect,
+    ) -> Result<Self, KeyFileError> {
+        let usage = algorithm.map_or(KeyUsage::RetailMac, MacAlgorithm::usage);
+        let keys = ZoneKeys::read(file, usage)?;
+        let refused = |name: &str, reason: &str| KeyFileError::of_key(file, name, reason);
+        let mac = match (algorithm, &keys.mac) {
+            (Some(algorithm), Some(key)) => {
+                let key = MacKey::new(algorithm, key);
+                Some(key.map_err(|fault| KeyFileError::of_key(file, "mac", fault))?)
+            }
+            (Some(_), None) => return Err(refused("mac", "is missing, and --mac asks for it")),
+            (None, Some(_)) => return Err(refused("mac", "is there: name its algorithm by --mac")),
+            (None, None) => None,
+        };
+        let pin = keys.pin.map(PinKey::new);
+        if pin.as_ref().is_some_and(|pin| pin.block_bytes() != MAC_BYTES) {
+            return Err(refused("pin", "is of AES: PINs are sent under TDES keys here"));
+        }
+        Ok(Self { mac, pin, dialect })
+    }
+
+    /// Passes messages on both ways, until either end closes.
+    /// Errors: an answer without a right code, a stream out of step, those of the sockets.
+    async fn carry<S>(&self, near: &mut tokio::net::UnixStream, far: &mut S) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let ((near_in, near_out), (far_in, far_out)) = (near.split(), split(far));
+        let plain = Framing::default();
+        let there = pass(near_in, far_out, &plain, |message, out| self.secure(message, out));
+        let back = pass(far_in, near_out, &self.dialect.framing, |message, out| {
+            let answer = self.opened(message)?;
+            framed(out, &plain, |out| {
+                out.extend_from_slice(&answer);
+                Ok(())
+            })
+        });
+        tokio::select! {
+            there = there => there,
+            back = back => back,
+        }
+    }
+
+    /// Appends a message of the default spelling as the door takes it.
+    fn secure(&self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let message = decode(plain).map_err(|error| io::Error::other(error.to_string()))?;
+        framed(out, &self.dialect.framing, |out| self.encode(&message, out))
+    }
+
+    fn encode(&self, message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let mut builder = MessageBuilder::new(message.mti());
+        for de in message.present().elements().filter(|de| ![64, 128].contains(de)) {
+            let content = message.get(de).unwrap_or_default();
+            let sealed = self.pin.as_ref().filter(|_| de == 52).and_then(|key| key.seal(content));
+            builder = builder.set(de, sealed.as_ref().map_or(content, |block| block.as_slice()));
+        }
+        let start = out.len();
+        let Some(key) = &self.mac else { return self.spell(&builder, out) };
+        let place = if self.has_second_bitmap(message) { 128 } else { 64 };
+        self.spell(&builder.set(place, &[0; MAC_BYTES]), out)?;
+        let found = MacPlace::of(&out[start..], &[0; MAC_BYTES]);
+        // INVARIANT: the code is the last element, so there it stands.
+        let found = found.ok_or(EncodeError::UnknownElement(place))?;
+        let code = key.code(found.covered(&out[start..]));
+        found.put(&mut out[start..], &code);
+        Ok(())
+    }
+
+    fn spell(&self, builder: &MessageBuilder, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let Some(translation) = &self.dialect.translation else { return builder.encode(out) };
+        let mut plain = Vec::new();
+        builder.encode(&mut plain)?;
+        translation.write(&plain, &[], out)
+    }
+
+    fn has_second_bitmap(&self, message: &Message<'_>) -> bool {
+        let translation = self.dialect.translation.as_ref();
+        let field = |de| translation.map_or(Some(de), |translation| translation.field_of(de));
+        message.present().elements().any(|de| field(de).is_some_and(|field| field > 64))
+    }
+
+    /// A message of the door in the default spelling.
+    /// Errors: it has no right code.
+    fn opened(&self, wire: &[u8]) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::new();
+        match &self.dialect.translation {
+            None => plain.extend_from_slice(wire),
+            // What is missing then is missing in what is shown, too.
+            Some(translation) => drop(translation.read(wire, &mut plain, &mut Vec::new())),
+        }
+        let Some(key) = &self.mac else { return Ok(plain) };
+        let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+        let message = decode(&plain).map_err(|_| refused("an answer that cannot be read"))?;
+        let code = message.get_array(128).or_else(|| message.get_array(64));
+        let code: [u8; MAC_BYTES] = code.ok_or_else(|| refused("an answer without a code"))?;
+        let place = MacPlace::of(wire, &code);
+        let is_right = place.is_some_and(|place| key.is_code_of(place.covered(wire), &code));
+        if is_right { Ok(plain) } else { Err(refused("an answer whose code is wrong")) }
+    }
+}
+
+fn framed(
+    out: &mut Vec<u8>,
+    framing: &Framing,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
+) -> io::Result<()> {
+    write_frame(out, framing, None, write)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}
+
+/// Passes on every message that comes, changed.
+async fn pass(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    framing: &Framing,
+    change: impl Fn(&[u8], &mut Vec<u8>) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut inbox, mut outbox) = (Vec::new(), Vec::new());
+    loop {
+        let mut taken = 0;
+        loop {
+            let consumed = match next_frame(&inbox[taken..], framing) {
+                Frame::Complete { body, consumed, .. } => {
+                    change(&inbox[taken + body.start..taken + body.end], &mut outbox)?;
+                    consumed
+                }
+                Frame::ZeroLength { consumed } => consumed,
+                Frame::Incomplete { .. } => break,
+                Frame::Undersized { .. } | Frame::Lost(_) => {
+                    return Err(io::Error::other("what came is not a frame"));
+                }
+            };
+            taken += consumed;
+        }
+        inbox.drain(..taken);
+        to.write_all(&outbox).await?;
+        to.flush().await?;
+        outbox.clear();
+        inbox.reserve(READ_BYTES);
+        if from.read_buf(&mut inbox).await? == 0 {
+            return Ok(());
+        }
+    }
+}
