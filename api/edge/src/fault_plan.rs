@@ -197,7 +197,7 @@ impl FaultPlan {
     }
 
     fn befalls(&self, rate: f64) -> bool {
-        share(&mut *self.random.lock()) < rate
+        share(&mut self.random.lock()) < rate
     }
 }
 
