@@ -69,8 +69,9 @@ siteTest('peers, their messages and what was wrong are shown', async (stage) => 
 
   peer.end();
   await new Promise((resolve) => peer.once('close', resolve));
-  await page.goto('/peers');
-  await page.getByText('Disconnected').waitFor();
+  // The switch learns of it a moment later.
+  do await page.goto('/peers');
+  while ((await page.getByText('Disconnected').count()) === 0);
 });
 
 siteTest(
