@@ -4,11 +4,11 @@
 //! answers (or at a multiple of real time). What the switch sees is the same bytes in the same order
 //! for the same seed and the same answers.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use cardswitch_iso8583::Dialect;
 
+use super::addresses::DoorAddresses;
 use super::client::Connection;
 use super::conversation::{Conversation, Outgoing};
 use super::message::Answer;
@@ -35,7 +35,7 @@ pub(super) struct Pacing {
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
     mut connection: Connection,
-    (address, dialect): (SocketAddr, &Dialect),
+    (door, dialect): (&DoorAddresses, &Dialect),
     pacing: Pacing,
     progress: &Progress,
 ) -> Course {
@@ -50,7 +50,7 @@ pub(super) fn run(
         let purchases = conversation.tally.counts.authorizations;
         let Some(outgoing) = conversation.take_due(due_us) else { continue };
         if !exchange(conversation, &mut connection, &outgoing, pacing.answer_timeout) {
-            match reopen(address, dialect, progress) {
+            match reopen(door, dialect, progress) {
                 Some(opened) => connection = opened,
                 None => {
                     course.ended_early = Some("the connection was lost".to_owned());
@@ -112,10 +112,10 @@ fn wait_until(due_us: u64, started: Instant, pacing: Pacing, progress: &Progress
     }
 }
 
-fn reopen(address: SocketAddr, dialect: &Dialect, progress: &Progress) -> Option<Connection> {
+fn reopen(door: &DoorAddresses, dialect: &Dialect, progress: &Progress) -> Option<Connection> {
     let lost = Instant::now();
     while lost.elapsed() < GIVE_UP_AFTER && !progress.is_stopped() {
-        if let Ok(connection) = Connection::open(address, dialect) {
+        if let Ok(connection) = door.connect(dialect) {
             return Some(connection);
         }
         std::thread::sleep(RECONNECT_PAUSE);

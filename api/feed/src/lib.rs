@@ -16,6 +16,7 @@
 //! It is a counterpart, not a part of the switch: it knows nothing of the engine, and works against a
 //! switch in another process.
 
+mod addresses;
 mod balances;
 mod books;
 mod client;
@@ -53,6 +54,7 @@ use message::{Answer, Control, Identity};
 use open_loop::Course;
 use traffic::{REAL_PACE, VIRTUAL_PACE};
 
+pub use addresses::DoorAddresses;
 pub use books::Difference;
 pub use hostile::{Hostility, Mishap, MishapRates};
 pub use portfolio::{Card, Portfolio, Profile};
@@ -118,7 +120,7 @@ impl std::fmt::Debug for HttpSource {
 #[derive(Debug, Clone)]
 pub struct FeedOptions {
     /// The ISO 8583 door.
-    pub connect: SocketAddr,
+    pub connect: DoorAddresses,
     /// How the door spells its messages.
     pub dialect: Dialect,
     /// The cards.
@@ -142,9 +144,9 @@ pub struct FeedOptions {
 impl FeedOptions {
     /// A run in real time on two connections: 10 purchases a second for a minute.
     #[must_use]
-    pub fn new(connect: SocketAddr, portfolio: Portfolio) -> Self {
+    pub fn new(connect: impl Into<DoorAddresses>, portfolio: Portfolio) -> Self {
         Self {
-            connect,
+            connect: connect.into(),
             dialect: Dialect::default(),
             portfolio,
             rate_per_s: 10.0,
@@ -199,10 +201,10 @@ pub enum FeedError {
         source: io::Error,
     },
     /// The switch does not answer a sign-on, or refuses it.
-    #[error("{address} did not take the sign-on: {answer}")]
+    #[error("{door} did not take the sign-on: {answer}")]
     SignOn {
         /// Where.
-        address: SocketAddr,
+        door: DoorAddresses,
         /// ISO DE39, or that there was none.
         answer: String,
     },
@@ -243,8 +245,7 @@ pub enum FeedError {
 /// Errors: options that cannot be, no switch at the address, books that cannot be read.
 pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, FeedError> {
     let mean_gap_ns = mean_gap_ns(options)?;
-    let mut side = Connection::open(options.connect, &options.dialect)
-        .map_err(|source| FeedError::Connect { address: options.connect, source })?;
+    let mut side = options.connect.connect(&options.dialect)?;
     let start_us = start_us(options.time);
     let epoch = Epoch { start_us, is_virtual: matches!(options.time, FeedTime::Virtual { .. }) };
     sign(&mut side, options, epoch, Control::SignOn)?;
@@ -349,17 +350,14 @@ fn converse(
     options: &FeedOptions,
     progress: &Progress,
 ) -> Result<Course, FeedError> {
-    let (address, dialect) = (options.connect, &options.dialect);
-    let open = || {
-        Connection::open(address, dialect).map_err(|source| FeedError::Connect { address, source })
-    };
+    let door = (&options.connect, &options.dialect);
+    let open = || options.connect.connect(&options.dialect);
     let course = match options.time {
         FeedTime::Real { connections } => {
             let connections = (0..connections).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
             let wire = options.hostility.map(Wire::new);
-            let course =
-                open_loop::run(conversation, connections, (address, dialect), wire, progress)
-                    .map_err(|source| FeedError::Thread { source })?;
+            let course = open_loop::run(conversation, connections, door, wire, progress)
+                .map_err(|source| FeedError::Thread { source })?;
             if options.hostility.is_some() {
                 // What nobody waits for any more may still be under way to the switch.
                 std::thread::sleep(options.answer_timeout);
@@ -372,7 +370,7 @@ fn converse(
                 arrivals_end_us: open_loop::micros(options.duration),
                 answer_timeout: options.answer_timeout,
             };
-            closed_loop::run(conversation, open()?, (address, dialect), pacing, progress)
+            closed_loop::run(conversation, open()?, door, pacing, progress)
         }
     };
     progress.show(conversation.tally.snapshot(course.ended_us, conversation.in_flight()));
@@ -387,12 +385,12 @@ fn sign(
     epoch: Epoch,
     control: Control,
 ) -> Result<(), FeedError> {
-    let address = options.connect;
+    let door = &options.connect;
     let identity = Identity { stan: 0, rrn: 0, sent_us: epoch.start_us };
     let virtual_us = epoch.is_virtual.then_some(epoch.start_us);
     let (bytes, key) = message::control(control, identity, virtual_us);
     connection.send(&bytes).map_err(|source| FeedError::Connection { source })?;
-    let failed = |answer: &str| FeedError::SignOn { address, answer: answer.to_owned() };
+    let failed = |answer: &str| FeedError::SignOn { door: door.clone(), answer: answer.to_owned() };
     loop {
         let message = connection
             .receive(Some(options.answer_timeout.max(ANSWER_TIMEOUT)))
@@ -444,9 +442,7 @@ fn compare_books(
         return Ok((Comparison::Transactions { cards, unchecked }, differences));
     }
     // A connection of its own: the first one may have been idle for long, or lost with the switch.
-    let address = options.connect;
-    let mut connection = Connection::open(address, &options.dialect)
-        .map_err(|source| FeedError::Connect { address, source })?;
+    let mut connection = options.connect.connect(&options.dialect)?;
     let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
     let after = read_balances(&mut connection, options, inquiries)?;
     let (cards, unchecked, differences) =

@@ -5,13 +5,13 @@
 //! under way on it is answered by silence. A hostile wire may stand between the conversation and the connections.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cardswitch_iso8583::Dialect;
 
+use super::addresses::DoorAddresses;
 use super::client::{Connection, frame};
 use super::conversation::Conversation;
 use super::hostile::{Mishap, Passing, Wire};
@@ -63,7 +63,7 @@ struct OpenLoop<'run, 'cards> {
     lanes: Vec<Lane>,
     readers: Vec<JoinHandle<()>>,
     news: Sender<News>,
-    address: SocketAddr,
+    door: DoorAddresses,
     dialect: Dialect,
     wire: Option<Wire>,
     started: Instant,
@@ -74,7 +74,7 @@ struct OpenLoop<'run, 'cards> {
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
     connections: Vec<Connection>,
-    (address, dialect): (SocketAddr, &Dialect),
+    (door, dialect): (&DoorAddresses, &Dialect),
     wire: Option<Wire>,
     progress: &Progress,
 ) -> io::Result<Course> {
@@ -85,7 +85,7 @@ pub(super) fn run(
         lanes: Vec::new(),
         readers: Vec::new(),
         news,
-        address,
+        door: door.clone(),
         dialect: dialect.clone(),
         wire,
         started,
@@ -224,7 +224,7 @@ impl OpenLoop<'_, '_> {
     fn send_stranger(&self, noise: &[u8]) {
         let mut framed = Vec::new();
         if frame(&mut framed, noise, &self.dialect).is_ok()
-            && let Ok(mut stranger) = Connection::open(self.address, &self.dialect)
+            && let Ok(mut stranger) = self.door.connect(&self.dialect)
         {
             // Whether the switch reads it or not is the stranger's risk.
             let _ = stranger.send_framed(&framed[..framed.len().div_ceil(2)]);
@@ -245,7 +245,7 @@ impl OpenLoop<'_, '_> {
                 self.last_alive = now;
             } else if now - lane.last_attempt >= RECONNECT_PAUSE {
                 lane.last_attempt = now;
-                if let Ok(connection) = Connection::open(self.address, &self.dialect) {
+                if let Ok(connection) = self.door.connect(&self.dialect) {
                     lane.generation += 1;
                     let generation = lane.generation;
                     if self.start_reader(at, generation, &connection).is_ok() {
