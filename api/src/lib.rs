@@ -33,7 +33,9 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod doors;
+pub mod forwarding;
 pub mod handed_backup;
+mod handler_state;
 pub mod http_server;
 #[cfg(test)]
 mod idempotency_tests;
@@ -47,6 +49,7 @@ pub mod manifest;
 mod network_tests;
 pub mod node;
 pub mod node_call;
+pub mod node_clocks;
 pub mod node_door;
 pub mod node_mark;
 pub mod node_notes;
@@ -66,6 +69,7 @@ pub mod setting_args;
 mod site_tests;
 pub mod staging;
 pub mod standby_doors;
+pub mod standby_reads;
 #[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //! which switches are killed.
 
 mod backups;
+mod clocks;
 mod etcd_access;
+mod export;
 mod failover;
 mod faults;
 mod handover;
@@ -10,6 +12,8 @@ mod idempotency;
 mod kill;
 mod linearizable;
 mod load;
+mod node_door;
 mod pan_key;
 mod partitions;
+mod standby_reads;
 mod stopping;
