@@ -182,9 +182,7 @@ impl Server {
         let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        // Who takes over is open in a moment.
-        let patience = if opened.is_some() { LEADER_PATIENCE } else { Duration::ZERO };
-        let Begun { watched, opened, receipts, elsewhere, cluster } =
+        let Begun { watched, opened, receipts, elsewhere, cluster, patience } =
             begin(opened, &settings).await?;
         let telemetry = Arc::clone(&watched.telemetry);
         let (stop, stopped) = watch::channel(false);
@@ -202,13 +200,9 @@ impl Server {
         let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
             .with_connections(shares.iso8583.max);
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
-        let receipts = match receipts {
-            Some(receipts) => receipts,
-            None => Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
-        };
         let parts = StateParts {
             secrets,
-            receipts,
+            receipts: receipts_of(data, receipts)?,
             trusted_proxies,
             shares,
             telemetry: Arc::clone(&telemetry),
@@ -443,6 +437,8 @@ struct Begun {
     receipts: Option<Arc<ReceiptFiles>>,
     elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     cluster: Option<ClusterLine>,
+    /// How long requests wait until it answers.
+    patience: Duration,
 }
 
 async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, StartError> {
@@ -453,6 +449,8 @@ async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, Sta
             receipts: Some(receipts),
             elsewhere: Some(deliveries),
             cluster: Some(cluster),
+            // Who takes over is open in a moment.
+            patience: LEADER_PATIENCE,
         },
         None => Begun {
             watched: Watched::start(settings).await?,
@@ -460,8 +458,17 @@ async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, Sta
             receipts: None,
             elsewhere: None,
             cluster: None,
+            patience: Duration::ZERO,
         },
     })
+}
+
+fn receipts_of(
+    data: &Path,
+    opened: Option<Arc<ReceiptFiles>>,
+) -> Result<Arc<ReceiptFiles>, StartError> {
+    let open = || ReceiptFiles::open(data).map(Arc::new).map_err(StartError::Receipts);
+    opened.map_or_else(open, Ok)
 }
 
 /// Opens the data directory beside everything else, and tells now and then how far it has come.

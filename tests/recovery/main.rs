@@ -12,7 +12,6 @@ mod idempotency;
 mod kill;
 mod linearizable;
 mod load;
-mod node_door;
 mod pan_key;
 mod partitions;
 mod standby_reads;

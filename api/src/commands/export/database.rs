@@ -8,10 +8,11 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Error, Statement};
 use uuid::Uuid;
 
+use super::super::Failure;
+use super::super::listen::Ended;
 use super::database_tls::SystemTls;
-use super::feed::Page;
+use super::feed::ExportedPage;
 use super::rows::COLUMNS;
-use super::{Ended, Failure};
 
 const SCHEMA: &str = include_str!("schema.sql");
 const MAKE_PAGE: &str =
@@ -26,7 +27,7 @@ const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
 
 /// Where an export has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ExportedPlace {
     /// Behind the last event written; none before the first.
     pub(super) cursor: Option<String>,
     /// The switch's newest record when that was read.
@@ -40,7 +41,7 @@ pub(super) struct Database {
     merge: Statement,
     advance: Statement,
     company: String,
-    place: Place,
+    place: ExportedPlace,
 }
 
 impl Database {
@@ -57,7 +58,7 @@ impl Database {
         let row = client.query_one(READ_PLACE, &[&company]).await.map_err(ended)?;
         let seq: i64 = row.try_get(1).map_err(ended)?;
         let cursor = row.try_get(0).map_err(ended)?;
-        let place = Place { cursor, seq: seq.unsigned_abs() };
+        let place = ExportedPlace { cursor, seq: seq.unsigned_abs() };
         client.batch_execute(MAKE_PAGE).await.map_err(ended)?;
         let copy = format!("COPY page ({}) FROM STDIN", COLUMNS.join(", "));
         let copy = client.prepare(&copy).await.map_err(ended)?;
@@ -67,13 +68,13 @@ impl Database {
     }
 
     /// How far the events are written.
-    pub(super) const fn place(&self) -> &Place {
+    pub(super) const fn place(&self) -> &ExportedPlace {
         &self.place
     }
 
     /// Writes a page and the place behind it. Returns how many transactions it has written.
     /// Errors: the connection broke; another export has written since.
-    pub(super) async fn write(&mut self, page: &Page) -> Result<u64, Ended> {
+    pub(super) async fn write(&mut self, page: &ExportedPage) -> Result<u64, Ended> {
         let Self { client, copy, merge, advance, company, place } = self;
         let seq = i64::try_from(page.next.seq).unwrap_or(i64::MAX);
         let changes = client.transaction().await.map_err(ended)?;

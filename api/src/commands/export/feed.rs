@@ -9,10 +9,11 @@ use tokio::sync::mpsc;
 use url::Url;
 use uuid::Uuid;
 
+use super::super::Failure;
 use super::super::http_client::{ANSWER_BYTES_MAX, connect, get, parse_url, refusal};
-use super::database::Place;
+use super::super::listen::Ended;
+use super::database::ExportedPlace;
 use super::rows::{ExportedEvent, rows_of};
-use super::{Ended, Failure};
 
 /// Events of a page.
 const PAGE_EVENTS: usize = 1_000;
@@ -23,13 +24,13 @@ const SEQ: &str = "cardswitch-seq";
 
 /// Events with their transactions, as rows.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct ExportedPage {
     pub(super) rows: Bytes,
     pub(super) events: usize,
     /// When the last of them happened.
     pub(super) newest_at: Option<String>,
     /// The place behind it.
-    pub(super) next: Place,
+    pub(super) next: ExportedPlace,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,9 +73,9 @@ impl Feed {
     /// Errors: the connection breaks, or the switch refuses.
     pub(super) async fn read(
         mut self,
-        mut place: Place,
+        mut place: ExportedPlace,
         once: bool,
-        pages: mpsc::Sender<Page>,
+        pages: mpsc::Sender<ExportedPage>,
     ) -> Result<(), Ended> {
         loop {
             let wait_s = if once { 0 } else { WAIT_S };
@@ -86,10 +87,10 @@ impl Feed {
             );
             let (body, seq) = self.ask(&target).await?;
             let PageBody { results, cursor, has_more } = parse(&self.url, &body)?;
-            place = Place { cursor: Some(cursor), seq: seq.max(place.seq) };
+            place = ExportedPlace { cursor: Some(cursor), seq: seq.max(place.seq) };
             let newest_at = results.last().map(|event| event.created_at.clone());
             let (rows, events, next) = (rows_of(&results), results.len(), place.clone());
-            let page = Page { rows, events, newest_at, next };
+            let page = ExportedPage { rows, events, newest_at, next };
             let is_gone = events > 0 && pages.send(page).await.is_err();
             // Why nobody takes them, the writer knows.
             if is_gone || (once && !has_more) {

@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use tokio_postgres::Config;
 
 use self::database::Database;
-use self::feed::{Feed, Page};
+use self::feed::{ExportedPage, Feed};
+use super::listen::Ended;
 use super::{Failure, StopSignal};
 
 /// How long to wait before what broke is tried again, at the next address.
@@ -43,15 +44,6 @@ pub struct ExportArgs {
     /// End when everything is written that has happened
     #[arg(long)]
     once: bool,
-}
-
-/// Why a run of an export ended before its time.
-#[derive(Debug)]
-enum Ended {
-    /// It can be tried again.
-    Broken(String),
-    /// It cannot.
-    Refused(Failure),
 }
 
 /// Carries out `export`: runs until Ctrl-C, or until the switch or the database refuses.
@@ -108,7 +100,7 @@ async fn follow(
 
 async fn write_all(
     mut database: Database,
-    mut pages: mpsc::Receiver<Page>,
+    mut pages: mpsc::Receiver<ExportedPage>,
     total: &mut Written,
 ) -> Result<(), Ended> {
     while let Some(page) = pages.recv().await {
