@@ -314,6 +314,14 @@ impl Cluster {
         self.members[member].end();
     }
 
+    /// Sends a member of etcd a signal, such as `STOP`.
+    pub fn signal_etcd(&self, member: usize, name: &str) {
+        let process = self.members[member].process.as_ref().expect("the member was started");
+        let kill = format!("kill -{name} {}", process.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+        assert!(sent.success(), "the member was no longer running");
+    }
+
     /// Starts a member of etcd that was killed.
     pub fn start_etcd(&mut self, member: usize) {
         self.members[member].start();

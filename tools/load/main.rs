@@ -194,8 +194,11 @@ impl Target {
         if load.serve {
             return Self::make(door, choice, load);
         }
-        let (address, cards_file) =
-            load.address.first().zip(load.cards.clone()).ok_or("--address and --cards are needed")?;
+        let (address, cards_file) = load
+            .address
+            .first()
+            .zip(load.cards.clone())
+            .ok_or("--address and --cards are needed")?;
         let (address, mut again) = (*address, load.address.clone());
         if again.len() < 2 {
             again.clear();

@@ -33,7 +33,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::transactions::{TransactionBody, find_transaction};
+use super::transactions::TransactionBody;
 use super::view::read_view;
 use crate::words;
 
@@ -177,11 +177,9 @@ async fn expand(
     (state, caller): (&AppState, &Caller),
 ) -> Result<(), ApiError> {
     let whole = read_view(state, caller, |view| {
-        let whole = page.events.iter().map(|event| {
-            let row = find_transaction(view, event.transaction, event.transaction_id)?;
-            row.map(|row| TransactionBody::new(&row, view)).transpose()
-        });
-        whole.collect::<Result<Vec<_>, StoreError>>()
+        let rows = view.snapshot.transactions(page.events.iter().map(|event| event.transaction))?;
+        let whole = rows.iter().map(|row| row.as_ref().map(|row| TransactionBody::new(row, view)));
+        whole.map(Option::transpose).collect::<Result<Vec<_>, StoreError>>()
     });
     for (shown, whole) in body.results.iter_mut().zip(whole.await?) {
         if let Some(whole) = whole {
