@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Times a cluster on this machine: changes of leader, one purchase at a time, many at a time.
+"""Times a cluster on this machine: one purchase at a time, many at a time, an export, changes of leader.
 
 Starts `cardswitch cluster up` (three nodes, three etcd) in a temporary directory. Yardsticks are bare
 transactions of the same etcd in the same run (`window-figures`): one compare, one value. Prints figures
-and ratios. Needs etcd (Debian: etcd-server) and Python 3.11; nothing else.
+and ratios. Needs etcd and PostgreSQL (Debian: etcd-server, postgresql-15) and Python 3.11; nothing else.
+Takes about five minutes.
 
     cargo build --profile dist -p cardswitch-api -p cardswitch-tools
-    tools/cluster_figures.py                        # 20 kills, 10 s of load, target/dist
+    tools/cluster_figures.py                        # 15 kills, 8 s of load, target/dist
     tools/cluster_figures.py --kills 3 --seconds 3 --binaries target/debug
 """
 
@@ -21,6 +22,8 @@ import subprocess
 import tempfile
 import threading
 import time
+
+import export_figures
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NODES = (1, 2, 3)
@@ -42,10 +45,13 @@ class Cluster:
         else:
             raise SystemExit(f"the cluster did not start:\n{self.said}")
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
-        self.network_key = next(line.split()[-1] for line in self.said.splitlines() if "network key" in line)
+        self.network_key, self.token = (self.secret(name) for name in ("network key", "access token"))
         cards = (self.home / "cards.jsonl").read_text().splitlines()
         self.cards = [json.loads(line) for line in cards]
         self.leader()
+
+    def secret(self, name: str) -> str:
+        return next(line.split()[-1] for line in self.said.splitlines() if name in line)
 
     def status(self) -> dict:
         command = [self.cardswitch, "cluster", "status", "--json", "--journal", self.journal]
@@ -66,8 +72,35 @@ class Cluster:
                     return node
             time.sleep(0.02)
 
+    def wait_until_whole(self) -> None:
+        """Until every node follows or leads and has all records."""
+        while True:
+            try:
+                nodes = self.status()["nodes"]
+                if all(node["records_behind"] == 0 and node["seen_ms_ago"] < 2_000 for node in nodes):
+                    return
+            except subprocess.CalledProcessError:
+                pass
+            time.sleep(0.1)
+
     def pid(self, node: int) -> int:
         return int((self.home / f"node-{node}.pid").read_text())
+
+    def etcd_leader(self) -> int:
+        """The process of the member of etcd that leads the others."""
+        for member in NODES:
+            connection = http.client.HTTPConnection("127.0.0.1", self.ports + 30 + member, timeout=2)
+            connection.request("POST", "/v3/maintenance/status", "{}")
+            status = json.loads(connection.getresponse().read())
+            if status["leader"] == status["header"]["member_id"]:
+                return self.etcd_pid(member)
+        raise SystemExit("no member of etcd leads")
+
+    def etcd_pid(self, member: int) -> int:
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+        children = {int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+        command = lambda pid: pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return next(pid for pid in children if f"etcd-{member}".encode() in command(pid))
 
     def purchase(self, connection: http.client.HTTPConnection, card: dict) -> bool:
         body = json.dumps({"card_id": card["card_id"], "amount": 0.01, "merchant": {"mcc": 5812, "name": "Bar"}})
@@ -131,10 +164,7 @@ def many_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> No
     for turn in range(3):
         leader = cluster.leader()
         before = cluster.status()
-        load = [binaries / "load", "iso", "--address", f"127.0.0.1:{cluster.ports + 10 + leader}"]
-        load += ["--cards", cluster.home / "cards.jsonl", "--connections", "4", "--in-flight", "256"]
-        load += ["--warmup", "0", "--seconds", str(seconds), "--json"]
-        subprocess.run(load, check=True, capture_output=True)
+        subprocess.run(load_command(cluster, binaries, leader, seconds), check=True, capture_output=True)
         after = cluster.status()
         rate = (after["record"] - before["record"]) / seconds
         records, size = batches_of(cluster, binaries, leader, turn, before["batch"])
@@ -144,6 +174,12 @@ def many_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> No
         print(f"1,024 in flight: {rate:,.0f} records/s, in batches of {records:.0f} records and {size:,} bytes; "
               f"bare transactions of that size {yardstick['per_second']:.0f}/s carry {capacity:,.0f} records/s")
     print(f"share of what bare transactions carry: {', '.join(f'{share:.0%}' for share in shares)}")
+
+
+def load_command(cluster: Cluster, binaries: pathlib.Path, leader: int, seconds: int) -> list:
+    load = [binaries / "load", "iso", "--address", f"127.0.0.1:{cluster.ports + 10 + leader}"]
+    load += ["--cards", cluster.home / "cards.jsonl", "--connections", "4", "--in-flight", "256"]
+    return load + ["--warmup", "0", "--seconds", str(seconds), "--json"]
 
 
 def batches_of(cluster: Cluster, binaries: pathlib.Path, node: int, turn: int, after: int) -> tuple[float, int]:
@@ -163,32 +199,43 @@ def kills(cluster: Cluster, count: int) -> None:
         door = next(node for node in NODES if node != leader)
         subprocess.run(["kill", "-KILL", str(cluster.pid(leader))], check=True)
         took.append(cluster.time_to_answer(door, cluster.cards[turn % len(cluster.cards)]))
-        time.sleep(4.5)
+        # Killed nodes come back after three seconds.
+        time.sleep(3.2)
+        cluster.wait_until_whole()
     spread(f"leader's process killed, {count} times", took)
 
 
-def freezes(cluster: Cluster, count: int) -> None:
+def freezes(cluster: Cluster, count: int, with_etcd: bool) -> None:
     took = []
     for turn in range(count):
         leader = cluster.leader()
         door = next(node for node in NODES if node != leader)
-        pid = str(cluster.pid(leader))
-        # Neither its door nor its beats answer, as when its machine has lost its network.
-        subprocess.run(["kill", "-STOP", pid], check=True)
+        pids = [str(cluster.pid(leader))] + ([str(cluster.etcd_leader())] if with_etcd else [])
+        # Nothing of it answers any more, as when a machine has lost its power or its network.
+        subprocess.run(["kill", "-STOP", *pids], check=True)
         since = time.perf_counter()
-        while cluster.status()["leader"] == f"node-{leader}":
+        while not any(cluster.is_ready(node) for node in NODES if node != leader):
             time.sleep(0.005)
         cluster.time_to_answer(door, cluster.cards[turn % len(cluster.cards)])
         took.append(time.perf_counter() - since)
-        subprocess.run(["kill", "-CONT", pid], check=True)
-        time.sleep(2)
-    spread(f"leader silent, {count} times", took)
+        subprocess.run(["kill", "-CONT", *pids], check=True)
+        time.sleep(1)
+        cluster.wait_until_whole()
+    spread(f"leader{' and leader of etcd' if with_etcd else ''} silent, {count} times", took)
+
+
+def export(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> None:
+    leader = cluster.leader()
+    url = f"http://127.0.0.1:{cluster.ports + leader}"
+    export_figures.beside_copy(cluster.cardswitch, url, cluster.token, 3)
+    load = load_command(cluster, binaries, leader, seconds)
+    export_figures.lag_under(cluster.cardswitch, url, cluster.token, load)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Times a cluster on this machine.")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--kills", type=int, default=15)
+    parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--ports", type=int, default=17_000)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target/dist")
     arguments = parser.parse_args()
@@ -197,8 +244,10 @@ def main() -> None:
         try:
             one_at_a_time(cluster, arguments.binaries, arguments.seconds // 2 or 1)
             many_at_a_time(cluster, arguments.binaries, arguments.seconds)
+            export(cluster, arguments.binaries, arguments.seconds)
             kills(cluster, arguments.kills)
-            freezes(cluster, arguments.kills // 2 or 1)
+            freezes(cluster, arguments.kills // 2 or 1, with_etcd=False)
+            freezes(cluster, arguments.kills // 2 or 1, with_etcd=True)
         finally:
             cluster.stop()
 

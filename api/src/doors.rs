@@ -107,7 +107,7 @@ pub fn listener_options(
         dialect: dialect_of(&settings.dialect, settings.length, settings.tpdu)?,
         tls: open_tls((DOOR_NAME_DEFAULT, Spoken::Iso8583), settings.iso8583_tls.as_ref())?,
         zone: open_zone(DOOR_NAME_DEFAULT, settings.iso8583_zone.as_ref())?,
-        peers: admitted(FIRST, (DOOR_NAME_DEFAULT, settings.iso8583), &settings.iso8583_peers)?,
+        peers: peers_of_first(settings)?,
         idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
         connections_per_peer: shares.iso8583.per_address_max,
         ..ListenerOptions::at(settings.iso8583)
@@ -124,6 +124,12 @@ pub fn listener_options(
         }
     }
     Ok(std::iter::once(first).chain(others).collect())
+}
+
+/// The peers that the first door admits.
+/// Errors: a peer is none, or the door admits the whole world without a word that says so.
+pub fn peers_of_first(settings: &Settings) -> Result<Vec<PeerNetwork>, ConfigError> {
+    admitted(FIRST, (DOOR_NAME_DEFAULT, settings.iso8583), &settings.iso8583_peers)
 }
 
 fn options_of(

@@ -22,12 +22,15 @@ use cardswitch_edge::descriptors::ConnectionBound;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::http_connection::serve_connection;
 use cardswitch_edge::lingering::linger;
+use cardswitch_edge::min_seq::{SEQ, newest_shown};
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::request_id::refusal;
+use cardswitch_edge::switch::Switch;
 use cardswitch_edge::tls::{TlsDoor, TlsRefusal};
 use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_network::http::{DoorState, answer_directly, is_direct};
+use cardswitch_site::overview::LiveOverviews;
 use hyper::Request;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -65,12 +68,22 @@ pub struct HttpSide {
     requests_of: AddressCounts,
     /// There once the switch has recovered.
     whole: OnceLock<Whole>,
+    opened: watch::Sender<bool>,
+    /// How long requests wait for that.
+    patience: Duration,
 }
 
 struct Whole {
-    served: Served,
-    door: DoorState,
     router: Router,
+    switch: Switch,
+    /// What a node that follows lacks.
+    leading: Option<Leading>,
+}
+
+/// The network's door, which goes past the router, and overviews that have no end of their own.
+struct Leading {
+    door: DoorState,
+    overviews: Arc<LiveOverviews>,
 }
 
 cardswitch_engine::opaque!(Whole);
@@ -91,7 +104,15 @@ impl HttpSide {
             requests: Semaphore::new(REQUESTS_MAX),
             requests_of: AddressCounts::default(),
             whole: OnceLock::new(),
+            opened: watch::Sender::new(false),
+            patience: Duration::ZERO,
         }
+    }
+
+    /// The same side, where requests wait so long for it to open: it will before long.
+    #[must_use]
+    pub fn waiting(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The same side over TLS, where there is any.
@@ -101,7 +122,7 @@ impl HttpSide {
     }
 
     /// Serves one connection.
-    async fn serve_one(
+    pub(crate) async fn serve_one(
         self: Arc<Self>,
         stream: TcpStream,
         peer: IpAddr,
@@ -128,10 +149,17 @@ impl HttpSide {
 
     /// From now on everything is answered.
     pub fn open(&self, served: Served) {
-        let router = router::whole(served.clone());
-        let door = served.state.network_door();
+        let (door, switch) = (served.state.network_door(), served.state.switch.clone());
+        let leading = Some(Leading { door, overviews: Arc::clone(&served.overviews) });
         // Whoever starts a switch opens it once.
-        drop(self.whole.set(Whole { served, door, router }));
+        drop(self.whole.set(Whole { router: router::whole(served), switch, leading }));
+        self.opened.send_replace(true);
+    }
+
+    /// From now on `router` answers, or has another node answer.
+    pub fn open_to_follow(&self, router: Router, switch: Switch) {
+        drop(self.whole.set(Whole { router, switch, leading: None }));
+        self.opened.send_replace(true);
     }
 
     async fn answer(self: Arc<Self>, peer: IpAddr, request: Request<RequestBody>) -> Response {
@@ -140,7 +168,13 @@ impl HttpSide {
         }
         let (since, method) = (Stopwatch::start(), request.method().clone());
         let path = is_direct(&request).then(|| request.uri().path().to_owned());
-        let response = self.answer_whole(peer, request, path.is_some()).await;
+        let shown = newest_shown(request.uri().path());
+        let mut response = self.answer_whole(peer, request, path.is_some()).await;
+        if let (Some(shown), Some(whole)) = (shown, self.whole.get()) {
+            let seq = shown(whole.switch.engine()).0;
+            // One that another node has answered has its own.
+            response.headers_mut().entry(SEQ).or_insert_with(|| seq.into());
+        }
         let status = response.status().as_u16();
         let matched = response.extensions().get::<MatchedPath>();
         let route = path.as_deref().or_else(|| matched.map(MatchedPath::as_str));
@@ -155,11 +189,15 @@ impl HttpSide {
         mut request: Request<RequestBody>,
         is_direct: bool,
     ) -> Response {
-        let Some(Whole { door, router, .. }) = self.whole.get() else {
+        if self.whole.get().is_none() {
+            let mut opened = self.opened.subscribe();
+            drop(tokio::time::timeout(self.patience, opened.wait_for(|opened| *opened)).await);
+        }
+        let Some(Whole { router, leading, .. }) = self.whole.get() else {
             let recovering = ApiError::recovering();
             return refusal(request.method(), request.uri().path(), recovering).await;
         };
-        if is_direct {
+        if let (true, Some(Leading { door, .. })) = (is_direct, leading) {
             return answer_directly(door, request).await;
         }
         let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
@@ -205,8 +243,8 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     }
     drop(listener);
     // Streams would have no end of their own.
-    if let Some(whole) = side.whole.get() {
-        whole.served.overviews.close();
+    if let Some(leading) = side.whole.get().and_then(|whole| whole.leading.as_ref()) {
+        leading.overviews.close();
     }
     closing.send_replace(true);
     drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);

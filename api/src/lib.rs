@@ -34,7 +34,9 @@ pub mod config;
 pub mod control;
 pub mod doors;
 pub mod faults;
+pub mod forwarding;
 pub mod handed_backup;
+mod handler_state;
 pub mod http_server;
 #[cfg(test)]
 mod idempotency_tests;
@@ -48,6 +50,7 @@ pub mod manifest;
 mod network_tests;
 pub mod node;
 pub mod node_call;
+pub mod node_clocks;
 pub mod node_door;
 pub mod node_mark;
 pub mod node_notes;
@@ -67,6 +70,7 @@ pub mod setting_args;
 mod site_tests;
 pub mod staging;
 pub mod standby_doors;
+pub mod standby_reads;
 #[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]

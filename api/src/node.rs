@@ -17,6 +17,7 @@ use cardswitch_cluster::{
     Beats, ClusterAddress, Following, Leader, LeaderEnd, LeaderNotes, Node, NodeRecord, NodeStatus,
     follow, watch_etcd,
 };
+use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
@@ -29,15 +30,21 @@ use uuid::Uuid;
 
 use crate::commands::{Failure, StopSignal};
 use crate::config::{ConfigError, Settings};
+use crate::doors::{parse_networks, peers_of_first};
+use crate::forwarding::{Forwarding, LEADER_PATIENCE};
+use crate::handler_state::{StateParts, following_state};
+use crate::http_server::HttpSide;
+use crate::node_clocks::watch_clocks;
 use crate::node_door::{NodeDesk, NodeDoor};
 use crate::node_mark::mark;
 use crate::node_notes::NotedDeliveries;
 use crate::node_peers::NodePeers;
 use crate::opening::{KeyedDirectory, OpeningError, open_standby};
-use crate::server::{Opened, Server, StartError, Watched};
+use crate::server::{Opened, Server, StartError, Watched, shares_of};
 use crate::standby_doors::{LeaderSign, StandbyDoors};
+use crate::standby_reads::StandbyReads;
 use crate::telemetry::Telemetry;
-use crate::telemetry::cluster::show_cluster;
+use crate::telemetry::cluster::{line_of, show_cluster};
 
 const PROGRAM: &str = "/proc/self/exe";
 /// How long a leader that stops goes on with what it has taken, where etcd does not answer.
@@ -49,8 +56,8 @@ pub async fn serve(
     mut settings: Settings,
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
-    let doors = StandbyDoors::open(settings.http, settings.iso8583).await;
-    let doors = doors.map_err(|error| {
+    let doors = StandbyDoors::bind(settings.http, settings.iso8583).await;
+    let mut doors = doors.map_err(|error| {
         Failure::new(format!(
             "cannot listen at {} and {}: {error}",
             settings.http, settings.iso8583
@@ -72,11 +79,16 @@ pub async fn serve(
         watched.address(),
         node.record.name
     );
+    let side = standby_side(&settings, &watched.telemetry).map_err(Failure::new)?;
+    let peers = peers_of_first(&settings).map_err(Failure::new)?;
+    doors.serve(side.clone(), peers);
     show_cluster(&watched.telemetry, &node);
     watch_etcd(&node).map_err(Failure::new)?;
+    tokio::spawn(watch_clocks(node.clone(), Arc::clone(door.desk())));
     let is_stopping = Arc::clone(&node.is_stopping);
-    let telling = (&doors, &door, &watched.telemetry);
-    let following = follow_until_it_leads(place, &settings, &node, telling);
+    let telemetry = &watched.telemetry;
+    let fronts = Fronts { doors: &doors, side: side.as_ref(), door: &door, telemetry };
+    let following = follow_until_it_leads(place, &settings, &node, fronts);
     let led = tokio::select! {
         led = following => led?,
         () = stop.received() => {
@@ -87,6 +99,7 @@ pub async fn serve(
     };
     let Some((engine, secrets)) = led else { return Ok(()) };
     doors.close().await;
+    drop(side);
     lead(place, &settings, node, (engine, secrets, watched, &door), stop).await
 }
 
@@ -121,25 +134,78 @@ const fn is_anywhere(ip: IpAddr) -> bool {
     ip.is_unspecified()
 }
 
+/// What others see of a node that follows.
+#[derive(Clone, Copy, Debug)]
+struct Fronts<'a> {
+    doors: &'a StandbyDoors,
+    side: Option<&'a Arc<HttpSide>>,
+    door: &'a NodeDoor,
+    telemetry: &'a Arc<Telemetry>,
+}
+
+/// The HTTP side of a node that follows; none where TLS ends at the leader.
+fn standby_side(
+    settings: &Settings,
+    telemetry: &Arc<Telemetry>,
+) -> Result<Option<Arc<HttpSide>>, ConfigError> {
+    if settings.tls.is_some() {
+        return Ok(None);
+    }
+    let shares = shares_of(settings);
+    let side = HttpSide::new(Arc::clone(telemetry), proxies_of(settings)?, shares.http);
+    Ok(Some(Arc::new(side.waiting(LEADER_PATIENCE))))
+}
+
+fn proxies_of(settings: &Settings) -> Result<Vec<PeerNetwork>, ConfigError> {
+    parse_networks("trusted_proxies", &settings.trusted_proxies)
+}
+
 /// Opens the directory and follows; none where the node stops before it leads.
 async fn follow_until_it_leads(
     place: KeyedDirectory<'_>,
     settings: &Settings,
     node: &Node,
-    (doors, door, telemetry): (&StandbyDoors, &NodeDoor, &Arc<Telemetry>),
+    fronts: Fronts<'_>,
 ) -> Result<Option<(Engine, Secrets)>, Failure> {
     let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
-    let (retention, node, sign) = (settings.retention, node.clone(), doors.sign());
-    let (telemetry, desk) = (Arc::clone(telemetry), Arc::clone(door.desk()));
+    let (retention, node, sign) = (settings.retention, node.clone(), fronts.doors.sign());
+    let (telemetry, desk) = (Arc::clone(fronts.telemetry), Arc::clone(fronts.door.desk()));
+    let (side, settings) = (fronts.side.cloned(), settings.clone());
+    let (leaders, stopped) = (fronts.doors.leaders(), fronts.doors.stopped());
     let runtime = Handle::current();
     let following = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
         let opened = open_standby(place, retention, &node.cluster, &telemetry.recovery);
         let (standby, keys) = opened.map_err(Failure::new)?;
-        telemetry.set_following();
         let receipts = open_receipts(&data, (&node, keys.secrets()), runtime)?;
-        let (secrets, shared, engine) = (keys.secrets(), Arc::clone(&receipts), OnceLock::new());
-        drop(desk.set(NodeDesk { secrets, receipts: shared, data: data.clone(), engine }));
+        if let Some(side) = side {
+            let parts = StateParts {
+                secrets: Arc::new(keys.secrets()),
+                receipts: Arc::clone(&receipts),
+                trusted_proxies: proxies_of(&settings).map_err(Failure::new)?,
+                shares: shares_of(&settings),
+                // Who follows answers no message and sends no webhook.
+                faults: None,
+                telemetry: Arc::clone(&telemetry),
+                stopped,
+            };
+            let engine = standby.engine().for_reading();
+            let state = following_state(&data, &settings, settings.http, (engine, parts));
+            let state = state.map_err(Failure::new)?;
+            let (switch, status) = (state.switch.clone(), Arc::clone(&node.status));
+            let forwarding = Arc::new(Forwarding::new(leaders));
+            let reads = StandbyReads { forwarding, switch: switch.clone(), status };
+            side.open_to_follow(reads.routes(state), switch);
+        }
+        telemetry.set_following();
+        drop(desk.set(NodeDesk {
+            secrets: keys.secrets(),
+            receipts: Arc::clone(&receipts),
+            data: data.clone(),
+            master_key,
+            joining: tokio::sync::Mutex::default(),
+            engine: OnceLock::new(),
+        }));
         let tables =
             (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
         let cluster = node.cluster.clone();
@@ -209,12 +275,13 @@ async fn lead(
     let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));
     let beats = tokio::task::spawn_blocking(move || Beats::start(beating, newest));
     let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
+    let cluster = line_of(&node);
     let notes = tokio::task::spawn_blocking(move || LeaderNotes::open(&node));
     let notes = notes.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let deliveries = Box::new(NotedDeliveries(notes));
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
-    let opened = Opened { engine, secrets, watched, receipts, deliveries };
+    let opened = Opened { engine, secrets, watched, receipts, deliveries, cluster };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");

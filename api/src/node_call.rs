@@ -1,7 +1,8 @@
 //! A request of one node to another: how it is sent, and what shows that it comes from a node.
 //!
 //! `cardswitch-time` has the microseconds since 1970, `cardswitch-tag` a tag of all of the request under a
-//! key that every node has. What a node answers is proven by whoever asked: contents have digests.
+//! key that every node has, or under the master key where a node joins. What a node answers is proven by
+//! whoever asked: contents have digests, and the time its own tag.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use cardswitch_engine::clock::Clock;
-use cardswitch_secrets::Secrets;
+use cardswitch_secrets::NodeCallKey;
 use cardswitch_secrets::hex::{from_hex, to_hex};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -60,12 +61,12 @@ impl NodeCall {
     pub async fn ask(
         self,
         node: SocketAddr,
-        secrets: &Secrets,
+        key: &impl NodeCallKey,
         bytes_max: usize,
     ) -> Result<Bytes, NodeCallError> {
         let silent = |why: &dyn std::fmt::Display| NodeCallError::Silent(node, why.to_string());
         let asked = async {
-            let answer = self.send(node, Some(secrets)).await?;
+            let answer = self.send(node, key).await?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), bytes_max).collect().await;
             let body = body.map_err(|error| silent(&error))?.to_bytes();
@@ -78,12 +79,12 @@ impl NodeCall {
         timeout(ANSWER_TIMEOUT, asked).await.map_err(|_| silent(&"it is too slow"))?
     }
 
-    /// Sends the request, signed where there are keys.
+    /// Sends the request, signed.
     /// Errors: the node cannot be reached.
     pub async fn send(
         self,
         node: SocketAddr,
-        secrets: Option<&Secrets>,
+        key: &impl NodeCallKey,
     ) -> Result<axum::http::Response<Incoming>, NodeCallError> {
         let silent = |why: &dyn std::fmt::Display| NodeCallError::Silent(node, why.to_string());
         let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(node)).await;
@@ -92,39 +93,44 @@ impl NodeCall {
         let (mut sender, driver) =
             http1::handshake(stream).await.map_err(|error| silent(&error))?;
         tokio::spawn(async move { drop(driver.await) });
-        let mut request = Request::builder()
+        let (time, digest) = (Clock::System.now().0.to_string(), Sha256::digest(&self.body));
+        let tag = key.node_call_tag(&parts(&self.method, &self.path, &time, &digest));
+        let request = Request::builder()
             .method(self.method.clone())
             .uri(&self.path)
             .header(header::HOST, node.to_string())
-            .header(header::CONTENT_LENGTH, self.body.len());
-        if let Some(secrets) = secrets {
-            let time = Clock::System.now().0.to_string();
-            let tag = tag_of(secrets, (&self.method, &self.path), &time, &self.body);
-            request = request.header(TIME, time).header(TAG, to_hex(&tag).as_str());
-        }
+            .header(header::CONTENT_LENGTH, self.body.len())
+            .header(TIME, time)
+            .header(TAG, to_hex(&tag).as_str());
         let request = request.body(Full::new(self.body)).map_err(|error| silent(&error))?;
         sender.send_request(request).await.map_err(|error| silent(&error))
     }
 }
 
-/// Whether a request came from a node, not long ago.
+/// Whether a request came from one who has the key, not long ago.
 #[must_use]
 pub fn is_from_node(
-    secrets: &Secrets,
-    (method, path): (&Method, &str),
+    key: &impl NodeCallKey,
+    request: (&Method, &str),
     headers: &HeaderMap,
     body: &[u8],
 ) -> bool {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let (Some(time), Some(tag)) = (text(TIME), text(TAG).and_then(from_hex)) else { return false };
-    let is_new = time
-        .parse::<i64>()
-        .is_ok_and(|at| at.abs_diff(Clock::System.now().0) <= AGE_MAX.unsigned_abs());
-    is_new && secrets.is_node_call(&parts(method, path, time, &Sha256::digest(body)), &tag)
+    let at = signed_at(key, request, headers, body);
+    at.is_some_and(|at| at.abs_diff(Clock::System.now().0) <= AGE_MAX.unsigned_abs())
 }
 
-fn tag_of(secrets: &Secrets, (method, path): (&Method, &str), time: &str, body: &[u8]) -> [u8; 16] {
-    secrets.node_call_tag(&parts(method, path, time, &Sha256::digest(body)))
+/// When a request was signed by one who has the key, by that one's clock.
+#[must_use]
+pub fn signed_at(
+    key: &impl NodeCallKey,
+    (method, path): (&Method, &str),
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Option<i64> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let (time, tag) = (text(TIME)?, from_hex(text(TAG)?)?);
+    let is_signed = key.is_node_call(&parts(method, path, time, &Sha256::digest(body)), &tag);
+    time.parse().ok().filter(|_| is_signed)
 }
 
 fn parts<'a>(method: &'a Method, path: &'a str, time: &'a str, digest: &'a [u8]) -> [&'a [u8]; 7] {

@@ -3,12 +3,13 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /key` | the wrapped data key: only the master key opens it |
+//! | `GET /clock/NONCE` | the time here, see `node_clocks` |
 //! | `GET /receipts/DIGEST` | the content |
 //! | `PUT /receipts/DIGEST` | 204 once it is durable |
 //! | `GET /backup` | of the node that leads: a backup made now, see `handed_backup` |
 //!
-//! All but the first are signed with a key that every node has (see `node_call`); others are refused. There
-//! is no TLS: what nodes say to each other belongs on a network of their own, as what doors forward does.
+//! Each is signed with a key that every node has (see `node_call`), the first with the master key, which is all
+//! that a node has before it joins; others are refused. There is no TLS: what nodes say to each other belongs on a network of their own, as what doors forward does.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::request::Parts;
 use axum::http::{Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -26,13 +28,15 @@ use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, ReceiptFiles};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::array_from_hex;
-use cardswitch_secrets::master_key::data_key::read_wrapped;
+use cardswitch_secrets::master_key::data_key::{DataKeyError, read_wrapped};
+use cardswitch_secrets::master_key::source::MasterKeySource;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::handed_backup::hand_out;
-use crate::node_call::is_from_node;
+use crate::node_call::{is_from_node, signed_at};
+use crate::node_clocks::{CLOCK_PATH, tell_time};
 
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -44,6 +48,8 @@ pub const KEY_PATH: &str = "/key";
 pub const BACKUP_PATH: &str = "/backup";
 const FOLLOWS: &str = "the node follows: ask the one that leads";
 const NOT_OPEN: &str = "the node has not opened its data directory yet";
+const OTHER_MASTER: &str =
+    "the request is not signed with this cluster's master key, or the clocks differ";
 const STRANGER: &str =
     "the request is not of a node of this cluster: the keys differ, or the clocks";
 
@@ -65,6 +71,10 @@ pub struct NodeDesk {
     pub receipts: Arc<ReceiptFiles>,
     /// Its directory.
     pub data: PathBuf,
+    /// Where its master key is.
+    pub master_key: MasterKeySource,
+    /// Held while the master key is read, which may take a command.
+    pub joining: tokio::sync::Mutex<()>,
     /// The engine, where this one leads.
     pub engine: OnceLock<Weak<Engine>>,
 }
@@ -129,9 +139,13 @@ async fn answer(request: Request<impl ReadableBody>, desk: Arc<OnceLock<NodeDesk
     };
     let (method, path) = (&parts.method, parts.uri.path());
     if (method, path) == (&Method::GET, KEY_PATH) {
-        return match read_wrapped(&desk.data) {
-            Ok(wrapped) => wrapped.render().into_response(),
-            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        return wrapped_key(desk, &parts, &body).await;
+    }
+    if method == Method::GET && path.starts_with(CLOCK_PATH) {
+        // Whose clock is wrong has to hear it, however old its request seems.
+        return match signed_at(&desk.secrets, (method, path), &parts.headers, &body) {
+            Some(_) => tell_time(&desk.secrets, path).into_response(),
+            None => (StatusCode::FORBIDDEN, STRANGER).into_response(),
         };
     }
     if !is_from_node(&desk.secrets, (method, path), &parts.headers, &body) {
@@ -143,6 +157,31 @@ async fn answer(request: Request<impl ReadableBody>, desk: Arc<OnceLock<NodeDesk
         None if (method, path) == (&Method::GET, BACKUP_PATH) => backup(desk),
         None => StatusCode::NOT_FOUND.into_response(),
     }
+}
+
+/// The master key is read for each request: it does not stay in memory.
+async fn wrapped_key(desk: &NodeDesk, parts: &Parts, body: &Bytes) -> Response {
+    let (source, data) = (desk.master_key.clone(), desk.data.clone());
+    let read = move || Ok::<_, DataKeyError>((source.read(&data)?, read_wrapped(&data)?));
+    let read = {
+        let _one_at_a_time = desk.joining.lock().await;
+        tokio::task::spawn_blocking(read).await
+    };
+    match read {
+        Ok(Ok((master, _))) if !is_from_node(&master, target_of(parts), &parts.headers, body) => {
+            (StatusCode::FORBIDDEN, OTHER_MASTER).into_response()
+        }
+        Ok(Ok((_, wrapped))) => wrapped.render().into_response(),
+        failed => {
+            let why = failed.map(|read| read.err().map(|error| error.to_string()));
+            tracing::error!(?why, "a node that joins gets no key");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+fn target_of(parts: &Parts) -> (&Method, &str) {
+    (&parts.method, parts.uri.path())
 }
 
 fn backup(desk: &NodeDesk) -> Response {

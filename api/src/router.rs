@@ -12,6 +12,7 @@ use axum::response::Response;
 use axum::{Extension, Router};
 use cardswitch_edge::actor::from_somewhere;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::min_seq::read_as_asked;
 use cardswitch_edge::operation::routes_of;
 use cardswitch_edge::request_id::with_request_id;
 use cardswitch_identity::auth::check_access;
@@ -48,7 +49,9 @@ pub struct Served {
 /// Everything that is served over HTTP.
 pub fn whole(served: Served) -> Router {
     let Served { state, overviews, peers, compat } = served;
-    let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
+    let v1 = v1_routes()
+        .route_layer(from_fn_with_state(state.switch.clone(), read_as_asked))
+        .route_layer(from_fn_with_state(state.clone(), check_access));
     // Around the check, so that a repeat gets the same refusal; within what only some clients see.
     let v1 = once_per_key(v1, state.clone());
     let v1 = match compat {

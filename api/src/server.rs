@@ -10,37 +10,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
-use cardswitch_edge::fault_plan::FaultPlan;
-use cardswitch_edge::peers::PeerNetwork;
-use cardswitch_edge::switch::Switch;
 use cardswitch_edge::tls::Spoken;
-use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
-use cardswitch_identity::state::{ApiConfig, AppState};
+use cardswitch_identity::state::AppState;
 use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
-use cardswitch_notify::mail::{self, MailError, Outbox};
-use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::mail::{self, MailError};
 use cardswitch_notify::webhooks::deliveries::{DeliveriesElsewhere, DeliveriesError};
-use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::Secrets;
-use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_secrets::master_key::rotation::MasterKeys;
 use cardswitch_secrets::zone_keys::ExchangedKeysError;
-use cardswitch_site::overview::LiveOverviews;
-use cardswitch_v1::operations::ACCESS;
-use cardswitch_wire::urls::Urls;
+use cardswitch_site::overview::{ClusterLine, LiveOverviews};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::commands::administration::Office;
 use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
 use crate::doors::{keep_zone_keys, listener_options, open_tls, parse_networks};
 use crate::faults::{NOTE, open_plan};
+use crate::forwarding::LEADER_PATIENCE;
+use crate::handler_state::{StateParts, leading_state};
 use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
@@ -82,7 +75,6 @@ pub struct DoorAddress {
 }
 
 /// What of a switch was open before its doors.
-#[derive(Debug)]
 pub struct Opened {
     /// The engine, which leads.
     pub engine: Engine,
@@ -94,7 +86,11 @@ pub struct Opened {
     pub receipts: Arc<ReceiptFiles>,
     /// Where else it is kept how far deliveries are.
     pub deliveries: Box<dyn DeliveriesElsewhere>,
+    /// How its cluster is.
+    pub cluster: ClusterLine,
 }
+
+cardswitch_engine::opaque!(Opened);
 
 /// The listener for operators, which is there before the doors and outlives them.
 #[derive(Debug)]
@@ -192,12 +188,13 @@ impl Server {
         let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let (watched, opened, receipts, elsewhere) = begin(opened, &settings).await?;
+        let Begun { watched, opened, receipts, elsewhere, cluster, patience } =
+            begin(opened, &settings).await?;
         let telemetry = Arc::clone(&watched.telemetry);
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
-        let side = Arc::new(side.over(tls));
+        let side = Arc::new(side.over(tls).waiting(patience));
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
 
         let (engine, secrets) = match opened {
@@ -213,18 +210,18 @@ impl Server {
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
         let parts = StateParts {
             secrets,
-            receipts,
-            elsewhere,
+            receipts: receipts_of(data, receipts)?,
             trusted_proxies,
             shares,
             faults,
             telemetry: Arc::clone(&telemetry),
             stopped: stopped.clone(),
         };
-        let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
+        let made = leading_state(data, &settings, http_address, (&engine, parts, elsewhere)).await;
+        let (state, deliveries) = made?;
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         settle_receipts(&state);
-        let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
+        let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(cluster));
         if state.config.has_faults {
             telemetry.health_notes.add(NOTE, || true);
         }
@@ -374,7 +371,7 @@ impl Watched {
 }
 
 /// How the process's descriptors are shared out.
-fn shares_of(settings: &Settings) -> DescriptorShares {
+pub(crate) fn shares_of(settings: &Settings) -> DescriptorShares {
     let per_address = PerAddress {
         http: settings.http_connections_per_address,
         iso8583: settings.iso8583_connections_per_peer,
@@ -446,20 +443,44 @@ async fn bind(
 }
 
 /// What a start begins with: the listener for operators, and what a node has open already.
-type Begun = (
-    Watched,
-    Option<(Engine, Secrets)>,
-    Option<Arc<ReceiptFiles>>,
-    Option<Box<dyn DeliveriesElsewhere>>,
-);
+struct Begun {
+    watched: Watched,
+    opened: Option<(Engine, Secrets)>,
+    receipts: Option<Arc<ReceiptFiles>>,
+    elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
+    cluster: Option<ClusterLine>,
+    /// How long requests wait until it answers.
+    patience: Duration,
+}
 
 async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, StartError> {
     Ok(match opened {
-        Some(Opened { engine, secrets, watched, receipts, deliveries }) => {
-            (watched, Some((engine, secrets)), Some(receipts), Some(deliveries))
-        }
-        None => (Watched::start(settings).await?, None, None, None),
+        Some(Opened { engine, secrets, watched, receipts, deliveries, cluster }) => Begun {
+            watched,
+            opened: Some((engine, secrets)),
+            receipts: Some(receipts),
+            elsewhere: Some(deliveries),
+            cluster: Some(cluster),
+            // Who takes over is open in a moment.
+            patience: LEADER_PATIENCE,
+        },
+        None => Begun {
+            watched: Watched::start(settings).await?,
+            opened: None,
+            receipts: None,
+            elsewhere: None,
+            cluster: None,
+            patience: Duration::ZERO,
+        },
     })
+}
+
+fn receipts_of(
+    data: &Path,
+    opened: Option<Arc<ReceiptFiles>>,
+) -> Result<Arc<ReceiptFiles>, StartError> {
+    let open = || ReceiptFiles::open(data).map(Arc::new).map_err(StartError::Receipts);
+    opened.map_or_else(open, Ok)
 }
 
 /// Opens the data directory beside everything else, and tells now and then how far it has come.
@@ -581,78 +602,6 @@ fn show_unsaved_deliveries(telemetry: &Telemetry, state: &AppState) {
     let webhooks = Arc::clone(&state.webhooks);
     let is_amiss = move || webhooks.figures().unsaved_since.is_some();
     telemetry.health_notes.add(("deliveries", "not written down"), is_amiss);
-}
-
-/// What the state of the API is made of besides settings.
-struct StateParts {
-    secrets: Arc<Secrets>,
-    receipts: Option<Arc<ReceiptFiles>>,
-    elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
-    trusted_proxies: Vec<PeerNetwork>,
-    shares: DescriptorShares,
-    faults: Option<Arc<FaultPlan>>,
-    telemetry: Arc<Telemetry>,
-    stopped: watch::Receiver<bool>,
-}
-
-async fn state_of(
-    data: &Path,
-    settings: &Settings,
-    http: SocketAddr,
-    (engine, parts): (&Arc<Engine>, StateParts),
-) -> Result<(AppState, JoinHandle<()>), StartError> {
-    let card_numbers = CardNumbers::new(&settings.bin)
-        .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
-    let switch = Switch::new(Arc::clone(engine));
-    // Reads that do not wait for the tables, access tokens first of all, must find what a
-    // crash took from them.
-    while !switch.visible(engine.durable_seq()).await {
-        if let Some(reason) = engine.failure().or_else(|| engine.projection_failure()) {
-            return Err(StartError::Tables(reason));
-        }
-        let records = engine.projection_lag().records;
-        tracing::info!(records, "the tables catch up with what the last run left");
-    }
-    let receipts = match parts.receipts {
-        Some(receipts) => receipts,
-        None => Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
-    };
-    let app_url = settings.app_url_for(http);
-    let secrets = parts.secrets;
-    let (webhooks, deliveries) = Webhooks::start(Equipment {
-        switch: switch.clone(),
-        secrets: Arc::clone(&secrets),
-        data,
-        elsewhere: parts.elsewhere,
-        reach: Reach::new(settings.allow_local_webhooks),
-        faults: parts.faults.clone(),
-        shares: parts.shares,
-        stop: parts.stopped.clone(),
-        streams_stop: parts.stopped,
-    })
-    .map_err(StartError::Deliveries)?;
-    let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
-    let token_rate = TokenRate::per_second(settings.token_requests_per_s);
-    let state = AppState {
-        switch,
-        secrets,
-        access: &ACCESS,
-        config: Arc::new(ApiConfig {
-            urls: Urls::with_app(&settings.base_url_for(http), &app_url),
-            card_numbers,
-            requisition_network: settings.requisition_network().to_owned(),
-            trusted_proxies: parts.trusted_proxies,
-            has_faults: parts.faults.is_some(),
-        }),
-        receipts,
-        callers: Arc::default(),
-        throttle: Arc::default(),
-        second_factors: Arc::default(),
-        outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
-        webhooks,
-        token_rate: Arc::new(token_rate.counting(Arc::clone(&parts.telemetry.token_refused))),
-    };
-    Ok((state, deliveries))
 }
 
 /// Removes the files of receipts that nothing names, beside everything else; a node fetches those that it

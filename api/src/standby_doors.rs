@@ -1,36 +1,39 @@
-//! The doors of a node that follows: what comes in goes to the leader as it is, byte for byte.
+//! The doors of a node that follows.
 //!
-//! Where nobody leads, HTTP is answered 503 with `Retry-After`, and ISO 8583 connections are closed,
-//! which a card network takes as it takes any broken line: it connects again and repeats.
+//! HTTP goes to a `HttpSide` that answers some reads itself and forwards the rest. With TLS, and at the
+//! ISO 8583 door, connections go to the leader as they are, byte for byte; whoever `iso8583_peers` does not
+//! name is turned away here, since the leader sees this node's address.
+//!
+//! Where nobody leads, ISO 8583 connections are closed, which a card network takes as it takes any broken
+//! line: it connects again and repeats. HTTP is answered 503 with `Retry-After`.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use cardswitch_cluster::Leader;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use cardswitch_edge::peers::PeerNetwork;
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, timeout};
 
-/// How long the leader may take to accept a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a client waits for somebody to lead.
-const LEADER_PATIENCE: Duration = Duration::from_secs(3);
-/// How often a leader that is not reached is tried again.
-const RETRY_EVERY: Duration = Duration::from_millis(25);
-/// Connections forwarded at a time, of both doors.
+use crate::forwarding::{LEADER_PATIENCE, reach_leader};
+use crate::http_server::HttpSide;
+
+/// Connections at a time at a door.
 const CONNECTIONS_MAX: usize = 4_096;
-/// How much of a request is read before it is refused. Units: bytes.
-const REFUSED_READ_BYTES: usize = 4_096;
-const NO_LEADER: &str = "{\"status\":503,\"code\":\"no_leader\",\
-    \"title\":\"No node of the cluster leads\",\"detail\":\"Try again.\"}";
 
 /// A door.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ForwardedDoor {
-    Http,
-    Iso8583,
+#[derive(Clone, Debug)]
+enum StandbyDoor {
+    /// Requests are answered here, or forwarded.
+    Http(Arc<HttpSide>),
+    /// Connections are forwarded as they are.
+    SecureHttp,
+    /// The same, of these peers.
+    Iso8583(Vec<PeerNetwork>),
 }
 
 /// Both doors of a follower.
@@ -39,25 +42,43 @@ pub struct StandbyDoors {
     http: SocketAddr,
     iso8583: SocketAddr,
     leader: watch::Sender<Option<Leader>>,
+    stop: watch::Sender<bool>,
+    /// Until they are served.
+    listeners: Vec<TcpListener>,
     accepting: JoinSet<()>,
 }
 
 impl StandbyDoors {
-    /// Takes both addresses and forwards what comes there.
+    /// Takes both addresses.
     /// Errors: one of them is in use.
-    pub async fn open(http: SocketAddr, iso8583: SocketAddr) -> io::Result<Self> {
-        let (leader, leaders) = watch::channel(None);
-        let mut accepting = JoinSet::new();
-        let mut addresses = [http, iso8583];
-        for (door, address) in
-            [ForwardedDoor::Http, ForwardedDoor::Iso8583].into_iter().zip(&mut addresses)
-        {
-            let listener = TcpListener::bind(*address).await?;
-            *address = listener.local_addr()?;
-            accepting.spawn(accept(listener, door, leaders.clone()));
+    pub async fn bind(http: SocketAddr, iso8583: SocketAddr) -> io::Result<Self> {
+        let listeners = vec![TcpListener::bind(http).await?, TcpListener::bind(iso8583).await?];
+        let (http, iso8583) = (listeners[0].local_addr()?, listeners[1].local_addr()?);
+        let (leader, stop) = (watch::Sender::new(None), watch::Sender::new(false));
+        Ok(Self { http, iso8583, leader, stop, listeners, accepting: JoinSet::new() })
+    }
+
+    /// Takes connections: those over HTTP are served by `side` where there is one, and those over ISO 8583
+    /// are of `peers`.
+    pub fn serve(&mut self, side: Option<Arc<HttpSide>>, peers: Vec<PeerNetwork>) {
+        let http = side.map_or(StandbyDoor::SecureHttp, StandbyDoor::Http);
+        let doors = [http, StandbyDoor::Iso8583(peers)];
+        for (listener, door) in self.listeners.drain(..).zip(doors) {
+            let told = (self.leader.subscribe(), self.stop.subscribe());
+            self.accepting.spawn(accept(listener, door, told));
         }
-        let [http, iso8583] = addresses;
-        Ok(Self { http, iso8583, leader, accepting })
+    }
+
+    /// Tells who leads.
+    #[must_use]
+    pub fn leaders(&self) -> watch::Receiver<Option<Leader>> {
+        self.leader.subscribe()
+    }
+
+    /// Turns true when answers that would never end by themselves are to end.
+    #[must_use]
+    pub fn stopped(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
     }
 
     /// Where HTTP is taken.
@@ -80,6 +101,7 @@ impl StandbyDoors {
 
     /// Closes the doors and every connection, so that their addresses are free.
     pub async fn close(mut self) {
+        self.stop.send_replace(true);
         self.accepting.shutdown().await;
     }
 }
@@ -101,33 +123,53 @@ impl LeaderSign {
 
 async fn accept(
     listener: TcpListener,
-    door: ForwardedDoor,
-    leaders: watch::Receiver<Option<Leader>>,
+    door: StandbyDoor,
+    (leaders, stopped): (watch::Receiver<Option<Leader>>, watch::Receiver<bool>),
 ) {
     // Ends with its connections: whoever drops the set closes all of them.
     let mut connections = JoinSet::new();
+    let mut refused = 0_u64;
     loop {
         while connections.try_join_next().is_some() {}
         if connections.len() >= CONNECTIONS_MAX {
             connections.join_next().await;
         }
-        let Ok((client, _)) = listener.accept().await else {
+        let Ok((client, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        connections.spawn(forward(client, door, leaders.clone()));
+        match &door {
+            StandbyDoor::Http(side) => {
+                let served = Arc::clone(side).serve_one(client, peer.ip(), stopped.clone());
+                connections.spawn(served);
+            }
+            StandbyDoor::SecureHttp => {
+                connections.spawn(forward(client, |leader| leader.http, leaders.clone()));
+            }
+            StandbyDoor::Iso8583(peers) if is_admitted(peers, peer.ip()) => {
+                connections.spawn(forward(client, |leader| leader.iso8583, leaders.clone()));
+            }
+            StandbyDoor::Iso8583(_) => {
+                refused += 1;
+                if refused.is_power_of_two() {
+                    tracing::warn!(%peer, refused, "ISO 8583 connection refused: no peer");
+                }
+            }
+        }
     }
+}
+
+fn is_admitted(peers: &[PeerNetwork], peer: IpAddr) -> bool {
+    peers.iter().any(|network| network.contains(peer))
 }
 
 async fn forward(
     mut client: TcpStream,
-    door: ForwardedDoor,
+    door: fn(&Leader) -> SocketAddr,
     mut leaders: watch::Receiver<Option<Leader>>,
 ) {
-    let reached = timeout(LEADER_PATIENCE, reach_leader(door, &mut leaders)).await;
-    let Ok(mut to_leader) = reached else {
-        return refuse(client, door).await;
-    };
+    let reached = reach_leader(&mut leaders, door, TcpStream::connect);
+    let Ok(mut to_leader) = timeout(LEADER_PATIENCE, reached).await else { return };
     let _ = (client.set_nodelay(true), to_leader.set_nodelay(true));
     tokio::select! {
         // How it ended is for the two ends to know.
@@ -135,47 +177,4 @@ async fn forward(
         // What the old leader has not answered by now nobody will answer here.
         _ = leaders.changed() => {}
     }
-}
-
-/// Connects to whoever leads, as soon as that works: a change of leader takes a moment.
-async fn reach_leader(
-    door: ForwardedDoor,
-    leaders: &mut watch::Receiver<Option<Leader>>,
-) -> TcpStream {
-    loop {
-        let leader = leaders.borrow_and_update().clone();
-        let address = leader.map(|leader| match door {
-            ForwardedDoor::Http => leader.http,
-            ForwardedDoor::Iso8583 => leader.iso8583,
-        });
-        if let Some(address) = address
-            && let Ok(Ok(connected)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await
-        {
-            return connected;
-        }
-        // Who leads is not there yet, or not any more.
-        drop(timeout(RETRY_EVERY, leaders.changed()).await);
-    }
-}
-
-async fn refuse(mut client: TcpStream, door: ForwardedDoor) {
-    if door == ForwardedDoor::Iso8583 {
-        return;
-    }
-    // A client that has sent a request reads its answer.
-    let mut request = [0; REFUSED_READ_BYTES];
-    let said = timeout(CONNECT_TIMEOUT, client.read(&mut request)).await;
-    if matches!(said, Ok(Ok(1..))) {
-        // Whoever is gone needs no answer.
-        drop(client.write_all(no_leader().as_bytes()).await);
-        drop(client.shutdown().await);
-    }
-}
-
-fn no_leader() -> String {
-    format!(
-        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
-         Content-Type: application/problem+json\r\nContent-Length: {}\r\n\r\n{NO_LEADER}",
-        NO_LEADER.len()
-    )
 }

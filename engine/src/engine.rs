@@ -186,7 +186,9 @@ pub struct Engine {
     store: Arc<Store>,
     clock: Arc<Clock>,
     ids: IdMint,
-    directory: DataDirectory,
+    directory: Arc<DataDirectory>,
+    /// Whether another node can lead without this one's knowing.
+    is_replicated: bool,
 }
 
 impl Engine {
@@ -271,6 +273,36 @@ impl Engine {
         sent
     }
 
+    /// The same engine for those who read beside whoever owns it: it takes no commands.
+    #[must_use]
+    pub fn for_reading(&self) -> Self {
+        Self {
+            inbox: RwLock::new(None),
+            queued: Arc::clone(&self.queued),
+            threads: Mutex::new(None),
+            health: Arc::clone(&self.health),
+            durable: Arc::clone(&self.durable),
+            watermark: Arc::clone(&self.watermark),
+            feed: Arc::clone(&self.feed),
+            meters: Arc::clone(&self.meters),
+            journal_notes: self.journal_notes.clone(),
+            journal: Mutex::new(None),
+            trim: Arc::clone(&self.trim),
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            ids: self.ids.clone(),
+            directory: Arc::clone(&self.directory),
+            is_replicated: self.is_replicated,
+        }
+    }
+
+    /// Whether another node can lead by now: what is durable here is all that is durable only where
+    /// a command has been answered since.
+    #[must_use]
+    pub const fn is_replicated(&self) -> bool {
+        self.is_replicated
+    }
+
     /// How many commands wait for the shard.
     #[must_use]
     pub fn queued(&self) -> usize {
@@ -336,7 +368,7 @@ impl Engine {
 
     /// The data directory.
     #[must_use]
-    pub const fn directory(&self) -> &DataDirectory {
+    pub fn directory(&self) -> &DataDirectory {
         &self.directory
     }
 

@@ -37,6 +37,8 @@ pub struct Cluster {
     /// What the first node's directory was made by; everything of the others is beside it.
     pub installation: Installation,
     lan: Option<Lan>,
+    /// Whether the clocks of nodes can be turned.
+    has_clocks: bool,
 }
 
 /// A member of etcd, at the same addresses each time.
@@ -59,22 +61,29 @@ impl Cluster {
     #[track_caller]
     #[must_use]
     pub fn of(installation: Installation) -> Self {
-        Self::make(installation, None)
+        Self::make(installation, None, false)
+    }
+
+    /// The same with a clock for each node that can be turned; see `turn_clock`.
+    #[track_caller]
+    #[must_use]
+    pub fn with_clocks(installation: Installation) -> Self {
+        Self::make(installation, None, true)
     }
 
     /// The same with machines of their own for each node and each member; see `node_machine`.
     #[track_caller]
     #[must_use]
     pub fn on_machines(installation: Installation) -> Self {
-        Self::make(installation, Some(Lan::new(2 * MACHINES)))
+        Self::make(installation, Some(Lan::new(2 * MACHINES)), false)
     }
 
     #[track_caller]
-    fn make(installation: Installation, lan: Option<Lan>) -> Self {
+    fn make(installation: Installation, lan: Option<Lan>, has_clocks: bool) -> Self {
         let (members, journal) = start_members(&installation, lan.as_ref());
         let doors = (0..MACHINES).map(|node| node_doors(lan.as_ref(), node)).collect();
         let nodes = (0..NODES).map(|_| None).collect();
-        let mut cluster = Self { installation, members, doors, nodes, journal, lan };
+        let mut cluster = Self { installation, members, doors, nodes, journal, lan, has_clocks };
         cluster.wait_for_etcd();
         let key = cluster.data(0).join("master.key");
         std::fs::copy(key, cluster.master_key()).expect("the key can be copied");
@@ -176,8 +185,42 @@ impl Cluster {
         let namespace = self.lan.as_ref().map(|lan| lan.namespace(machine));
         let data = self.data(node);
         let place = (data.as_path(), self.doors[node]);
-        let started = self.installation.serve_node(namespace.as_deref(), place, &further);
+        let clock = if self.has_clocks { self.clock_of(node) } else { Vec::new() };
+        let started = self.installation.serve_node(namespace.as_deref(), place, &further, &clock);
         self.nodes[node] = Some(started);
+    }
+
+    /// The variables of libfaketime, which looks at a file once a second.
+    fn clock_of(&self, node: usize) -> Vec<(&'static str, String)> {
+        let library =
+            format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
+        assert!(
+            Path::new(&library).exists(),
+            "{library} is missing: `./test` installs libfaketime"
+        );
+        let file = self.clock_file(node);
+        if !file.exists() {
+            self.turn_clock(node, "+0");
+        }
+        vec![
+            ("LD_PRELOAD", library),
+            ("FAKETIME_TIMESTAMP_FILE", text_of(&file).to_owned()),
+            ("FAKETIME_CACHE_DURATION", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ]
+    }
+
+    fn clock_file(&self, node: usize) -> PathBuf {
+        self.installation.home().join(format!("clock-{node}"))
+    }
+
+    /// Turns the clock of a node: `+2` is two seconds ahead of the system's.
+    pub fn turn_clock(&self, node: usize, offset_s: &str) {
+        // The reader never sees half of it.
+        let (file, new) = (self.clock_file(node), self.clock_file(node).with_extension("new"));
+        std::fs::write(&new, format!("{offset_s}\n")).expect("a file can be written");
+        std::fs::rename(new, file).expect("a file can be renamed");
     }
 
     /// A node that runs.
@@ -208,12 +251,22 @@ impl Cluster {
         self.role(node).as_deref() == Some("ready")
     }
 
-    /// What a node says of itself, if it answers.
+    /// The word of what a node says of itself, if it answers.
     fn role(&self, node: usize) -> Option<String> {
+        self.told_by(node)?["status"].as_str().map(str::to_owned)
+    }
+
+    /// What a node says of itself, if it answers.
+    #[must_use]
+    pub fn told_by(&self, node: usize) -> Option<Value> {
         let watcher = HttpClient::anonymous(self.doors[node][2]);
         let asked = HttpRequest { method: "GET", path: "/readyz", headers: &[], body: b"" };
-        let ready = watcher.try_send(&asked)?.json();
-        ready["status"].as_str().map(str::to_owned)
+        Some(watcher.try_send(&asked)?.json())
+    }
+
+    /// Waits until a node says something of itself.
+    pub fn wait_until_told(&self, node: usize, is_so: impl Fn(&Value) -> bool) -> Value {
+        wait_for(|| self.told_by(node).filter(&is_so))
     }
 
     /// Waits until the doors of a node are open; they are closed for a moment when it begins again.
@@ -259,6 +312,14 @@ impl Cluster {
     /// Kills a member of etcd.
     pub fn kill_etcd(&mut self, member: usize) {
         self.members[member].end();
+    }
+
+    /// Sends a member of etcd a signal, such as `STOP`.
+    pub fn signal_etcd(&self, member: usize, name: &str) {
+        let process = self.members[member].process.as_ref().expect("the member was started");
+        let kill = format!("kill -{name} {}", process.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+        assert!(sent.success(), "the member was no longer running");
     }
 
     /// Starts a member of etcd that was killed.

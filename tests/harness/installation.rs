@@ -141,12 +141,15 @@ impl Installation {
         namespace: Option<&str>,
         (data, doors): (&Path, [SocketAddr; 3]),
         further: &[&str],
+        variables: &[(&str, String)],
     ) -> Switch {
         let [http, iso8583, metrics] = doors.map(|door| door.to_string());
         let mut arguments = serve_arguments(text_of(data), &http, &iso8583);
         arguments.extend(["--metrics", &metrics]);
         arguments.extend_from_slice(further);
-        self.run(command_in(namespace, cardswitch_command(&arguments)), "info")
+        let mut command = command_in(namespace, cardswitch_command(&arguments));
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        self.run(command, "info")
     }
 
     #[track_caller]

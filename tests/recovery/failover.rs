@@ -211,6 +211,25 @@ fn a_node_that_was_away_reads_on_and_one_that_lost_its_disk_begins_as_a_copy() {
     assert!(records[0] == records[1] && records[1] == records[2], "{records:?}");
 }
 
+/// Once, each new connection asked the first member first, and gave up with it: who took over ended at once.
+#[test]
+fn a_member_of_etcd_that_takes_connections_and_is_silent_holds_nobody_up() {
+    let cluster = Cluster::of(Installation::init(60, 918));
+    let card = cluster.installation.cards.ordinary().clone();
+    for member in 0..3 {
+        let leader = cluster.wait_for_leader();
+        cluster.signal_etcd(member, "STOP");
+        cluster.node(leader).signal("STOP");
+        let leads = cluster.wait_for_other_leader(leader);
+        let purchase = Purchase::of(&card, 3);
+        cluster.node(leads).acquirer().ask(&purchase.request()).expect_approved();
+        cluster.node(leader).signal("CONT");
+        cluster.signal_etcd(member, "CONT");
+        cluster.wait_for_doors(leader);
+        cluster.wait_until_level();
+    }
+}
+
 #[test]
 fn the_directory_of_a_node_is_written_by_its_node_alone_until_it_leaves() {
     let mut cluster = Cluster::of(Installation::init(60, 80));

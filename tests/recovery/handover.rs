@@ -140,7 +140,7 @@ fn who_joins_has_the_master_key_and_a_place_of_its_own() {
     for (further, expected) in [
         (
             &["--data", new_text, "--master-key", text_of(&foreign)][..],
-            "the master key is not the one",
+            "not signed with this cluster's master key",
         ),
         (&["--data", new_text], "master.key` is missing"),
         (&["--data", text_of(&cluster.data(0)), "--master-key", key], "is there already"),
@@ -151,14 +151,17 @@ fn who_joins_has_the_master_key_and_a_place_of_its_own() {
         assert!(error.contains(expected), "{further:?}: {error}");
         assert!(!new.exists() && !home.join("new.joining").exists(), "{further:?} left something");
     }
-    // A request without the keys gets nothing but the wrapped key.
+    // A request without the keys gets nothing.
     let nodes = cluster.status().expect("etcd answers")["nodes"].clone();
     let door = nodes[leader]["door"].as_str().expect("a node has a door").parse();
     let stranger = HttpClient::anonymous(door.expect("an address"));
-    for path in ["/backup", "/receipts/00"] {
-        assert!([403, 404].contains(&stranger.get(path).status), "{path}");
+    let forged = [("cardswitch-time", "1"), ("cardswitch-tag", "00112233445566778899aabbccddeeff")];
+    for path in ["/key", "/clock/1", "/backup", "/receipts/00", "/"] {
+        for headers in [&[][..], &forged[..]] {
+            let answer = stranger.send(&HttpRequest { method: "GET", path, headers, body: b"" });
+            assert_eq!(answer.status, 403, "{path}: {}", answer.text());
+        }
     }
-    assert_eq!(stranger.get("/backup").status, 403);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! which switches are killed.
 
 mod backups;
+mod clocks;
 mod etcd_access;
+mod export;
 mod failover;
 mod faults;
 mod handover;
@@ -12,4 +14,5 @@ mod linearizable;
 mod load;
 mod pan_key;
 mod partitions;
+mod standby_reads;
 mod stopping;

@@ -80,9 +80,9 @@ pub(crate) struct SweepArguments {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LoadArguments {
-    /// Where the door is
-    #[arg(long, value_name = "ADDR", required_unless_present = "serve")]
-    pub(crate) address: Option<SocketAddr>,
+    /// Where the door is; of several, with commas between them, the next is taken where a connection breaks
+    #[arg(long, value_name = "ADDR", required_unless_present = "serve", value_delimiter = ',')]
+    pub(crate) address: Vec<SocketAddr>,
     /// The cards that `cardswitch init --cards N --cards-out FILE` wrote
     #[arg(long, value_name = "FILE", required_unless_present = "serve")]
     pub(crate) cards: Option<PathBuf>,

@@ -34,6 +34,8 @@ const READY: &str = "ready\n";
 pub(crate) struct Job {
     pub(crate) door: Door,
     pub(crate) address: SocketAddr,
+    /// Where broken connections are opened again, if at all.
+    pub(crate) again: Vec<SocketAddr>,
     pub(crate) key: Key,
     pub(crate) cards: PathBuf,
     pub(crate) choice: Choice,
@@ -142,11 +144,13 @@ impl Crew {
             let client = match job.door {
                 Door::Iso => {
                     let iso = Iso::new(cards, purchases)?;
-                    AnyClient::Iso(Box::new(Client::connect(job.address, connections, iso)?))
+                    let client = Client::connect(job.address, connections, iso)?;
+                    AnyClient::Iso(Box::new(client.reconnecting(&job.again)))
                 }
                 Door::Http => {
                     let http = Http::new(cards, purchases, job.address, &job.key.0)?;
-                    AnyClient::Http(Box::new(Client::connect(job.address, connections, http)?))
+                    let client = Client::connect(job.address, connections, http)?;
+                    AnyClient::Http(Box::new(client.reconnecting(&job.again)))
                 }
             };
             Ok((part, client))
@@ -276,6 +280,7 @@ mod tests {
         Job {
             door: Door::Iso,
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1),
+            again: Vec::new(),
             key: Key("secret".to_owned()),
             cards: PathBuf::new(),
             choice: Choice::Ordinary,

@@ -166,13 +166,14 @@ fn carry_out(job: &Job, cards: &[Card]) -> Result<Report, Failure> {
 /// The same load on a counterpart that does no work.
 fn load_echo(job: &Job, cards: &[Card]) -> Result<Report, Failure> {
     let echo = EchoProcess::start(job.door)?;
-    carry_out(&Job { address: echo.address, ..job.clone() }, cards)
+    carry_out(&Job { address: echo.address, again: Vec::new(), ..job.clone() }, cards)
 }
 
 /// What is loaded.
 struct Target {
     door: Door,
     address: SocketAddr,
+    again: Vec<SocketAddr>,
     key: Key,
     cards: Vec<Card>,
     cards_file: PathBuf,
@@ -193,11 +194,18 @@ impl Target {
         if load.serve {
             return Self::make(door, choice, load);
         }
-        let (address, cards_file) =
-            load.address.zip(load.cards.clone()).ok_or("--address and --cards are needed")?;
+        let (address, cards_file) = load
+            .address
+            .first()
+            .zip(load.cards.clone())
+            .ok_or("--address and --cards are needed")?;
+        let (address, mut again) = (*address, load.address.clone());
+        if again.len() < 2 {
+            again.clear();
+        }
         let key = Key(load.key.clone());
         let cards = read_cards(&cards_file, choice)?;
-        Ok(Self { door, address, key, cards, cards_file, choice, own: None })
+        Ok(Self { door, address, again, key, cards, cards_file, choice, own: None })
     }
 
     fn make(door: Door, choice: Choice, load: &LoadArguments) -> Result<Self, Failure> {
@@ -210,7 +218,7 @@ impl Target {
         };
         let cards = read_cards(&cards_file, choice)?;
         let own = Some(Own { switch, commits });
-        Ok(Self { door, address, key, cards, cards_file, choice, own })
+        Ok(Self { door, address, again: Vec::new(), key, cards, cards_file, choice, own })
     }
 
     fn job(&self, load: &LoadArguments, rate: Option<u64>) -> Job {
@@ -221,6 +229,7 @@ impl Target {
         Job {
             door: self.door,
             address: self.address,
+            again: self.again.clone(),
             key: self.key.clone(),
             cards: self.cards_file.clone(),
             choice: self.choice,

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::clocks::ClockStanding;
 use crate::members::{NodeRecord, report};
 use crate::window::{EtcdWindow, Keys, Pulse};
 use crate::{Node, NodeStatus, OpenWindowError};
@@ -146,6 +147,15 @@ impl Beating {
         states.into_iter().find(|known| *known as u8 == state).unwrap_or(LeaderState::Gone)
     }
 
+    /// Whether the clock is not one to lead by.
+    fn is_apart(&self, state: LeaderState) -> bool {
+        let ClockStanding::Apart(why) = self.status.clock() else { return false };
+        if state == LeaderState::Leads {
+            tracing::warn!("this node lets another one lead: {why}");
+        }
+        true
+    }
+
     /// Shows one sign of life; returns whether the node leads no more.
     fn beat(&mut self, count: u64, state: LeaderState) -> Option<LeaderEnd> {
         match self.window.pulse() {
@@ -154,7 +164,8 @@ impl Beating {
             }
             Ok(Pulse { tip, step_down, .. }) => {
                 self.status.note_tip(&tip);
-                if step_down == self.writer.to_string() {
+                let is_asked = step_down == self.writer.to_string();
+                if (is_asked || self.is_apart(state)) && self.ended.borrow().is_none() {
                     self.ended.send_replace(Some(LeaderEnd::SteppedDown));
                 }
             }

@@ -26,6 +26,10 @@ use crate::proto::Call;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long an answer may take; an election of etcd takes about a second.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// The same of what a member answers without the others.
+const OWN_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often all members are asked until one answers.
+const ROUNDS: usize = 2;
 /// How long it waits before it reports that nobody answers.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The longest answer: many batches of the largest size. Units: bytes.
@@ -105,10 +109,31 @@ impl EtcdClient {
 
     /// Asks, and returns what is answered.
     pub(crate) fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+        self.call_within(ANSWER_TIMEOUT, request)
+    }
+
+    /// Asks one member after the other until one answers, which is asked from then on: one may take
+    /// connections and be silent. It must be something that a member answers by itself.
+    pub(crate) fn call_any<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+        let mut answer = self.call_within(OWN_ANSWER_TIMEOUT, request);
+        for _ in 1..ROUNDS * self.endpoints.len() {
+            if !matches!(answer, Err(EtcdError::Unavailable(_))) {
+                break;
+            }
+            answer = self.call_within(OWN_ANSWER_TIMEOUT, request);
+        }
+        answer
+    }
+
+    fn call_within<C: Call>(
+        &mut self,
+        patience: Duration,
+        request: &C,
+    ) -> Result<C::Answer, EtcdError> {
         let Self { runtime, endpoints, credentials, current, connection, token } = self;
         let Some(runtime) = runtime else { return Err(EtcdError::Answer("it is gone")) };
         runtime.block_on(async {
-            let asked = timeout(ANSWER_TIMEOUT, async {
+            let asked = timeout(patience, async {
                 let mut member =
                     connect(endpoints, credentials, current, connection.take()).await?;
                 let answer = member.ask_as(credentials, token, request).await?;

@@ -22,6 +22,8 @@ use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How often it tells how far it has come.
 const RECORD_EVERY: Duration = Duration::from_secs(1);
+/// How long a node whose clock is not right leaves the lead to others before it looks again.
+const CLOCK_PAUSE: Duration = Duration::from_millis(500);
 /// How long a leader's door may take to accept a connection, where it is asked whether it lives.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -119,6 +121,13 @@ pub fn follow(
         let is_refused = seen.state != Some(LeaderState::Stops) && watched.is_refused();
         if seen.state != Some(LeaderState::Gone) && !is_refused && !patience.is_over() {
             std::thread::sleep(LOOK_EVERY);
+            continue;
+        }
+        if let Some(why) = node.status.clock().words() {
+            // It is told beside `following`, too; here each time that it would have led.
+            tracing::warn!("the leader is silent, and this node does not take over: {why}");
+            patience.begin_anew();
+            std::thread::sleep(CLOCK_PAUSE);
             continue;
         }
         tracing::info!(epoch = seen.tip.position.epoch.0 + 1, "the leader is silent: taking over");

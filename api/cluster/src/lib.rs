@@ -15,6 +15,7 @@
 
 mod address;
 mod beats;
+mod clocks;
 mod credentials;
 mod etcd;
 mod etcd_watch;
@@ -28,6 +29,7 @@ mod window;
 
 pub use address::{ClusterAddress, ClusterAddressError, EtcdAccess};
 pub use beats::{Beats, LeaderEnd};
+pub use clocks::ClockStanding;
 pub use etcd::EtcdError;
 pub use etcd_watch::watch_etcd;
 pub use follow::{FollowError, Following, Node, follow};

@@ -6,6 +6,9 @@ use cardswitch_engine::clock::Stopwatch;
 
 /// How long a leader may give no sign of life: seven beats of 100 ms.
 const SILENCE: Duration = Duration::from_millis(700);
+/// The part of it that is waited for once etcd answers again: four beats. Who leads shows that it lives as
+/// soon as it can.
+const AFTER_SILENCE_OF_ETCD: f64 = 4.0 / 7.0;
 
 /// Waits for signs of life. Only silence that was listened to counts: where etcd does not answer,
 /// nobody can be heard.
@@ -14,6 +17,8 @@ pub(crate) struct Patience {
     last_sign: Vec<u8>,
     since: Stopwatch,
     limit: Duration,
+    /// How long from `since` on.
+    left: Duration,
 }
 
 impl Patience {
@@ -21,7 +26,7 @@ impl Patience {
     /// the other.
     pub(crate) fn new(spread: f64) -> Self {
         let limit = SILENCE + SILENCE.mul_f64(spread.clamp(0.0, 1.0) / 5.0);
-        Self { last_sign: Vec::new(), since: Stopwatch::start(), limit }
+        Self { last_sign: Vec::new(), since: Stopwatch::start(), limit, left: limit }
     }
 
     /// Takes note of what the leader shows: anything that changes while it lives.
@@ -29,15 +34,17 @@ impl Patience {
         if sign != self.last_sign {
             self.last_sign = sign;
             self.since = Stopwatch::start();
+            self.left = self.limit;
         }
     }
 
-    /// Begins anew, since nobody could be heard.
+    /// Begins anew, since nobody could be heard. What went before counts in part.
     pub(crate) fn begin_anew(&mut self) {
         self.since = Stopwatch::start();
+        self.left = self.limit.mul_f64(AFTER_SILENCE_OF_ETCD);
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.since.elapsed() > self.limit
+        self.since.elapsed() > self.left
     }
 }

@@ -1,5 +1,6 @@
 //! How a node stands in its cluster, for whoever looks on.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -7,7 +8,11 @@ use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::journal::window::WindowTip;
 use parking_lot::Mutex;
 
+use crate::clocks::{ClockStanding, Clocks, standing_of};
 use crate::members::NodeRecord;
+
+/// For how long it is known what the newest record was; one is noted some 40 times a second.
+const TIPS_KEPT_FOR: Duration = Duration::from_secs(2);
 
 /// How etcd is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +37,10 @@ pub struct NodeStatus {
     chain_record: AtomicU64,
     etcd: Mutex<EtcdView>,
     answered: Mutex<Stopwatch>,
+    /// What the chain's newest record was, the oldest first.
+    tips: Mutex<VecDeque<(Stopwatch, u64)>>,
     nodes: Mutex<Vec<NodeRecord>>,
+    clocks: Mutex<Clocks>,
 }
 
 impl Default for NodeStatus {
@@ -43,7 +51,9 @@ impl Default for NodeStatus {
             chain_record: AtomicU64::new(0),
             etcd: Mutex::default(),
             answered: Mutex::new(Stopwatch::start()),
+            tips: Mutex::default(),
             nodes: Mutex::default(),
+            clocks: Mutex::default(),
         }
     }
 }
@@ -79,10 +89,34 @@ impl NodeStatus {
         self.answered.lock().elapsed()
     }
 
+    /// Whether `record` was the chain's newest one, or a later one than that, at a moment since `within`.
+    #[must_use]
+    pub fn was_newest(&self, record: u64, within: Duration) -> bool {
+        let tips = self.tips.lock();
+        tips.iter().any(|(seen, newest)| *newest <= record && seen.elapsed() <= within)
+    }
+
     /// The newest record of each node of the cluster.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeRecord> {
         self.nodes.lock().clone()
+    }
+
+    /// How the clock of this node stands to those of the others.
+    #[must_use]
+    pub fn clock(&self) -> ClockStanding {
+        standing_of(&self.clocks_ahead())
+    }
+
+    /// How far the clock of each other node is ahead of this one's. Units: microseconds.
+    #[must_use]
+    pub fn clocks_ahead(&self) -> Vec<(String, i64)> {
+        self.clocks.lock().ahead()
+    }
+
+    /// Notes that the clock of another node is ahead of this one's. Units: microseconds.
+    pub fn note_clock(&self, node: String, ahead_us: i64) {
+        self.clocks.lock().note(node, ahead_us);
     }
 
     pub(crate) fn note_nodes(&self, nodes: Vec<NodeRecord>) {
@@ -97,6 +131,11 @@ impl NodeStatus {
         self.epoch.store(tip.position.epoch.0, Ordering::Relaxed);
         self.chain_record.store(tip.position.last_seq, Ordering::Relaxed);
         *self.answered.lock() = Stopwatch::start();
+        let mut tips = self.tips.lock();
+        while tips.front().is_some_and(|(seen, _)| seen.elapsed() > TIPS_KEPT_FOR) {
+            tips.pop_front();
+        }
+        tips.push_back((Stopwatch::start(), tip.position.last_seq));
     }
 
     pub(crate) fn note_etcd(&self, seen: EtcdView) {

@@ -14,7 +14,7 @@ use crate::address::ClusterAddress;
 use crate::etcd::{EtcdClient, EtcdError, end_of};
 use crate::proto::{
     Call, CompactionRequest, Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest,
-    RangeResponse, Request, RequestOp, Response, StatusRequest, TxnRequest,
+    RangeResponse, Request, RequestOp, Response, StatusRequest, StatusResponse, TxnRequest,
 };
 
 /// Batches kept in the window: what a node may be behind without a backup.
@@ -171,7 +171,7 @@ impl EtcdWindow {
     /// As `reach`, for who writes no batch; with the release of etcd.
     pub(crate) fn look_at(address: &ClusterAddress) -> Result<(Self, String), OpenWindowError> {
         let mut client = EtcdClient::new(address)?;
-        let MemberStatus { release, .. } = client.status()?;
+        let MemberStatus { release, .. } = client.status_of_any()?;
         if loses_data(&release) {
             return Err(OpenWindowError::Release(release));
         }
@@ -318,6 +318,16 @@ pub(crate) struct MemberStatus {
     pub(crate) is_full: bool,
 }
 
+impl From<StatusResponse> for MemberStatus {
+    fn from(status: StatusResponse) -> Self {
+        Self {
+            release: status.version,
+            bytes: u64::try_from(status.database_size).unwrap_or_default(),
+            is_full: status.errors.iter().any(|error| error.contains("NOSPACE")),
+        }
+    }
+}
+
 impl EtcdClient {
     pub(crate) fn get(&mut self, key: String) -> Result<Option<Bytes>, EtcdError> {
         self.call(&one(key)).map(value_of)
@@ -343,14 +353,14 @@ impl EtcdClient {
         Ok(u64::try_from(self.call(&range)?.count).unwrap_or_default())
     }
 
-    /// How the member that answers is.
+    /// How the member is that is asked.
     pub(crate) fn status(&mut self) -> Result<MemberStatus, EtcdError> {
-        let status = self.call(&StatusRequest {})?;
-        Ok(MemberStatus {
-            release: status.version,
-            bytes: u64::try_from(status.database_size).unwrap_or_default(),
-            is_full: status.errors.iter().any(|error| error.contains("NOSPACE")),
-        })
+        self.call(&StatusRequest {}).map(MemberStatus::from)
+    }
+
+    /// How the first member is that answers; it is asked from then on.
+    pub(crate) fn status_of_any(&mut self) -> Result<MemberStatus, EtcdError> {
+        self.call_any(&StatusRequest {}).map(MemberStatus::from)
     }
 }
 

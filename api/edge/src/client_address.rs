@@ -13,7 +13,8 @@ use axum::http::{Extensions, HeaderMap, HeaderName};
 
 use crate::peers::PeerNetwork;
 
-static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// The header in which proxies say for whom they ask.
+pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ impl ClientAddress {
     pub fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[PeerNetwork]) -> Self {
         let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
         let mut address = peer.to_canonical();
-        let lines = headers.get_all(&FORWARDED_FOR).into_iter().rev();
+        let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         let texts = lines.map(|line| line.to_str().unwrap_or("?"));
         for entry in texts.flat_map(|line| line.rsplit(',')) {
             if !is_trusted(address) {
@@ -101,7 +102,7 @@ mod tests {
         for (peer, lines, expected) in rows {
             let mut headers = HeaderMap::new();
             for line in lines {
-                headers.append(&FORWARDED_FOR, line.parse().unwrap());
+                headers.append(FORWARDED_FOR, line.parse().unwrap());
             }
             let found = ClientAddress::behind(peer.parse().unwrap(), &headers, &trusted);
             assert_eq!(found.0.to_string(), expected, "{peer} {lines:?}");

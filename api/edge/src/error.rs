@@ -230,6 +230,8 @@ failures! {
     malformed_form() BAD_REQUEST "malformed_body" "the body is not what `multipart/form-data` says";
     /// The data directory is still being opened.
     recovering() SERVICE_UNAVAILABLE "recovering" "the switch is starting";
+    /// No node leads the cluster, or none that can make sure of it.
+    no_leader() SERVICE_UNAVAILABLE "no_leader" "no node of the cluster leads for certain";
     /// So many requests are being answered that this one was not begun.
     busy() SERVICE_UNAVAILABLE "busy" "too many requests are being answered";
     /// Nothing is sent to a webhook endpoint that is off.

@@ -18,6 +18,7 @@ pub mod input;
 mod known;
 pub mod lasting_access;
 pub mod lingering;
+pub mod min_seq;
 pub mod needed;
 pub mod operation;
 pub mod peers;

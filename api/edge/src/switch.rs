@@ -9,8 +9,8 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_engine::command::TimedCommand;
 use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::RecordSeq;
@@ -22,10 +22,13 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use self::event_news::EventNews;
+use crate::error::ApiError;
 use crate::known::Known;
 
 /// How long anybody waits for the tables to catch up; beyond, reads show what there is.
 const VISIBLE_WAIT: Duration = Duration::from_secs(5);
+/// How long a read waits until it is certain that the node still leads.
+const CONFIRM_WAIT: Duration = Duration::from_secs(3);
 
 /// Takes commands on behalf of the shard; a door needs no more of the engine than this.
 pub trait Submit: Send + Sync + 'static {
@@ -101,10 +104,30 @@ impl Switch {
     /// Waits, not for ever, until reads show the record `seq`, which was made for who asks. Returns
     /// whether they do.
     pub async fn visible(&self, seq: RecordSeq) -> bool {
-        self.reached(seq, Awaiting::OwnChange).await
+        self.visible_within(seq, VISIBLE_WAIT).await
     }
 
-    async fn reached(&self, seq: RecordSeq, awaiting: Awaiting) -> bool {
+    /// As `visible`, waiting no longer than `wait`.
+    pub async fn visible_within(&self, seq: RecordSeq, wait: Duration) -> bool {
+        self.reached(seq, Awaiting::OwnChange, wait).await
+    }
+
+    /// Makes sure that all that is durable is known here: where another node can lead, a command without a
+    /// record is answered only after it was seen that none does. Those who ask together share that.
+    /// Errors: `no_leader`, also where that cannot be seen in time; overloaded.
+    pub async fn confirm(&self) -> Result<(), ApiError> {
+        if !self.engine.is_replicated() {
+            return Ok(());
+        }
+        let asked = self.ask(Command::Tick.into());
+        match tokio::time::timeout(CONFIRM_WAIT, asked).await {
+            Ok(Ok(Reply::Ticked)) => Ok(()),
+            Ok(Err(SubmitError::Overloaded)) => Err(ApiError::overloaded()),
+            _ => Err(ApiError::no_leader()),
+        }
+    }
+
+    async fn reached(&self, seq: RecordSeq, awaiting: Awaiting, patience: Duration) -> bool {
         let watermark = self.engine.watermark();
         if watermark.applied() >= seq {
             return true;
@@ -118,7 +141,7 @@ impl Switch {
                 let _ = reached.send(());
             }),
         );
-        let _ = tokio::time::timeout(VISIBLE_WAIT, wait).await;
+        let _ = tokio::time::timeout(patience, wait).await;
         watermark.applied() >= seq
     }
 
@@ -174,7 +197,7 @@ impl Switch {
         &self,
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.reached(self.engine.durable_seq(), Awaiting::Read).await;
+        self.reached(self.engine.durable_seq(), Awaiting::Read, VISIBLE_WAIT).await;
         self.read_at_once(query)
     }
 

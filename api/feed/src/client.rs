@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cardswitch_iso8583::{Dialect, Frame, next_frame, write_frame};
 
+use super::FeedError;
 use super::line::{Line, LineStream};
 
 /// How long the switch may refuse to read before the connection is given up.
@@ -29,9 +30,10 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects.
     /// Errors: those of the line.
-    pub(super) fn open(line: &Line) -> io::Result<Self> {
+    pub(super) fn open(line: &Line) -> Result<Self, FeedError> {
         let stream = line.open()?;
-        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        let limited = stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        limited.map_err(|source| FeedError::Connection { source })?;
         let dialect = line.dialect.clone();
         Ok(Self { stream, dialect, buffer: Vec::new(), read_timeout: None })
     }

@@ -17,6 +17,7 @@
 //! It is a counterpart, not a part of the switch: it knows nothing of the engine, and works against a
 //! switch in another process.
 
+mod addresses;
 mod balances;
 mod books;
 mod client;
@@ -54,6 +55,7 @@ use message::{Answer, Control, Identity};
 use open_loop::Course;
 use traffic::{REAL_PACE, VIRTUAL_PACE};
 
+pub use addresses::DoorAddresses;
 pub use books::Difference;
 pub use hostile::{Hostility, Mishap, MishapRates};
 pub use line::{Carrier, Line};
@@ -142,7 +144,7 @@ pub struct FeedOptions {
 impl FeedOptions {
     /// A run in real time on two connections: 10 purchases a second for a minute.
     #[must_use]
-    pub const fn new(line: Line, portfolio: Portfolio) -> Self {
+    pub fn new(line: Line, portfolio: Portfolio) -> Self {
         Self {
             line,
             portfolio,
@@ -198,10 +200,10 @@ pub enum FeedError {
         source: io::Error,
     },
     /// The switch does not answer a sign-on, or refuses it.
-    #[error("{address} did not take the sign-on: {answer}")]
+    #[error("{door} did not take the sign-on: {answer}")]
     SignOn {
         /// Where.
-        address: SocketAddr,
+        door: DoorAddresses,
         /// ISO DE39, or that there was none.
         answer: String,
     },
@@ -242,7 +244,7 @@ pub enum FeedError {
 /// Errors: options that cannot be, no switch at the address, books that cannot be read.
 pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, FeedError> {
     let mean_gap_ns = mean_gap_ns(options)?;
-    let mut side = open(&options.line)?;
+    let mut side = Connection::open(&options.line)?;
     let start_us = start_us(options.time);
     let epoch = Epoch { start_us, is_virtual: matches!(options.time, FeedTime::Virtual { .. }) };
     sign(&mut side, options, epoch, Control::SignOn)?;
@@ -291,13 +293,6 @@ fn report(
         mishaps: course.mishaps,
         ended_early: Some(why).filter(|why| !why.is_empty()),
     })
-}
-
-/// Connects.
-/// Errors: those of the line.
-fn open(line: &Line) -> Result<Connection, FeedError> {
-    let address = line.address;
-    Connection::open(line).map_err(|source| FeedError::Connect { address, source })
 }
 
 /// The highest rate. Units: purchases per second.
@@ -358,7 +353,7 @@ fn converse(
     let course = match options.time {
         FeedTime::Real { connections } => {
             let connections =
-                (0..connections).map(|_| open(line)).collect::<Result<Vec<_>, _>>()?;
+                (0..connections).map(|_| Connection::open(line)).collect::<Result<Vec<_>, _>>()?;
             let wire = options.hostility.map(Wire::new);
             let course = open_loop::run(conversation, connections, line, wire, progress)
                 .map_err(|source| FeedError::Thread { source })?;
@@ -374,7 +369,7 @@ fn converse(
                 arrivals_end_us: open_loop::micros(options.duration),
                 answer_timeout: options.answer_timeout,
             };
-            closed_loop::run(conversation, open(line)?, line, pacing, progress)
+            closed_loop::run(conversation, Connection::open(line)?, line, pacing, progress)
         }
     };
     progress.show(conversation.tally.snapshot(course.ended_us, conversation.in_flight()));
@@ -389,12 +384,12 @@ fn sign(
     epoch: Epoch,
     control: Control,
 ) -> Result<(), FeedError> {
-    let address = options.line.address;
+    let door = &options.line.door;
     let identity = Identity { stan: 0, rrn: 0, sent_us: epoch.start_us };
     let virtual_us = epoch.is_virtual.then_some(epoch.start_us);
     let (bytes, key) = message::control(control, identity, virtual_us);
     connection.send(&bytes).map_err(|source| FeedError::Connection { source })?;
-    let failed = |answer: &str| FeedError::SignOn { address, answer: answer.to_owned() };
+    let failed = |answer: &str| FeedError::SignOn { door: door.clone(), answer: answer.to_owned() };
     loop {
         let message = connection
             .receive(Some(options.answer_timeout.max(ANSWER_TIMEOUT)))
@@ -446,7 +441,7 @@ fn compare_books(
         return Ok((Comparison::Transactions { cards, unchecked }, differences));
     }
     // A connection of its own: the first one may have been idle for long, or lost with the switch.
-    let mut connection = open(&options.line)?;
+    let mut connection = Connection::open(&options.line)?;
     let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
     let after = read_balances(&mut connection, options, inquiries)?;
     let (cards, unchecked, differences) =

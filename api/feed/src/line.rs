@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use cardswitch_iso8583::Dialect;
 
+use super::FeedError;
+use super::addresses::DoorAddresses;
+
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -16,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Where the door is.
-    pub address: SocketAddr,
+    pub door: DoorAddresses,
     /// How messages are spelled; where there is a carrier, towards this.
     pub dialect: Dialect,
     /// What stands between messages and the door, where anything does.
@@ -34,14 +37,18 @@ pub trait Carrier: fmt::Debug + Send + Sync {
 impl Line {
     /// To a door of the default dialect, without anything between.
     #[must_use]
-    pub fn to(address: SocketAddr) -> Self {
-        Self { address, dialect: Dialect::default(), carrier: None }
+    pub fn to(door: impl Into<DoorAddresses>) -> Self {
+        Self { door: door.into(), dialect: Dialect::default(), carrier: None }
     }
 
     /// A new connection.
-    /// Errors: those of the socket and of the carrier.
-    pub(super) fn open(&self) -> io::Result<LineStream> {
-        let stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
+    /// Errors: those of the socket and of the carrier, at the last address.
+    pub(super) fn open(&self) -> Result<LineStream, FeedError> {
+        self.door.connect(|address| self.open_at(address))
+    }
+
+    fn open_at(&self, address: SocketAddr) -> io::Result<LineStream> {
+        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
         match &self.carrier {
             None => Ok(LineStream::Plain(stream)),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use cardswitch_iso8583::{Class, Length, MessageBuilder, Mti, decode, describe, field};
 
+use super::FeedError;
+use super::client::Connection;
 use super::line::Line;
-use super::{FeedError, open};
 
 /// A message to send: its type and data elements, as given.
 #[derive(Clone)]
@@ -45,7 +46,7 @@ impl Sent {
 /// Errors: fields that make no message, no switch at the address, a broken connection.
 pub fn send(line: &Line, request: &SendRequest, timeout: Duration) -> Result<Sent, FeedError> {
     let bytes = encode(request)?;
-    let mut connection = open(line)?;
+    let mut connection = Connection::open(line)?;
     let broken = |source| FeedError::Connection { source };
     connection.send(&bytes).map_err(broken)?;
     let answer = connection.receive(Some(timeout)).map_err(broken)?;

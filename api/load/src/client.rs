@@ -6,6 +6,7 @@
 //! a message was *meant* to be sent, so a switch that stalls cannot make the client wait politely
 //! and measure nothing (coordinated omission).
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -31,6 +32,8 @@ const READ_BYTES: usize = 256 * 1_024;
 const EVENTS_MAX: usize = 256;
 /// How long after the end what was due before it is still sent. Units: nanoseconds.
 const SENDING_GRACE_NS: u64 = SECOND_NS;
+/// The time between two tries to open a broken connection again. Units: nanoseconds.
+const RECONNECT_PAUSE_NS: u64 = SECOND_NS / 100;
 
 /// When messages go.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +81,10 @@ pub struct Client<W> {
     touched: Vec<usize>,
     /// Where bytes are read to.
     incoming: Vec<u8>,
+    /// Where broken connections are opened again, the next address first; empty where they are not.
+    again: VecDeque<SocketAddr>,
+    /// When that is tried next. Units: nanoseconds of the monotonic clock.
+    again_ns: u64,
 }
 
 impl Task {
@@ -118,7 +125,15 @@ impl<W: Wire> Client<W> {
             turn: 0,
             touched: Vec::new(),
             incoming: vec![0; READ_BYTES],
+            again: VecDeque::new(),
+            again_ns: 0,
         })
+    }
+
+    /// The same client, which opens broken connections again at these addresses, one after the other.
+    #[must_use]
+    pub fn reconnecting(self, addresses: &[SocketAddr]) -> Self {
+        Self { again: addresses.iter().copied().collect(), ..self }
     }
 
     /// Sends and receives until the end, and tells what came of it.
@@ -136,6 +151,7 @@ impl<W: Wire> Client<W> {
                 self.tally.counts.cpu_ns = thread_cpu_ns() - cpu_before;
                 return Ok(self.finish(task));
             }
+            let wake_at = wake_at.min(self.reconnect(now)?);
             self.receive_until(task, wake_at, &mut events)?;
         }
     }
@@ -171,7 +187,8 @@ impl<W: Wire> Client<W> {
     fn is_over(&self, task: &Task, now: u64) -> bool {
         let all_sent = now >= task.last_call_ns()
             || matches!(task.pace, Pace::Open(schedule) if self.sent == schedule.total());
-        let is_alive = self.connections.iter().any(|one| one.condition != Condition::Broken);
+        let is_open = |one: &Connection| one.condition != Condition::Broken;
+        let is_alive = !self.again.is_empty() || self.connections.iter().any(is_open);
         now >= task.give_up_ns() || !is_alive || (all_sent && self.slots.waiting() == 0)
     }
 
@@ -305,6 +322,25 @@ impl<W: Wire> Client<W> {
         connection.rest.clear();
         connection.rest.extend_from_slice(unread);
         Ok(())
+    }
+
+    /// Opens broken connections again. Returns when to try the next time.
+    fn reconnect(&mut self, now: u64) -> io::Result<u64> {
+        let is_broken = |one: &Connection| one.condition == Condition::Broken;
+        let Some(at) = self.connections.iter().position(is_broken) else { return Ok(u64::MAX) };
+        let Some(&address) = self.again.front() else { return Ok(u64::MAX) };
+        if now < self.again_ns {
+            return Ok(self.again_ns);
+        }
+        self.again_ns = now + RECONNECT_PAUSE_NS;
+        match Connection::open_again(address) {
+            Ok(connection) => {
+                epoll::add(&self.poll, &connection.stream, mark(at), epoll::EventFlags::IN)?;
+                self.connections[at] = connection;
+            }
+            Err(_) => self.again.rotate_left(1),
+        }
+        Ok(self.again_ns)
     }
 
     /// Gives a connection up: what waits on it stays unanswered.

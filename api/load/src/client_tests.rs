@@ -159,6 +159,19 @@ fn messages_without_an_answer_are_in_the_percentiles() {
 }
 
 #[test]
+fn a_broken_connection_is_opened_again_at_the_next_address() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let first = approver(Manner::Leaving(100));
+    let client = Client::connect(first, 1, iso()).unwrap();
+    let client = client.reconnecting(&[gone, approver(Manner::Swapping)]);
+    let tally = client.run(&task(Some(1_000), Duration::from_millis(400), u32::MAX)).unwrap();
+    let counts = &tally.counts;
+    assert_eq!(counts.broken_connections, 1);
+    assert_eq!(counts.answered + counts.unanswered + counts.unsent, 300);
+    assert!(counts.answered > 0, "{counts:?}");
+}
+
+#[test]
 fn bytes_that_are_no_answer_break_the_connection() {
     let address = echo::start(|mut stream: TcpStream| {
         let mut bytes = [0; 4_096];

@@ -11,6 +11,8 @@ use crate::wire::Answer;
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same under load, where everything else waits meanwhile.
+const RECONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 /// Bytes that are gathered for one connection before they are sent.
 const OUT_BYTES_MAX: usize = 128 * 1_024;
 
@@ -40,7 +42,16 @@ impl Connection {
     /// Connects.
     /// Errors: those of the socket.
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+        Self::over(TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?)
+    }
+
+    /// Connects in a hurry.
+    /// Errors: those of the socket.
+    pub(crate) fn open_again(address: SocketAddr) -> io::Result<Self> {
+        Self::over(TcpStream::connect_timeout(&address, RECONNECT_TIMEOUT)?)
+    }
+
+    fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Self {

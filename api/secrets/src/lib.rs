@@ -70,6 +70,7 @@ use self::pan_seal::PanSeal;
 use self::seal::{NONCE_BYTES, context_of};
 pub(crate) use self::seal::{fresh_nonce, open, seal};
 use crate::idempotency_keys::IdempotencyKeys;
+use crate::master_key::MasterKey;
 use crate::pan::Pan;
 use crate::webhook_signature::WebhookSecret;
 
@@ -102,6 +103,31 @@ pub struct Secrets {
 }
 
 cardswitch_engine::opaque!(Secrets);
+
+/// A key under which nodes of a cluster sign what they say to each other.
+pub trait NodeCallKey {
+    /// The tag of a request or of an answer, in parts.
+    fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16];
+
+    /// Whether a tag was made by one who has this key.
+    fn is_node_call(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
+        self.node_call_tag(parts).ct_eq(tag).into()
+    }
+}
+
+/// Of nodes that have the data directory.
+impl NodeCallKey for Secrets {
+    fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+        self.node_calls.half_tag(parts)
+    }
+}
+
+/// Of who has the master key alone, and joins.
+impl NodeCallKey for MasterKey {
+    fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+        self.join_calls().half_tag(parts)
+    }
+}
 
 /// What of a shared link is sealed; one is never taken for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,18 +336,6 @@ impl Secrets {
     pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
         let tag = self.site_forms.half_tag(&[&[bond as u8], bound_to]);
         tag.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// What a node shows another one of its cluster beside a request: whose keys it has.
-    #[must_use]
-    pub fn node_call_tag(&self, request: &[&[u8]]) -> [u8; 16] {
-        self.node_calls.half_tag(request)
-    }
-
-    /// Whether a request came with the tag of one who has these keys.
-    #[must_use]
-    pub fn is_node_call(&self, request: &[&[u8]], tag: &[u8]) -> bool {
-        self.node_call_tag(request).ct_eq(tag).into()
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.

@@ -20,9 +20,15 @@ use super::{Failure, StopSignal, parse_address, parse_duration};
 /// What `feed` takes.
 #[derive(Debug, clap::Args)]
 pub struct FeedArgs {
-    /// ISO 8583 address of the switch
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583", value_parser = parse_address)]
-    connect: SocketAddr,
+    /// ISO 8583 address of the switch; of a cluster those of all nodes, with commas between them
+    #[arg(
+        long,
+        value_name = "ADDR",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:8583",
+        value_parser = parse_address
+    )]
+    connect: Vec<SocketAddr>,
     #[command(flatten)]
     line: LineArgs,
     /// Cards file, as `init --cards-out` writes it; scenarios make cards of their own
@@ -177,6 +183,9 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let http = args.http.clone().zip(args.network_key.clone());
     let http = http.map(|(url, network_key)| HttpSource { url, network_key });
     let Some(cards) = &args.cards.as_ref().filter(|_| args.scenarios.scenario.is_empty()) else {
+        if args.connect.len() != 1 {
+            return Err(Failure::usage("scenarios are played at one address: give one --connect"));
+        }
         return run_scenarios(args.line.line(args.connect)?, http, args.scenarios).await;
     };
     let portfolio = Portfolio::read(cards).map_err(Failure::new)?;

@@ -20,7 +20,7 @@ use url::{Position, Url};
 use super::Failure;
 
 /// The longest answer that is read whole. Units: bytes.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The longest refusal. Units: bytes.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 

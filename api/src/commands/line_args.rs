@@ -1,11 +1,10 @@
 //! The flags by which commands that speak ISO 8583 choose the line: its dialect, its TLS, its codes.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardswitch_edge::tls_client::{ClientTlsFiles, TlsClient};
-use cardswitch_feed::{Carrier, Line};
+use cardswitch_feed::{Carrier, DoorAddresses, Line};
 use cardswitch_iso8583::Dialect;
 use cardswitch_zone::MacAlgorithm;
 
@@ -41,7 +40,7 @@ pub(super) struct LineArgs {
     /// Private key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Name that the door's certificate is for [default: its address]
+    /// Name that the door's certificate is for [default: its first address]
     #[arg(long, value_name = "NAME", requires = "tls_ca")]
     tls_name: Option<String>,
     /// File of the zone's keys, as the setting `keys` of a door names it: PINs go under `pin`, a TDES key, and codes
@@ -61,27 +60,30 @@ pub(super) fn parse_algorithm(text: &str) -> Result<MacAlgorithm, String> {
 }
 
 impl LineArgs {
-    /// The line to the door at an address.
+    /// The line to the door at these addresses.
     /// Errors: a file that cannot be used.
-    pub(super) fn line(&self, address: SocketAddr) -> Result<Line, Failure> {
+    pub(super) fn line(&self, door: impl Into<DoorAddresses>) -> Result<Line, Failure> {
+        let door = door.into();
         let DialectArgs { dialect, length, tpdu } = &self.dialect;
         let dialect = dialect_of(dialect, *length, tpdu.then_some(true)).map_err(Failure::new)?;
-        let tls = self.tls(address)?;
+        let tls = self.tls(&door)?;
         let codes = self.zone_keys.as_ref();
         let codes = codes.map(|file| Codes::read(file, self.mac, dialect.clone())).transpose();
         let codes = codes.map_err(Failure::new)?;
         // Whoever makes codes has the messages before they are spelled.
         let spelled = if codes.is_some() { Dialect::default() } else { dialect };
         let is_plain = tls.is_none() && codes.is_none();
-        let secured = || Arc::new(SecuredLine::new(address, tls, codes)) as Arc<dyn Carrier>;
+        let secured = || Arc::new(SecuredLine::new(tls, codes)) as Arc<dyn Carrier>;
         let carrier = (!is_plain).then(secured);
-        Ok(Line { address, dialect: spelled, carrier })
+        Ok(Line { door, dialect: spelled, carrier })
     }
 
-    fn tls(&self, address: SocketAddr) -> Result<Option<TlsClient>, Failure> {
+    fn tls(&self, door: &DoorAddresses) -> Result<Option<TlsClient>, Failure> {
         let Some(authorities) = self.tls_ca.clone() else { return Ok(None) };
         let shown = self.tls_certificate.clone().zip(self.tls_key.clone());
-        let name = self.tls_name.clone().unwrap_or_else(|| address.ip().to_string());
+        let name = self.tls_name.clone().unwrap_or_else(|| {
+            door.first().map(|address| address.ip().to_string()).unwrap_or_default()
+        });
         let opened = TlsClient::open(&ClientTlsFiles { authorities, shown }, &name);
         opened.map(Some).map_err(Failure::new)
     }

@@ -105,8 +105,9 @@ struct Forward {
     sender: Sender,
 }
 
-/// Why a stream ended.
-enum Ended {
+/// Why a stream ended, or a run of an export.
+#[derive(Debug)]
+pub(super) enum Ended {
     /// It can be asked for again.
     Broken(String),
     /// It cannot.

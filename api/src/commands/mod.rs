@@ -13,6 +13,7 @@ pub mod demo;
 pub mod dev;
 pub mod dialect;
 pub mod explain;
+pub mod export;
 pub mod feed;
 mod home;
 mod http_client;
@@ -81,6 +82,8 @@ pub enum Command {
     Dialect(dialect::DialectCommandArgs),
     /// Show events of a company as they happen, and send them on to a receiver under development
     Listen(listen::ListenArgs),
+    /// Keep a company's transactions in a PostgreSQL database up to date
+    Export(export::ExportArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
     Verify(verify::VerifyArgs),
     /// Copy a data directory, while its switch goes on
@@ -155,6 +158,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Decode(args) => decode::run(&args),
         Command::Dialect(args) => dialect::run(&args),
         Command::Listen(args) => listen::run(args).await,
+        Command::Export(args) => export::run(args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Backup(args) => backup::back_up(args).await,
         Command::Restore(args) => backup::restore(&args),

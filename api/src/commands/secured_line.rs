@@ -27,24 +27,23 @@ const READ_BYTES: usize = 16 * 1024;
 /// A line with TLS, with codes, or with both.
 #[derive(Debug)]
 pub(super) struct SecuredLine {
-    address: SocketAddr,
     tls: Option<Arc<TlsClient>>,
     codes: Option<Arc<Codes>>,
     runtime: Handle,
 }
 
 impl SecuredLine {
-    /// To the door at an address. Call it on a thread of the runtime that is to carry.
-    pub(super) fn new(address: SocketAddr, tls: Option<TlsClient>, codes: Option<Codes>) -> Self {
+    /// Call it on a thread of the runtime that is to carry.
+    pub(super) fn new(tls: Option<TlsClient>, codes: Option<Codes>) -> Self {
         let (tls, codes) = (tls.map(Arc::new), codes.map(Arc::new));
-        Self { address, tls, codes, runtime: Handle::current() }
+        Self { tls, codes, runtime: Handle::current() }
     }
 
-    fn spawn<S>(&self, mut near: tokio::net::UnixStream, mut far: S)
+    fn spawn<S>(&self, address: SocketAddr, mut near: tokio::net::UnixStream, mut far: S)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (codes, address) = (self.codes.clone(), self.address);
+        let codes = self.codes.clone();
         self.runtime.spawn(async move {
             let carried = match codes {
                 None => copy_bidirectional(&mut near, &mut far).await.map(drop),
@@ -60,6 +59,7 @@ impl SecuredLine {
 
 impl Carrier for SecuredLine {
     fn carry(&self, to: TcpStream) -> io::Result<UnixStream> {
+        let address = to.peer_addr()?;
         let (own, near) = UnixStream::pair()?;
         near.set_nonblocking(true)?;
         to.set_nonblocking(true)?;
@@ -67,8 +67,8 @@ impl Carrier for SecuredLine {
         let near = tokio::net::UnixStream::from_std(near)?;
         let to = tokio::net::TcpStream::from_std(to)?;
         match &self.tls {
-            None => self.spawn(near, to),
-            Some(tls) => self.spawn(near, self.runtime.block_on(tls.agree(to))?),
+            None => self.spawn(address, near, to),
+            Some(tls) => self.spawn(address, near, self.runtime.block_on(tls.agree(to))?),
         }
         Ok(own)
     }

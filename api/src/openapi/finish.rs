@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use cardswitch_edge::error::ErrorBody;
+use cardswitch_edge::min_seq::{MIN_SEQ, SEQ};
 use cardswitch_edge::needed::Needed;
 use cardswitch_identity::scope_words::SCOPES;
 use cardswitch_v1::operations::{ACCESS, is_open, path_of_dimension};
@@ -381,7 +382,16 @@ fn add_components(document: &mut Value, door: Door, urls: &Urls) {
             "schema": {"type": "integer", "minimum": 0}},
         "IdempotentReplayed": {"description": "`true` where this is the stored answer to an earlier \
             request with the same key.", "schema": {"type": "string", "enum": ["true"]}},
+        "Seq": {"description": "The newest record that the answer can show; see `min_seq`.", "schema": {"type": "integer", "minimum": 0}},
     });
+    if door == Door::Company {
+        components["parameters"]["MinSeq"] = json!({
+            "name": MIN_SEQ, "in": "query", "required": false, "allowEmptyValue": true,
+            "description": "The `cardswitch-seq` of an earlier answer: this one shows no less, at any \
+                node of a cluster.",
+            "schema": {"type": "integer", "minimum": 0},
+        });
+    }
     components["parameters"]["IdempotencyKey"] = json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
         "description": "Marks a request that may be repeated: within 24 hours the same key gets the \
@@ -490,6 +500,9 @@ fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str
         },
     );
     add_path_ids(operation, path);
+    if method == "get" && door == Door::Company {
+        parameters_of(operation).push(json!({"$ref": "#/components/parameters/MinSeq"}));
+    }
     if method != "get" {
         parameters_of(operation).push(json!({"$ref": "#/components/parameters/IdempotencyKey"}));
     }
@@ -576,7 +589,7 @@ fn failures_of(
     let names_objects = path.contains('{') || door == Door::Network && has_body;
     let given = [
         (true, ["401", "500", "503"].as_slice()),
-        (has_query || is_write, &["400"]),
+        (has_query || is_write || door == Door::Company, &["400"]),
         (needs_scope, &["403"]),
         (names_objects, &["404"]),
         (is_write, &["409"]),
@@ -600,6 +613,7 @@ fn finish_response(response: &mut Value, status: &str, method: &str) {
         });
     }
     response["headers"]["request-id"] = json!({"$ref": "#/components/headers/RequestId"});
+    response["headers"][SEQ.as_str()] = json!({"$ref": "#/components/headers/Seq"});
     if method != "get" {
         response["headers"]["idempotent-replayed"] =
             json!({"$ref": "#/components/headers/IdempotentReplayed"});

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_cluster::{Node, NodeStatus};
+use cardswitch_cluster::{EtcdView, Node, NodeStatus};
+use cardswitch_site::overview::ClusterLine;
 use serde_json::{Value, json};
 
 use super::Telemetry;
@@ -51,13 +52,38 @@ pub fn show_cluster(telemetry: &Telemetry, node: &Node) {
     let behind = ("cardswitch_cluster_node_records_behind", "node");
     let help = "How many records each node has yet to take in, as it told last.";
     telemetry.gauges.add_each(behind, help, move || records_behind(&status));
+    let status = Arc::clone(&node.status);
+    let apart = ("cardswitch_cluster_node_clock_apart_ms", "node");
+    let help = "How far the clock of each other node is from this one's.";
+    telemetry.gauges.add_each(apart, help, move || clocks_apart(&status));
     let notes = &telemetry.health_notes;
+    let status = Arc::clone(&node.status);
+    notes.tell("clock", move || status.clock().words().map(|words| json!(words)));
     let status = Arc::clone(&node.status);
     notes.add(("etcd", "does not answer"), move || status.silence() > SILENCE_TOLD);
     let status = Arc::clone(&node.status);
     notes.add(("etcd_room", "none left"), move || status.etcd().is_full);
     let (status, name) = (Arc::clone(&node.status), node.record.name.clone());
     notes.tell("cluster", move || Some(standing(&status, &name)));
+}
+
+/// How the cluster of a node is that leads it, for the overview.
+#[must_use]
+pub fn line_of(node: &Node) -> ClusterLine {
+    let (status, own) = (Arc::clone(&node.status), node.record.name.clone());
+    Box::new(move || {
+        let EtcdView { answering, members, .. } = status.etcd();
+        let others = records_behind(&status).into_iter().filter(|(name, _)| *name != own);
+        let others: Vec<_> = others
+            .map(|(name, behind)| match behind {
+                0 => format!("{name} is level"),
+                behind => format!("{name} is {behind} records behind"),
+            })
+            .collect();
+        let others =
+            if others.is_empty() { String::new() } else { format!("{}, ", others.join(", ")) };
+        format!("{own} leads, {others}{answering} of {members} durable copies")
+    })
 }
 
 fn records_behind(status: &NodeStatus) -> Vec<(String, u64)> {
@@ -67,6 +93,11 @@ fn records_behind(status: &NodeStatus) -> Vec<(String, u64)> {
         (node.name, behind)
     });
     behind.collect()
+}
+
+fn clocks_apart(status: &NodeStatus) -> Vec<(String, u64)> {
+    let ahead = status.clocks_ahead().into_iter();
+    ahead.map(|(name, ahead_us)| (name, ahead_us.unsigned_abs() / 1_000)).collect()
 }
 
 fn standing(status: &NodeStatus, name: &str) -> Value {

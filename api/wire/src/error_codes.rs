@@ -82,6 +82,7 @@ codes! {
     "method_not_allowed" 405 "The path does not serve this method; `Allow` lists those it serves."
     "negative" 400 "The amount is below zero."
     "network_not_supported" 400 "Requisitions need cards of the configured card network."
+    "no_leader" 503 "No node of the cluster leads, or it cannot reach etcd. Wait for `Retry-After`, then repeat."
     "no_target" 400 "A SCIM `remove` needs a path."
     "not_a_boolean" 400 "The value must be `true` or `false`."
     "not_a_card_number" 400 "A card number has 8 to 19 digits."

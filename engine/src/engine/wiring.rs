@@ -176,7 +176,8 @@ impl Recovered {
             store,
             clock: Arc::new(clock),
             ids: IdMint::new(id_key, 0),
-            directory,
+            directory: Arc::new(directory),
+            is_replicated: false,
         };
         let parts = FollowingParts { segments: log.segment_steps(), projector };
         Ok((Self { engine, state, log, to_committer, from_shard }, parts))
@@ -224,6 +225,7 @@ impl Recovered {
         };
         let shard = Shard::new(state, wiring);
         *engine.inbox.get_mut() = Some(to_shard);
+        engine.is_replicated = commits == Commits::OnTheirThread;
         (engine, DecidingParts { shard, committer })
     }
 }

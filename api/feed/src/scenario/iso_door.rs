@@ -36,7 +36,7 @@ impl IsoDoor {
     /// Connects.
     /// Errors: nobody there.
     pub(super) fn open(options: &ScenarioOptions) -> Result<Self, FeedError> {
-        let connection = crate::open(&options.line)?;
+        let connection = Connection::open(&options.line)?;
         Ok(Self { connection, answer_timeout: options.answer_timeout })
     }
 

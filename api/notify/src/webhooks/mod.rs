@@ -177,10 +177,28 @@ impl Webhooks {
         };
         let dispatcher = Dispatcher::new(tools)?;
         let task = tokio::spawn(dispatcher.run(taken, stop));
+        Ok((Self::reaching(orders, figures, reach, (&shares, streams_stop)), task))
+    }
+
+    /// The way to a dispatcher of another process: events are read, and orders are refused.
+    #[must_use]
+    pub fn elsewhere(
+        reach: Reach,
+        shares: &DescriptorShares,
+        streams_stop: watch::Receiver<bool>,
+    ) -> Arc<Self> {
+        let (orders, _) = mpsc::channel(1);
+        Self::reaching(orders, Arc::default(), reach, (shares, streams_stop))
+    }
+
+    fn reaching(
+        orders: mpsc::Sender<Order>,
+        figures: Arc<Mutex<Figures>>,
+        reach: Reach,
+        (shares, streams_stop): (&DescriptorShares, watch::Receiver<bool>),
+    ) -> Arc<Self> {
         let streams = Arc::new(Streams::new(shares.streams_max, shares.waiting_pages_max));
-        let tail = Tail::default();
-        let webhooks = Self { orders, figures, reach, streams, tail, streams_stop };
-        Ok((Arc::new(webhooks), task))
+        Arc::new(Self { orders, figures, reach, streams, tail: Tail::default(), streams_stop })
     }
 
     /// How far webhooks may go.

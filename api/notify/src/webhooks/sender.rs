@@ -261,17 +261,22 @@ fn trusting_the_system() -> ClientConfig {
     versions.with_root_certificates(roots).with_no_client_auth()
 }
 
+/// A connection over TLS.
+pub type SecureStream<S> = TlsStream<S>;
+
 /// Speaks TLS with the host `name` over a connection.
 /// Errors: it has no certificate for that name that the system trusts.
-pub async fn connect_securely(name: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+pub async fn connect_securely<S>(name: &str, stream: S) -> io::Result<SecureStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     secure(Arc::new(trusting_the_system()), name, stream).await
 }
 
-async fn secure(
-    tls: Arc<ClientConfig>,
-    name: &str,
-    stream: TcpStream,
-) -> io::Result<TlsStream<TcpStream>> {
+async fn secure<S>(tls: Arc<ClientConfig>, name: &str, stream: S) -> io::Result<SecureStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
     TlsConnector::from(tls).connect(name, stream).await
 }

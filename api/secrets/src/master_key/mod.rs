@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 use crate::derived;
 use crate::hex::{array_from_hex, to_hex};
 use crate::issuing::{IssueError, RandomSource};
+use crate::keyed_hash::KeyedHash;
 use crate::private_file;
 
 /// The name of the key's file inside a data directory, and of the credential that systemd hands over.
@@ -132,6 +133,11 @@ impl MasterKey {
     /// The wrapping key.
     fn cipher(&self) -> ChaCha20Poly1305 {
         ChaCha20Poly1305::new(&(*derived::<32>(&self.source(), b"data key wrap")).into())
+    }
+
+    /// The key of calls by which a node joins a cluster.
+    pub(crate) fn join_calls(&self) -> KeyedHash {
+        KeyedHash::new(&derived(&self.source(), b"join calls"))
     }
 
     fn source(&self) -> Hkdf<Sha256> {

@@ -29,11 +29,31 @@ const PACE: Duration = Duration::from_secs(1);
 pub(super) type Told = Arc<str>;
 
 /// All that is watched.
-#[derive(Debug)]
 pub struct LiveOverviews {
     watched: Mutex<Watched>,
     streams_max: usize,
     latency: Mutex<LatencySamples>,
+    cluster: Option<ClusterLine>,
+}
+
+/// Tells in a line how the cluster is that the switch leads.
+pub type ClusterLine = Box<dyn Fn() -> String + Send + Sync>;
+
+/// What an overview shows of the switch itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SwitchFigures {
+    pub(super) latency: Option<Latency>,
+    /// None where it is alone.
+    pub(super) cluster: Option<String>,
+}
+
+impl std::fmt::Debug for LiveOverviews {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("LiveOverviews")
+            .field("watched", &self.watched)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -68,12 +88,20 @@ impl LiveOverviews {
     /// None yet, and never more streams than so many.
     #[must_use]
     pub fn new(streams_max: usize) -> Self {
-        Self { watched: Mutex::default(), streams_max, latency: Mutex::default() }
+        let (watched, latency) = (Mutex::default(), Mutex::default());
+        Self { watched, streams_max, latency, cluster: None }
     }
 
-    /// How long the switch takes now.
-    pub(super) fn latency(&self, state: &AppState) -> Option<Latency> {
-        self.latency.lock().take(state.switch.engine().meters(), Instant::now())
+    /// The same of a switch that leads a cluster.
+    #[must_use]
+    pub fn of_cluster(self, cluster: Option<ClusterLine>) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// How the switch is now.
+    pub(super) fn switch_figures(&self, state: &AppState) -> SwitchFigures {
+        let latency = self.latency.lock().take(state.switch.engine().meters(), Instant::now());
+        SwitchFigures { latency, cluster: self.cluster.as_ref().map(|line| line()) }
     }
 
     /// A place for one more stream of a user; none where there is no room.
@@ -106,7 +134,7 @@ impl LiveOverviews {
             return Ok(feed.subscribe());
         }
         let mut feed = Feed { company: company.clone(), past: Past::default() };
-        let (seen, first) = feed.tell(state, self.latency(state))?;
+        let (seen, first) = feed.tell(state, self.switch_figures(state))?;
         let (sender, receiver) = watch::channel(first);
         let mut watched = self.watched.lock();
         if watched.is_closed {
@@ -155,7 +183,7 @@ impl Feed {
             if matches!(news, Ok(Ok(None) | Err(_))) {
                 break;
             }
-            let told = match self.tell(&state, overviews.latency(&state)) {
+            let told = match self.tell(&state, overviews.switch_figures(&state)) {
                 Ok((newest, told)) => {
                     seen = newest;
                     told
@@ -176,7 +204,7 @@ impl Feed {
     fn tell(
         &mut self,
         state: &AppState,
-        latency: Option<Latency>,
+        switch: SwitchFigures,
     ) -> Result<(EventNumber, Told), ApiError> {
         let (now, past) = (state.now(), &mut self.past);
         let company = &self.company;
@@ -184,7 +212,7 @@ impl Feed {
             Ok((snapshot.last_event()?, Figures::read(snapshot, company, now, past)?))
         };
         let (newest, figures) = state.switch.read_at_once(read)?;
-        let shown = OverviewFigures::new(&figures, latency, (company, now))
+        let shown = OverviewFigures::new(&figures, switch, (company, now))
             .map_err(|error| ApiError::internal(&error))?;
         let json = serde_json::to_string(&shown).map_err(|error| ApiError::internal(&error))?;
         Ok((newest, json.into()))

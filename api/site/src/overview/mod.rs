@@ -23,7 +23,7 @@ use axum::Router;
 use axum::routing::get;
 use cardswitch_identity::state::AppState;
 
-pub use self::live::LiveOverviews;
+pub use self::live::{ClusterLine, LiveOverviews};
 
 /// The overview.
 pub(super) fn overview_routes() -> Router<AppState> {

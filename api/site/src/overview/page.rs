@@ -15,8 +15,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 
 use super::figures::{Figures, Past};
-use super::latency::Latency;
-use super::live::LiveOverviews;
+use super::live::{LiveOverviews, SwitchFigures};
 use super::shown::OverviewFigures;
 use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::cards::face::Face;
@@ -71,7 +70,7 @@ pub(super) async fn show(
     };
     let acting = Acting { session, company, member };
     if acting.may(Right::SeeCompany) {
-        company_page(&state, &acting, overviews.latency(&state)).await
+        company_page(&state, &acting, overviews.switch_figures(&state)).await
     } else {
         own_page(&state, &acting).await
     }
@@ -80,7 +79,7 @@ pub(super) async fn show(
 async fn company_page(
     state: &AppState,
     acting: &Acting,
-    latency: Option<Latency>,
+    switch: SwitchFigures,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
     let read = read_view(state, acting, |view| {
@@ -88,7 +87,7 @@ async fn company_page(
         Ok((figures, own(acting, view)?, view.now))
     });
     let (figures, own, now) = read.await?;
-    let shown = OverviewFigures::new(&figures, latency, (company, now))
+    let shown = OverviewFigures::new(&figures, switch, (company, now))
         .map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,

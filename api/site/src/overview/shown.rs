@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::figures::{Figures, Tally};
 use super::latency::Latency;
+use super::live::SwitchFigures;
 use super::recent::{Decided, Recent, SLICE};
 use crate::cards::purchases::Purchase;
 use crate::transactions::decision::{AccountFigures, Teller};
@@ -93,7 +94,7 @@ impl OverviewFigures {
     /// Errors: a template fails.
     pub(super) fn new(
         figures: &Figures,
-        latency: Option<Latency>,
+        switch: SwitchFigures,
         (company, now): (&Company, Timestamp),
     ) -> Result<Self, askama::Error> {
         // Who sees the figures of a company sees those of its account.
@@ -110,7 +111,8 @@ impl OverviewFigures {
         ];
         let mut texts = texts(figures, company);
         texts.push(("rate", rate(figures.recent.last)));
-        texts.push(("latency", latency.map_or_else(|| "idle".to_owned(), latency_words)));
+        texts.push(("latency", switch.latency.map_or_else(|| "idle".to_owned(), latency_words)));
+        texts.extend(switch.cluster.map(|line| ("cluster", line)));
         texts.push(("taken-at", moment_to_second(now, company.zone).words));
         Ok(Self { texts, rows })
     }

@@ -38,6 +38,9 @@ pub struct JoinArgs {
     no_key_copy: bool,
 }
 
+/// The longest wrapped key that is read. Units: bytes.
+const KEY_BYTES_MAX: usize = 4_096;
+
 /// Carries out `join`.
 /// Errors: something is there already, the node does not answer, the master key is another one.
 pub(super) async fn run(args: JoinArgs) -> Result<(), Failure> {
@@ -89,8 +92,8 @@ fn find_node(
 /// The keys of the cluster, which the master key opens.
 async fn open_keys(door: SocketAddr, args: &JoinArgs) -> Result<Secrets, Failure> {
     let master = args.master_key.source().read_apart(&args.data).map_err(Failure::new)?;
-    let answer = NodeCall::get(KEY_PATH.to_owned()).send(door, None).await.map_err(Failure::new)?;
-    let text = answer.into_body().collect().await.map_err(Failure::new)?.to_bytes();
+    let call = NodeCall::get(KEY_PATH.to_owned());
+    let text = call.ask(door, &master, KEY_BYTES_MAX).await.map_err(Failure::new)?;
     let text = String::from_utf8_lossy(&text);
     let wrapped = WrappedKey::parse(&mut text.lines())
         .ok_or_else(|| Failure::new(format!("the node at {door} has no key: {text}")))?;
@@ -101,7 +104,7 @@ async fn open_keys(door: SocketAddr, args: &JoinArgs) -> Result<Secrets, Failure
 
 async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(), Failure> {
     let call = NodeCall::get(BACKUP_PATH.to_owned());
-    let answer = call.send(door, Some(secrets)).await.map_err(Failure::new)?;
+    let answer = call.send(door, secrets).await.map_err(Failure::new)?;
     let status = answer.status();
     let mut body = answer.into_body();
     if !status.is_success() {

@@ -82,8 +82,14 @@ impl Layout<'_> {
     }
 
     fn journal(&self) -> String {
-        let member = |member| format!("127.0.0.1:{}", self.etcd_client(member));
-        let members: Vec<_> = (1..=NODES).map(member).collect();
+        self.journal_of(1)
+    }
+
+    /// The same as a node has it: it asks the member of its number first, as one on its machine.
+    fn journal_of(&self, node: u16) -> String {
+        let members = (node..=NODES).chain(1..node);
+        let members: Vec<_> =
+            members.map(|member| format!("127.0.0.1:{}", self.etcd_client(member))).collect();
         format!("etcd://{}/local", members.join(","))
     }
 
@@ -261,7 +267,7 @@ fn node_command(
 ) -> Result<impl FnMut() -> io::Result<Command> + Send + 'static, Failure> {
     let program = std::env::current_exe().map_err(Failure::new)?;
     let address = |port: u16| format!("127.0.0.1:{port}");
-    let (data, name, journal) = (layout.data(node), name_of(node), layout.journal());
+    let (data, name, journal) = (layout.data(node), name_of(node), layout.journal_of(node));
     let doors = [layout.http(node), layout.iso8583(node), layout.metrics(node)].map(address);
     let log = layout.dir.join(format!("{name}.log"));
     Ok(move || {

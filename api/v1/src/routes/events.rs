@@ -33,6 +33,8 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
+use super::transactions::TransactionBody;
+use super::view::read_view;
 use crate::words;
 
 /// How many events a page has where the client does not say.
@@ -58,13 +60,23 @@ pub struct ListedEvent {
     /// What happened.
     #[schema(value_type = words::EventName)]
     event: &'static str,
-    transaction: EventObject,
+    transaction: EventTransaction,
     company: EventObject,
     /// Rises with each event of a transaction.
     sequence: i64,
     /// The place behind it.
     cursor: String,
     created_at: String,
+}
+
+/// The transaction of an event.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum EventTransaction {
+    /// With `expand`: as it is now, which may be later than the event.
+    Whole(Box<TransactionBody>),
+    /// By its id.
+    Named(EventObject),
 }
 
 /// A page of events.
@@ -85,6 +97,15 @@ queries! {
     StreamFilters |query| _ = parse_start(query, STREAM_START, |_| None);
 }
 
+/// A list of events as it is asked for.
+struct ListedEvents {
+    start: Start,
+    limit: usize,
+    wait_s: usize,
+    /// Whether transactions are shown whole.
+    is_expanded: bool,
+}
+
 /// What `after` and `since` mean for a list.
 const LIST_START: [&str; 2] = [
     "Those behind this place: the `cursor` of an earlier answer. Without it, from the first one.",
@@ -96,16 +117,21 @@ const STREAM_START: [&str; 2] = [
     "With what happened then or later; not together with `after`.",
 ];
 
-/// Reads where a list starts, how long it is and for how long it waits.
+/// Reads where a list starts, how long it is, for how long it waits and what it shows.
 fn parse_list(
     query: &mut Query,
     parse_place: impl FnOnce(&str) -> Option<EventPlace>,
-) -> (Start, usize, usize) {
+) -> ListedEvents {
     let start = parse_start(query, LIST_START, parse_place);
     let about = "How many at most; more than 1000 count as 1000.";
     let limit = query.count("limit", about, LIMIT_DEFAULT).min(LIMIT_MAX);
     let about = "How long to wait where there is none; more than 30 count as 30. Units: seconds.";
-    (start, limit, query.count("wait_s", about, 0).min(WAIT_S_MAX))
+    let wait_s = query.count("wait_s", about, 0).min(WAIT_S_MAX);
+    let about = "`transaction`: shows each transaction whole, as it is now, in place of its id.";
+    let expanded = query.words(("expand", "objects"), about, &["transaction"], |word| {
+        (word == "transaction").then_some(())
+    });
+    ListedEvents { start, limit, wait_s, is_expanded: !expanded.is_empty() }
 }
 
 /// List events, the oldest first, and wait for the next one if asked to.
@@ -117,7 +143,7 @@ pub async fn list_events(
     ListQuery { mut query, .. }: ListQuery,
 ) -> Answer<Json<EventsBody>> {
     let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
-    let (after, limit, wait_s) = parse_list(&mut query, parse);
+    let ListedEvents { start, limit, wait_s, is_expanded } = parse_list(&mut query, parse);
     query.finish()?;
     let reading = if wait_s > 0 { Reading::AsItIs } else { Reading::Durable };
     // Who waits takes a place, like a stream, and one of those for requests at work.
@@ -127,7 +153,7 @@ pub async fn list_events(
     };
     let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
     let page = async {
-        let after = after.resolve(&state, reading).await?.unwrap_or_default();
+        let after = start.resolve(&state, reading).await?.unwrap_or_default();
         let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
         Ok::<_, ApiError>(steady(page, after))
     };
@@ -137,7 +163,30 @@ pub async fn list_events(
         Some(event) if event.number == page.next => place_of(event),
         _ => state.switch.read_at_once(|snapshot| snapshot.event_place(page.next))?,
     };
-    Ok(Json(render_page(&state, &caller, &page, next)?))
+    let mut body = render_page(&state, &caller, &page, next)?;
+    if is_expanded {
+        expand(&mut body, &page, (&state, &caller)).await?;
+    }
+    Ok(Json(body))
+}
+
+/// Shows the transactions of a page whole.
+async fn expand(
+    body: &mut EventsBody,
+    page: &EventPage,
+    (state, caller): (&AppState, &Caller),
+) -> Result<(), ApiError> {
+    let whole = read_view(state, caller, |view| {
+        let rows = view.snapshot.transactions(page.events.iter().map(|event| event.transaction))?;
+        let whole = rows.iter().map(|row| row.as_ref().map(|row| TransactionBody::new(row, view)));
+        whole.map(Option::transpose).collect::<Result<Vec<_>, StoreError>>()
+    });
+    for (shown, whole) in body.results.iter_mut().zip(whole.await?) {
+        if let Some(whole) = whole {
+            shown.transaction = EventTransaction::Whole(Box::new(whole));
+        }
+    }
+    Ok(())
 }
 
 /// The page with its end behind the last event it shows, so that the place does not tell of what
@@ -255,7 +304,7 @@ fn render_event(state: &AppState, caller: &Caller, event: &Event) -> Result<List
     let EventBody { event: name, transaction, company } = EventBody::new(event, caller.company.id);
     Ok(ListedEvent {
         event: name,
-        transaction,
+        transaction: EventTransaction::Named(transaction),
         company,
         sequence: event.at.0,
         cursor: cursor_of(state, caller, place_of(event))?,

@@ -58,6 +58,15 @@ impl Snapshot {
         Ok(found.map(|(row, _)| row))
     }
 
+    /// Finds transactions. Cost: reads a block once for all that follow each other in it.
+    pub fn transactions(
+        &self,
+        seqs: impl Iterator<Item = TransactionSeq>,
+    ) -> Result<Vec<Option<TransactionRow>>, StoreError> {
+        let mut rows = self.transaction_rows()?;
+        seqs.map(|seq| Ok(rows.find(seq.0)?.map(|(row, _)| row))).collect()
+    }
+
     /// Hands every transaction to `visit`, in order. Cost: reads each block once.
     pub fn each_transaction(
         &self,

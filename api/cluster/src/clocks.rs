@@ -1,0 +1,112 @@
+//! How far the clocks of nodes are apart, and who does not lead because of it.
+//!
+//! A node whose clock most others contradict neither takes the lead nor keeps it. Where one contradicts one,
+//! nobody knows which is right: the one that leads goes on, and the other does not take the lead.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cardswitch_engine::clock::Stopwatch;
+
+/// How far two clocks may be apart. Units: microseconds.
+const APART_MAX: u64 = 500_000;
+/// For how long it counts what a node's clock was: it may not be there any more.
+const REMEMBERED_FOR: Duration = Duration::from_secs(60);
+
+/// How the clock of a node stands to those of the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClockStanding {
+    /// Most nodes agree with it, or nobody is known.
+    Level,
+    /// As many nodes contradict it as agree, itself among these.
+    Doubtful(String),
+    /// Most nodes contradict it.
+    Apart(String),
+}
+
+impl ClockStanding {
+    /// What is wrong, and what to do; none where nothing is.
+    #[must_use]
+    pub fn words(&self) -> Option<&str> {
+        match self {
+            Self::Level => None,
+            Self::Doubtful(words) | Self::Apart(words) => Some(words),
+        }
+    }
+}
+
+/// The clocks of other nodes as they were seen last.
+#[derive(Debug, Default)]
+pub(crate) struct Clocks(BTreeMap<String, (i64, Stopwatch)>);
+
+impl Clocks {
+    /// Notes that the clock of a node is ahead of this one's. Units: microseconds.
+    pub(crate) fn note(&mut self, node: String, ahead_us: i64) {
+        self.0.insert(node, (ahead_us, Stopwatch::start()));
+    }
+
+    /// How far each is ahead. Units: microseconds.
+    pub(crate) fn ahead(&self) -> Vec<(String, i64)> {
+        let known = self.0.iter().filter(|(_, (_, seen))| seen.elapsed() <= REMEMBERED_FOR);
+        known.map(|(name, (ahead, _))| (name.clone(), *ahead)).collect()
+    }
+}
+
+/// How the clock of a node stands to clocks that are ahead of it by so much.
+pub(crate) fn standing_of(ahead: &[(String, i64)]) -> ClockStanding {
+    let (apart, level): (Vec<_>, Vec<_>) =
+        ahead.iter().partition(|(_, ahead)| ahead.unsigned_abs() > APART_MAX);
+    if apart.is_empty() || apart.len() <= level.len() {
+        return ClockStanding::Level;
+    }
+    let differences: Vec<_> = apart
+        .iter()
+        .map(|(name, ahead)| {
+            let way = if *ahead > 0 { "behind" } else { "ahead of" };
+            format!("{} ms {way} `{name}`", ahead.unsigned_abs() / 1_000)
+        })
+        .collect();
+    let words = format!(
+        "the clock of this node is {}: set the clocks of all nodes by NTP; until then it does not \
+         take the lead",
+        differences.join(" and ")
+    );
+    if apart.len() > level.len() + 1 {
+        ClockStanding::Apart(words)
+    } else {
+        ClockStanding::Doubtful(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_most_contradict_is_apart() {
+        let rows: [(&[i64], &str); 9] = [
+            (&[], "level"),
+            (&[3, -499_999], "level"),
+            (&[500_000], "level"),
+            (&[500_001], "doubtful"),
+            (&[-2_000_000, 10], "level"),
+            (&[-2_000_000, -2_000_100], "apart"),
+            (&[900_000, -900_000], "apart"),
+            (&[900_000, 0, 900_000, 0], "level"),
+            (&[900_000, 900_000, 0], "doubtful"),
+        ];
+        for (ahead, expected) in rows {
+            let ahead: Vec<_> = ahead.iter().map(|us| ("node-2".to_owned(), *us)).collect();
+            let standing = standing_of(&ahead);
+            let is = match &standing {
+                ClockStanding::Level => "level",
+                ClockStanding::Doubtful(_) => "doubtful",
+                ClockStanding::Apart(_) => "apart",
+            };
+            assert_eq!(is, expected, "{ahead:?}");
+        }
+        let words = standing_of(&[("b".into(), -2_000_000), ("c".into(), 700_000)]);
+        let words = words.words().unwrap();
+        assert!(words.contains("2000 ms ahead of `b` and 700 ms behind `c`"), "{words}");
+    }
+}

@@ -1,0 +1,124 @@
+//! The database that an export writes to. Its tables and what writes them are in `schema.sql`.
+//!
+//! INVARIANT: a page and the place behind it are one database transaction, which compares the place before
+//! it: whenever an export dies, the next one goes on behind what is written, and two never write the same.
+
+use futures_util::SinkExt;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, Error, Statement};
+use uuid::Uuid;
+
+use super::super::Failure;
+use super::super::listen::Ended;
+use super::database_tls::SystemTls;
+use super::feed::ExportedPage;
+use super::rows::COLUMNS;
+
+const SCHEMA: &str = include_str!("schema.sql");
+const MAKE_PAGE: &str =
+    "CREATE TEMPORARY TABLE page (LIKE cardswitch.transactions) ON COMMIT DELETE ROWS";
+const ADVANCE: &str = "UPDATE cardswitch.progress SET event_cursor = $3, seq = $4, written_at = now(), \
+    event_at = coalesce(($5::text)::timestamptz, event_at) \
+    WHERE company_id = ($1::text)::uuid AND event_cursor IS NOT DISTINCT FROM $2";
+const BEGIN_COMPANY: &str = "INSERT INTO cardswitch.progress (company_id) VALUES (($1::text)::uuid) \
+    ON CONFLICT DO NOTHING";
+const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
+    WHERE company_id = ($1::text)::uuid";
+
+/// Where an export has come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ExportedPlace {
+    /// Behind the last event written; none before the first.
+    pub(super) cursor: Option<String>,
+    /// The switch's newest record when that was read.
+    pub(super) seq: u64,
+}
+
+/// A connection to the database, for one company.
+pub(super) struct Database {
+    client: Client,
+    copy: Statement,
+    merge: Statement,
+    advance: Statement,
+    company: String,
+    place: ExportedPlace,
+}
+
+impl Database {
+    /// Connects, makes what is missing, and reads how far the company's events are written.
+    /// Errors: nobody is there, or the database refuses.
+    pub(super) async fn open(to: &Config, company: Uuid) -> Result<Self, Ended> {
+        let (client, connection) = to.connect(SystemTls).await.map_err(ended)?;
+        // Its own error shows in what it fails.
+        tokio::spawn(async move { drop(connection.await) });
+        client.batch_execute("SET client_min_messages = warning").await.map_err(ended)?;
+        client.batch_execute(SCHEMA).await.map_err(ended)?;
+        let company = company.to_string();
+        client.execute(BEGIN_COMPANY, &[&company]).await.map_err(ended)?;
+        let row = client.query_one(READ_PLACE, &[&company]).await.map_err(ended)?;
+        let seq: i64 = row.try_get(1).map_err(ended)?;
+        let cursor = row.try_get(0).map_err(ended)?;
+        let place = ExportedPlace { cursor, seq: seq.unsigned_abs() };
+        client.batch_execute(MAKE_PAGE).await.map_err(ended)?;
+        let copy = format!("COPY page ({}) FROM STDIN", COLUMNS.join(", "));
+        let copy = client.prepare(&copy).await.map_err(ended)?;
+        let merge = client.prepare(&merge_statement()).await.map_err(ended)?;
+        let advance = client.prepare(ADVANCE).await.map_err(ended)?;
+        Ok(Self { client, copy, merge, advance, company, place })
+    }
+
+    /// How far the events are written.
+    pub(super) const fn place(&self) -> &ExportedPlace {
+        &self.place
+    }
+
+    /// Writes a page and the place behind it. Returns how many transactions it has written.
+    /// Errors: the connection broke; another export has written since.
+    pub(super) async fn write(&mut self, page: &ExportedPage) -> Result<u64, Ended> {
+        let Self { client, copy, merge, advance, company, place } = self;
+        let seq = i64::try_from(page.next.seq).unwrap_or(i64::MAX);
+        let changes = client.transaction().await.map_err(ended)?;
+        let rows = changes.copy_in(copy).await.map_err(ended)?;
+        tokio::pin!(rows);
+        rows.send(page.rows.clone()).await.map_err(ended)?;
+        rows.finish().await.map_err(ended)?;
+        let written = changes.execute(merge, &[]).await.map_err(ended)?;
+        let advanced = changes
+            .execute(advance, &[company, &place.cursor, &page.next.cursor, &seq, &page.newest_at])
+            .await
+            .map_err(ended)?;
+        if advanced == 0 {
+            let why = "another export of this company writes to this database: end one of them";
+            return Err(Ended::Refused(Failure::new(why)));
+        }
+        changes.commit().await.map_err(ended)?;
+        place.clone_from(&page.next);
+        Ok(written)
+    }
+}
+
+/// Rows of the page take the place of those that are there, unless these are of a later event.
+fn merge_statement() -> String {
+    let columns = COLUMNS.join(", ");
+    let renewed = COLUMNS.map(|column| format!("{column} = excluded.{column}")).join(", ");
+    format!(
+        "INSERT INTO cardswitch.transactions AS known ({columns}) SELECT {columns} FROM page \
+         ON CONFLICT (id) DO UPDATE SET {renewed} WHERE excluded.sequence >= known.sequence"
+    )
+}
+
+/// What passes by itself is tried again: a database that starts, stops or is full.
+fn ended(error: Error) -> Ended {
+    let passes = |code: &SqlState| {
+        ["08", "40", "53", "57"].iter().any(|class| code.code().starts_with(class))
+    };
+    let words = match error.as_db_error() {
+        Some(refused) => refused.message().to_owned(),
+        None => error.to_string(),
+    };
+    let words = format!("PostgreSQL: {words}");
+    match error.code() {
+        Some(code) if !passes(code) => Ended::Refused(Failure::new(words)),
+        _ => Ended::Broken(words),
+    }
+}

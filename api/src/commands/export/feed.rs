@@ -1,0 +1,135 @@
+//! The events of a company as an export reads them: pages of `GET /v1/events` with their transactions.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::StatusCode;
+use hyper::client::conn::http1::SendRequest;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use url::Url;
+use uuid::Uuid;
+
+use super::super::Failure;
+use super::super::http_client::{ANSWER_BYTES_MAX, connect, get, parse_url, refusal};
+use super::super::listen::Ended;
+use super::database::ExportedPlace;
+use super::rows::{ExportedEvent, rows_of};
+
+/// Events of a page.
+const PAGE_EVENTS: usize = 1_000;
+/// How long the switch keeps a request that has no event to answer. Units: seconds.
+const WAIT_S: usize = 20;
+/// The header with the newest record that an answer can show.
+const SEQ: &str = "cardswitch-seq";
+
+/// Events with their transactions, as rows.
+#[derive(Debug)]
+pub(super) struct ExportedPage {
+    pub(super) rows: Bytes,
+    pub(super) events: usize,
+    /// When the last of them happened.
+    pub(super) newest_at: Option<String>,
+    /// The place behind it.
+    pub(super) next: ExportedPlace,
+}
+
+#[derive(Debug, Deserialize)]
+struct PageBody<'a> {
+    #[serde(borrow)]
+    results: Vec<ExportedEvent<'a>>,
+    cursor: String,
+    has_more: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct CompanyId {
+    id: Uuid,
+}
+
+/// A connection to a switch.
+pub(super) struct Feed {
+    url: Url,
+    authorization: String,
+    client: SendRequest<Empty<Bytes>>,
+}
+
+impl Feed {
+    /// Errors: nobody is there.
+    pub(super) async fn open(url: &str, token: &str) -> Result<Self, Ended> {
+        let url = parse_url(url).map_err(Ended::Refused)?;
+        let client = connect(&url).await.map_err(|error| broken(&url, &error))?;
+        Ok(Self { url, authorization: format!("Token {token}"), client })
+    }
+
+    /// Whose events they are.
+    /// Errors: the token opens nothing.
+    pub(super) async fn company(&mut self) -> Result<Uuid, Ended> {
+        let (body, _) = self.ask("/v1/company").await?;
+        let CompanyId { id } = parse(&self.url, &body)?;
+        Ok(id)
+    }
+
+    /// Hands over the pages behind a place, those that come later too unless `once`.
+    /// Errors: the connection breaks, or the switch refuses.
+    pub(super) async fn read(
+        mut self,
+        mut place: ExportedPlace,
+        once: bool,
+        pages: mpsc::Sender<ExportedPage>,
+    ) -> Result<(), Ended> {
+        loop {
+            let wait_s = if once { 0 } else { WAIT_S };
+            let after = place.cursor.as_ref().map(|cursor| format!("&after={cursor}"));
+            let target = format!(
+                "/v1/events?expand=transaction&limit={PAGE_EVENTS}&wait_s={wait_s}&min_seq={}{}",
+                place.seq,
+                after.unwrap_or_default()
+            );
+            let (body, seq) = self.ask(&target).await?;
+            let PageBody { results, cursor, has_more } = parse(&self.url, &body)?;
+            place = ExportedPlace { cursor: Some(cursor), seq: seq.max(place.seq) };
+            let newest_at = results.last().map(|event| event.created_at.clone());
+            let (rows, events, next) = (rows_of(&results), results.len(), place.clone());
+            let page = ExportedPage { rows, events, newest_at, next };
+            let is_gone = events > 0 && pages.send(page).await.is_err();
+            // Why nobody takes them, the writer knows.
+            if is_gone || (once && !has_more) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The body of an answer, and the newest record that it can show.
+    async fn ask(&mut self, target: &str) -> Result<(Bytes, u64), Ended> {
+        let url = parse_url(&format!("{}{target}", self.url.as_str().trim_end_matches('/')));
+        let url = url.map_err(Ended::Refused)?;
+        let request = get(&url, &self.authorization).body(Empty::new());
+        let request = request.map_err(|_| {
+            Ended::Refused(Failure::usage("the access token has characters none can have"))
+        })?;
+        self.client.ready().await.map_err(|error| broken(&url, &error))?;
+        let answered = self.client.send_request(request).await;
+        let answer = answered.map_err(|error| broken(&url, &error))?;
+        let status = answer.status();
+        if status != StatusCode::OK {
+            let passes = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+            let words = refusal(answer).await;
+            return Err(match passes {
+                true => Ended::Broken(words),
+                false => Ended::Refused(Failure::new(words)),
+            });
+        }
+        let seq = answer.headers().get(SEQ).and_then(|seq| seq.to_str().ok()?.parse().ok());
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| broken(&url, &error))?.to_bytes();
+        Ok((body, seq.unwrap_or_default()))
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(url: &Url, body: &'a [u8]) -> Result<T, Ended> {
+    serde_json::from_slice(body).map_err(|error| broken(url, &error))
+}
+
+fn broken(url: &Url, error: &dyn std::fmt::Display) -> Ended {
+    Ended::Broken(format!("`{}`: {error}", url.origin().ascii_serialization()))
+}

@@ -1,0 +1,111 @@
+//! `cardswitch export`: the transactions of a company in a PostgreSQL database, kept up to date.
+//!
+//! It follows the event feed of a switch, from this machine or another, and writes each page in one database
+//! transaction with the place behind it. It remembers nothing else, so it may be killed at any time.
+
+mod database;
+mod database_tls;
+mod feed;
+mod rows;
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_postgres::Config;
+
+use self::database::Database;
+use self::feed::{ExportedPage, Feed};
+use super::listen::Ended;
+use super::{Failure, StopSignal};
+
+/// How long to wait before what broke is tried again, at the next address.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+/// Pages that are read while one is written.
+const PAGES_AHEAD: usize = 2;
+
+/// What `export` takes.
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// Database to write to, such as postgres://user:password@host/database
+    #[arg(long, env = "CARDSWITCH_EXPORT_TO", value_name = "URL", hide_env_values = true)]
+    to: String,
+    /// Where the switch is; of a cluster each node, with commas between them
+    #[arg(
+        long,
+        env = "CARDSWITCH_URL",
+        value_name = "URL",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:8080"
+    )]
+    url: Vec<String>,
+    /// Access token of the company
+    #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    token: String,
+    /// End when everything is written that has happened
+    #[arg(long)]
+    once: bool,
+}
+
+/// Carries out `export`: runs until Ctrl-C, or until the switch or the database refuses.
+pub async fn run(args: ExportArgs) -> Result<(), Failure> {
+    let mut stop = StopSignal::listen()?;
+    let to: Config = args.to.parse().map_err(|error| {
+        Failure::usage(format!(
+            "--to is no address of a database such as postgres://user@host/database: {error}"
+        ))
+    })?;
+    let mut total = Written::default();
+    let exported = tokio::select! {
+        () = stop.received() => Ok(()),
+        exported = keep_on(&args, &to, &mut total) => exported,
+    };
+    println!("{} events written, {} transactions", total.events, total.transactions);
+    exported
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    events: usize,
+    transactions: u64,
+}
+
+async fn keep_on(args: &ExportArgs, to: &Config, total: &mut Written) -> Result<(), Failure> {
+    for url in args.url.iter().cycle() {
+        match follow(url, args, to, total).await {
+            Ok(()) => break,
+            Err(Ended::Refused(failure)) => return Err(failure),
+            Err(Ended::Broken(why)) => eprintln!("{why}: trying again"),
+        }
+        tokio::time::sleep(RETRY_WAIT).await;
+    }
+    Ok(())
+}
+
+/// Reads and writes at once.
+async fn follow(
+    url: &str,
+    args: &ExportArgs,
+    to: &Config,
+    total: &mut Written,
+) -> Result<(), Ended> {
+    let mut feed = Feed::open(url, &args.token).await?;
+    let company = feed.company().await?;
+    let database = Database::open(to, company).await?;
+    let place = database.place().clone();
+    let (pages, read) = mpsc::channel(PAGES_AHEAD);
+    let reading = feed.read(place, args.once, pages);
+    tokio::try_join!(reading, write_all(database, read, total)).map(|_| ())
+}
+
+async fn write_all(
+    mut database: Database,
+    mut pages: mpsc::Receiver<ExportedPage>,
+    total: &mut Written,
+) -> Result<(), Ended> {
+    while let Some(page) = pages.recv().await {
+        total.transactions += database.write(&page).await?;
+        total.events += page.events;
+    }
+    Ok(())
+}

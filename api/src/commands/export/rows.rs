@@ -1,0 +1,242 @@
+//! Events with their transactions as rows of `cardswitch.transactions`, in the text format of COPY.
+//! Source: PostgreSQL, COPY, "Text Format".
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The columns, in the order in which a row has them.
+pub(super) const COLUMNS: [&str; 30] = [
+    "id",
+    "company_id",
+    "sequence",
+    "state",
+    "kind",
+    "amount",
+    "foreign_amount",
+    "foreign_currency",
+    "response_code",
+    "failed_rules",
+    "flags",
+    "card_id",
+    "member_id",
+    "category_id",
+    "department_id",
+    "label_id",
+    "location_id",
+    "requisition_id",
+    "refund_of",
+    "has_receipt",
+    "note",
+    "merchant_mid",
+    "mcc",
+    "merchant_name",
+    "merchant_city",
+    "merchant_state",
+    "merchant_zip",
+    "merchant_country",
+    "authorized_at",
+    "posted_at",
+];
+
+/// A text, copied only where JSON escapes some of it.
+type Text<'a> = Cow<'a, str>;
+
+/// An event of a page.
+#[derive(Debug, Deserialize)]
+pub(super) struct ExportedEvent<'a> {
+    sequence: i64,
+    #[serde(borrow)]
+    company: Named<'a>,
+    #[serde(borrow)]
+    transaction: ExportedTransaction<'a>,
+    pub(super) created_at: String,
+}
+
+/// An object by its id.
+#[derive(Debug, Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ExportedMerchant<'a> {
+    mid: u64,
+    mcc: Option<u16>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    city: Text<'a>,
+    #[serde(borrow)]
+    state: Text<'a>,
+    #[serde(borrow)]
+    zip: Text<'a>,
+    #[serde(borrow)]
+    country: Text<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ExportedReceipt {
+    is_lost: Option<bool>,
+}
+
+/// A transaction, as far as it has columns. Amounts stay as they are written.
+#[derive(Debug, Deserialize)]
+struct ExportedTransaction<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow)]
+    state: Text<'a>,
+    #[serde(borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    amount: &'a RawValue,
+    #[serde(borrow)]
+    foreign_amount: Option<&'a RawValue>,
+    foreign_currency_code: Option<String>,
+    response_code: Option<u16>,
+    #[serde(default)]
+    failed_rules: Vec<String>,
+    #[serde(default)]
+    flags: Vec<String>,
+    #[serde(borrow)]
+    card: Option<Named<'a>>,
+    #[serde(borrow)]
+    member: Option<Named<'a>>,
+    #[serde(borrow)]
+    category: Option<Named<'a>>,
+    #[serde(borrow)]
+    department: Option<Named<'a>>,
+    #[serde(borrow)]
+    label: Option<Named<'a>>,
+    #[serde(borrow)]
+    location: Option<Named<'a>>,
+    #[serde(borrow)]
+    requisition: Option<Named<'a>>,
+    #[serde(borrow)]
+    refund_of: Option<Named<'a>>,
+    receipt: Option<ExportedReceipt>,
+    #[serde(borrow)]
+    note: Text<'a>,
+    #[serde(borrow)]
+    merchant: Option<ExportedMerchant<'a>>,
+    #[serde(borrow)]
+    time: Text<'a>,
+    #[serde(borrow)]
+    posted_at: Option<Text<'a>>,
+}
+
+/// The rows of a page, one for each transaction, as its last event has it.
+pub(super) fn rows_of(events: &[ExportedEvent<'_>]) -> Bytes {
+    let (mut rows, mut seen) = (Rows(Vec::new()), HashSet::new());
+    for event in events.iter().rev() {
+        if seen.insert(&event.transaction.id) {
+            rows.push(event);
+        }
+    }
+    rows.0.into()
+}
+
+/// Rows as they are put together.
+struct Rows(Vec<u8>);
+
+impl Rows {
+    fn push(&mut self, event: &ExportedEvent<'_>) {
+        let transaction = &event.transaction;
+        let merchant = transaction.merchant.as_ref();
+        let of_merchant =
+            |text: for<'m> fn(&'m ExportedMerchant<'_>) -> &'m str| merchant.map(text);
+        let id = |named: &Option<Named<'_>>| named.as_ref().map(|named| named.id.to_string());
+        let has_receipt =
+            transaction.receipt.as_ref().is_some_and(|receipt| receipt.is_lost.is_none());
+        self.cell(Some(&transaction.id));
+        self.cell(Some(&event.company.id));
+        self.cell(Some(&event.sequence.to_string()));
+        self.cell(Some(&transaction.state));
+        self.cell(Some(&transaction.kind));
+        self.cell(Some(transaction.amount.get()));
+        self.cell(transaction.foreign_amount.map(RawValue::get));
+        self.cell(transaction.foreign_currency_code.as_deref());
+        self.cell(transaction.response_code.map(|code| code.to_string()).as_deref());
+        self.cell(Some(&list_of(&transaction.failed_rules)));
+        self.cell(Some(&list_of(&transaction.flags)));
+        for named in [
+            &transaction.card,
+            &transaction.member,
+            &transaction.category,
+            &transaction.department,
+            &transaction.label,
+            &transaction.location,
+            &transaction.requisition,
+            &transaction.refund_of,
+        ] {
+            self.cell(id(named).as_deref());
+        }
+        self.cell(Some(if has_receipt { "t" } else { "f" }));
+        self.cell(Some(&transaction.note));
+        self.cell(merchant.map(|merchant| merchant.mid.to_string()).as_deref());
+        self.cell(merchant.and_then(|merchant| merchant.mcc).map(|mcc| mcc.to_string()).as_deref());
+        self.cell(of_merchant(|merchant| &merchant.name));
+        self.cell(of_merchant(|merchant| &merchant.city));
+        self.cell(of_merchant(|merchant| &merchant.state));
+        self.cell(of_merchant(|merchant| &merchant.zip));
+        self.cell(of_merchant(|merchant| &merchant.country));
+        self.cell(Some(&transaction.time));
+        self.cell(transaction.posted_at.as_deref());
+        if let Some(last) = self.0.last_mut() {
+            *last = b'\n';
+        }
+    }
+
+    /// A value, or that there is none, and what separates it from the next.
+    fn cell(&mut self, text: Option<&str>) {
+        let Some(text) = text else { return self.0.extend_from_slice(b"\\N\t") };
+        for byte in text.bytes() {
+            match byte {
+                b'\\' => self.0.extend_from_slice(b"\\\\"),
+                b'\t' => self.0.extend_from_slice(b"\\t"),
+                b'\n' => self.0.extend_from_slice(b"\\n"),
+                b'\r' => self.0.extend_from_slice(b"\\r"),
+                byte => self.0.push(byte),
+            }
+        }
+        self.0.push(b'\t');
+    }
+}
+
+/// An array of words, which need no quotes.
+fn list_of(words: &[String]) -> String {
+    format!("{{{}}}", words.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_is_one_row_of_its_last_event() {
+        let event = |sequence: i64, state: &str| {
+            format!(
+                r#"{{"sequence": {sequence}, "company": {{"id": "c"}}, "created_at": "now", "cursor": "x",
+                "transaction": {{"id": "t", "state": "{state}", "kind": "purchase", "amount": -1.50,
+                "foreign_amount": null, "foreign_currency_code": null, "card": {{"id": "k"}},
+                "member": null, "category": null, "department": null, "label": null, "location": null,
+                "receipt": {{"id": "r", "is_lost": true}}, "note": "a\tb\\c\n", "flags": [],
+                "failed_rules": ["one", "two"], "response_code": 1101,
+                "merchant": {{"mid": 7, "mcc": null, "name": "Caf\u00e9", "city": "", "state": "NY",
+                "zip": "1", "country": "US"}}, "time": "2026", "posted_at": null}}}}"#
+            )
+        };
+        let page = format!("[{}, {}]", event(1, "pending"), event(2, "declined"));
+        let events: Vec<ExportedEvent<'_>> = serde_json::from_str(&page).unwrap();
+        let rows = String::from_utf8(rows_of(&events).to_vec()).unwrap();
+        let expected = "t\tc\t2\tdeclined\tpurchase\t-1.50\t\\N\t\\N\t1101\t{one,two}\t{}\tk\t\\N\t\\N\t\\N\
+            \t\\N\t\\N\t\\N\t\\N\tf\ta\\tb\\\\c\\n\t7\t\\N\tCaf\u{e9}\t\tNY\t1\tUS\t2026\t\\N\n";
+        assert_eq!(rows, expected);
+        assert_eq!(rows.trim_end().split('\t').count(), COLUMNS.len());
+    }
+}

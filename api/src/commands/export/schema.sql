@@ -1,0 +1,64 @@
+-- Tables of `cardswitch export`, in the schema `cardswitch`. They are made where they are missing.
+-- Rows of a page of the event feed and the place behind it are written in one database transaction.
+
+-- One export at a time makes them.
+SELECT pg_advisory_xact_lock(hashtext('cardswitch export'));
+
+CREATE SCHEMA IF NOT EXISTS cardswitch;
+
+-- How far the events of each company are written.
+CREATE TABLE IF NOT EXISTS cardswitch.progress (
+    company_id uuid PRIMARY KEY,
+    -- Place in the event feed behind the last event written; null before the first.
+    event_cursor text,
+    -- The switch's newest record when that was read (`cardswitch-seq`).
+    seq bigint NOT NULL DEFAULT 0,
+    -- When the last event written happened.
+    event_at timestamptz,
+    written_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Each transaction as it is now.
+CREATE TABLE IF NOT EXISTS cardswitch.transactions (
+    id uuid PRIMARY KEY,
+    company_id uuid NOT NULL,
+    -- That of its last event written. Rises with each event of a transaction.
+    sequence bigint NOT NULL,
+    state text NOT NULL,              -- pending, completed, declined, canceled
+    kind text NOT NULL,               -- purchase, verification, cash, refund, bank_transfer
+    amount numeric NOT NULL,          -- in the company's currency; purchases are negative
+    foreign_amount numeric,           -- in the currency of the purchase, where that is another one
+    foreign_currency text,
+    response_code integer,            -- of declined ones
+    failed_rules text[] NOT NULL,     -- the deciding one first
+    flags text[] NOT NULL,
+    card_id uuid,
+    member_id uuid,
+    category_id uuid,
+    department_id uuid,
+    label_id uuid,
+    location_id uuid,
+    requisition_id uuid,
+    refund_of uuid,                   -- the purchase it gives money back for
+    has_receipt boolean NOT NULL,
+    note text NOT NULL,
+    merchant_mid bigint,
+    mcc integer,
+    merchant_name text,
+    merchant_city text,
+    merchant_state text,
+    merchant_zip text,
+    merchant_country text,
+    authorized_at timestamptz NOT NULL,
+    posted_at timestamptz
+);
+
+-- Spending of a time, of a card, of a member; what was posted in a month.
+CREATE INDEX IF NOT EXISTS transactions_by_time
+    ON cardswitch.transactions (company_id, authorized_at);
+CREATE INDEX IF NOT EXISTS transactions_by_card
+    ON cardswitch.transactions (card_id, authorized_at);
+CREATE INDEX IF NOT EXISTS transactions_by_member
+    ON cardswitch.transactions (member_id, authorized_at) WHERE member_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS transactions_by_posting
+    ON cardswitch.transactions (company_id, posted_at) WHERE posted_at IS NOT NULL;

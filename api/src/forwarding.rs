@@ -1,0 +1,230 @@
+//! Requests that a node which follows hands to the one that leads, and their answers on the way back.
+//!
+//! While nobody leads, a request waits. One whose connection breaks is sent again where nothing can happen
+//! twice: a read, and what has an idempotency key. Of others the outcome is unknown, and the client learns
+//! that. Connections to the leader are kept for the next request.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use cardswitch_cluster::Leader;
+use cardswitch_edge::client_address::{ClientAddress, FORWARDED_FOR};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
+use cardswitch_edge::input::BODY_BYTES_MAX;
+use cardswitch_edge::min_seq::is_read;
+use cardswitch_edge::request_body::{read_body, read_upload};
+use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
+use http_body_util::Full;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// How long the leader may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a client waits for somebody to lead.
+pub(crate) const LEADER_PATIENCE: Duration = Duration::from_secs(3);
+/// How often a leader that is not reached is tried again.
+const RETRY_EVERY: Duration = Duration::from_millis(25);
+/// The longest body that is handed on: a receipt, and what surrounds it. Units: bytes.
+const FORWARDED_BYTES_MAX: usize = RECEIPT_BYTES_MAX + BODY_BYTES_MAX;
+/// Fields that are of one connection, or that the next one makes itself.
+const OF_CONNECTION: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::EXPECT,
+    header::CONTENT_LENGTH,
+];
+
+/// The way to whoever leads, for requests.
+#[derive(Debug)]
+pub struct Forwarding {
+    leaders: watch::Receiver<Option<Leader>>,
+    kept: Mutex<Vec<LeaderConnection>>,
+}
+
+/// A connection to a leader.
+#[derive(Debug)]
+struct LeaderConnection {
+    leader: SocketAddr,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Forwarding {
+    /// The way to the leaders that are told here.
+    #[must_use]
+    pub const fn new(leaders: watch::Receiver<Option<Leader>>) -> Self {
+        Self { leaders, kept: Mutex::new(Vec::new()) }
+    }
+
+    /// Has the leader answer a request.
+    pub async fn forward(&self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= BODY_BYTES_MAX as u64);
+        let body = match is_small {
+            true => read_body(body, BODY_BYTES_MAX).await,
+            false => read_upload(body, FORWARDED_BYTES_MAX).await,
+        };
+        let answer = async { self.ask(&parts, body?).await };
+        answer.await.unwrap_or_else(IntoResponse::into_response)
+    }
+
+    /// Errors: nobody leads, or the outcome is unknown.
+    async fn ask(&self, parts: &Parts, body: Bytes) -> Result<Response, ApiError> {
+        let is_repeatable = is_read(&parts.method) || parts.headers.contains_key(IDEMPOTENCY_KEY);
+        let until = Instant::now() + LEADER_PATIENCE;
+        let mut leaders = self.leaders.clone();
+        loop {
+            let reached = timeout_at(until, self.reach(&mut leaders)).await;
+            let mut to_leader = reached.map_err(|_| ApiError::no_leader())?;
+            let request = request_for_leader(parts, &body)?;
+            let is_unsent = tokio::select! {
+                answered = to_leader.sender.try_send_request(request) => match answered {
+                    Ok(answer) => {
+                        // It is taken for the next request once this answer is read.
+                        self.kept.lock().push(to_leader);
+                        return Ok(hand_back(answer, leaders));
+                    }
+                    Err(mut broken) => broken.take_message().is_some(),
+                },
+                // What the old leader has not answered by now it will not answer.
+                _ = leaders.changed() => false,
+            };
+            if !is_unsent && !is_repeatable {
+                return Err(ApiError::outcome_unknown());
+            }
+        }
+    }
+
+    async fn reach(&self, leaders: &mut watch::Receiver<Option<Leader>>) -> LeaderConnection {
+        let connect = |leader| async move {
+            match self.take_kept(leader) {
+                Some(kept) => Ok(kept),
+                None => LeaderConnection::open(leader).await,
+            }
+        };
+        reach_leader(leaders, |leader| leader.http, connect).await
+    }
+
+    fn take_kept(&self, leader: SocketAddr) -> Option<LeaderConnection> {
+        let mut kept = self.kept.lock();
+        kept.retain(|kept| kept.leader == leader && !kept.sender.is_closed());
+        let ready = kept.iter().position(|kept| kept.sender.is_ready())?;
+        Some(kept.swap_remove(ready))
+    }
+}
+
+impl LeaderConnection {
+    async fn open(leader: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(leader).await?;
+        stream.set_nodelay(true)?;
+        let (mut sender, driver) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        tokio::spawn(async move { drop(driver.await) });
+        sender.ready().await.map_err(io::Error::other)?;
+        Ok(Self { leader, sender })
+    }
+}
+
+/// Connects to whoever leads, as soon as that works: a change of leader takes a moment.
+pub(crate) async fn reach_leader<T, F: Future<Output = io::Result<T>>>(
+    leaders: &mut watch::Receiver<Option<Leader>>,
+    door: fn(&Leader) -> SocketAddr,
+    connect: impl Fn(SocketAddr) -> F,
+) -> T {
+    loop {
+        let address = leaders.borrow_and_update().as_ref().map(door);
+        if let Some(address) = address
+            && let Ok(Ok(connected)) = timeout(CONNECT_TIMEOUT, connect(address)).await
+        {
+            return connected;
+        }
+        // Who leads is not there yet, or not any more.
+        drop(timeout(RETRY_EVERY, leaders.changed()).await);
+    }
+}
+
+fn request_for_leader(parts: &Parts, body: &Bytes) -> Result<Request<Full<Bytes>>, ApiError> {
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    let request = Request::builder().method(parts.method.clone()).uri(target);
+    let request = request.body(Full::new(body.clone()));
+    let mut request = request.map_err(|error| ApiError::internal(&error))?;
+    let mut headers = parts.headers.clone();
+    drop_of_connection(&mut headers);
+    if let Some(client) = ClientAddress::of(&parts.extensions) {
+        // INVARIANT: an address is made of a header's characters.
+        let client = HeaderValue::try_from(client);
+        headers.insert(FORWARDED_FOR, client.unwrap_or(HeaderValue::from_static("unknown")));
+    }
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+fn drop_of_connection(headers: &mut HeaderMap) {
+    for name in &OF_CONNECTION {
+        headers.remove(name);
+    }
+}
+
+fn hand_back(answer: Response<Incoming>, leaders: watch::Receiver<Option<Leader>>) -> Response {
+    let (mut parts, body) = answer.into_parts();
+    let length = parts.headers.remove(header::CONTENT_LENGTH);
+    drop_of_connection(&mut parts.headers);
+    // The answer to HEAD has the length of what GET would show.
+    if let Some(length) = length {
+        parts.headers.insert(header::CONTENT_LENGTH, length);
+    }
+    let mut leaders = leaders;
+    let replaced = Box::pin(async move { drop(leaders.changed().await) });
+    Response::from_parts(parts, Body::new(LeadersBody { body, replaced }))
+}
+
+/// The body of an answer, as long as the one who gives it leads: it may be silent for ever.
+struct LeadersBody {
+    body: Incoming,
+    replaced: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl HttpBody for LeadersBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
+        }
+        self.replaced.as_mut().poll(context).map(|()| {
+            let replaced = io::Error::from(io::ErrorKind::ConnectionAborted);
+            Some(Err(axum::Error::new(replaced)))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,67 @@
+//! The clocks of the nodes of a cluster, compared once a second.
+//!
+//! A node asks each other one for the time by `GET /clock/NONCE`. The answer is the microseconds since 1970 and
+//! a tag of both under the key of all nodes. Half of the way there and back is taken off; an answer that was
+//! long under way counts for nothing.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use cardswitch_cluster::{Node, NodeRecord};
+use cardswitch_engine::clock::{Clock, Stopwatch};
+use cardswitch_secrets::hex::{from_hex, to_hex};
+use cardswitch_secrets::{NodeCallKey, Secrets};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::node_call::NodeCall;
+use crate::node_door::NodeDesk;
+
+/// Where the time is asked for; a nonce stands behind it.
+pub const CLOCK_PATH: &str = "/clock/";
+/// How often clocks are compared.
+const COMPARE_EVERY: Duration = Duration::from_secs(1);
+/// The longest way there and back of an answer that counts. Half of it is how wrong it may be.
+const WAY_MAX: Duration = Duration::from_millis(250);
+/// The longest answer. Units: bytes.
+const ANSWER_BYTES_MAX: usize = 256;
+
+/// The answer of the node that is asked at `path`.
+#[must_use]
+pub fn tell_time(secrets: &Secrets, path: &str) -> String {
+    let now = Clock::System.now().0.to_string();
+    let tag = secrets.node_call_tag(&[path.as_bytes(), b"\n", now.as_bytes()]);
+    format!("{now} {}", to_hex(&tag).as_str())
+}
+
+/// Compares the clock with those of the other nodes for as long as the process lives.
+pub async fn watch_clocks(node: Node, desk: Arc<OnceLock<NodeDesk>>) {
+    loop {
+        tokio::time::sleep(COMPARE_EVERY).await;
+        let Some(desk) = desk.get() else { continue };
+        let others = node.status.nodes().into_iter().filter(|other| other.name != node.record.name);
+        let asked = others.map(|other| compare(other, desk.secrets.clone()));
+        for (name, ahead_us) in asked.collect::<JoinSet<_>>().join_all().await.into_iter().flatten()
+        {
+            node.status.note_clock(name, ahead_us);
+        }
+    }
+}
+
+/// How far the clock of another node is ahead of this one; none where that cannot be told.
+async fn compare(other: NodeRecord, secrets: Secrets) -> Option<(String, i64)> {
+    let path = format!("{CLOCK_PATH}{}", Uuid::new_v4().simple());
+    let (since, asked_at) = (Stopwatch::start(), Clock::System.now().0);
+    let answer = NodeCall::get(path.clone()).ask(other.door, &secrets, ANSWER_BYTES_MAX).await;
+    let way = since.elapsed();
+    let time = parse_time(&secrets, &path, &answer.ok()?)?;
+    let there = i64::try_from(way.as_micros() / 2).ok()?;
+    (way <= WAY_MAX).then(|| (other.name, time - asked_at - there))
+}
+
+fn parse_time(secrets: &Secrets, path: &str, answer: &[u8]) -> Option<i64> {
+    let (time, tag) = std::str::from_utf8(answer).ok()?.split_once(' ')?;
+    let parts = [path.as_bytes(), b"\n", time.as_bytes()];
+    let is_signed = secrets.is_node_call(&parts, &from_hex(tag)?);
+    time.parse().ok().filter(|_| is_signed)
+}

@@ -1,0 +1,182 @@
+//! `cardswitch export` into a real PostgreSQL: killed again and again, it writes every transaction once.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cardswitch_harness::{
+    Acquirer, HttpClient, Installation, Postgresql, Purchase, Random, Switch, TestCard,
+    campaign_scaled, cardswitch_binary, minor, seed_for,
+};
+use serde_json::Value;
+
+const ROWS: &str = "SELECT id, (amount * 100)::bigint, state, kind, coalesce(response_code::text, ''), \
+    coalesce(card_id::text, ''), coalesce(merchant_name, ''), \
+    to_char(authorized_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') \
+    FROM cardswitch.transactions";
+
+/// An export to its end or until it is killed.
+fn export(switch: &Switch, to: &Postgresql, further: &[&str]) -> Command {
+    let mut command = Command::new(cardswitch_binary());
+    command.arg("export").args(further);
+    command.env("CARDSWITCH_EXPORT_TO", to.url());
+    command.env("CARDSWITCH_URL", format!("http://{}", switch.http));
+    command.env("CARDSWITCH_TOKEN", &switch.credentials().access_token);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[track_caller]
+fn export_all(switch: &Switch, to: &Postgresql) -> String {
+    let output = export(switch, to, &["--once"]).output().expect("cardswitch starts");
+    let (told, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{told}{errors}");
+    told
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Every transaction as /v1 shows it, by its id.
+fn listed(api: &HttpClient) -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::new();
+    let mut path = "/v1/transactions?limit=1000".to_owned();
+    loop {
+        let page = api.get(&path).expect(200);
+        for row in page["results"].as_array().expect("a list") {
+            let text = |value: &Value| match value {
+                Value::String(text) => text.clone(),
+                Value::Null => String::new(),
+                other => other.to_string(),
+            };
+            let shown = [
+                minor(&row["amount"]).to_string(),
+                text(&row["state"]),
+                text(&row["kind"]),
+                text(&row["response_code"]),
+                text(&row["card"]["id"]),
+                text(&row["merchant"]["name"]),
+                text(&row["time"]),
+            ];
+            all.insert(text(&row["id"]), shown.to_vec());
+        }
+        let Some(next) = page["next"].as_str() else { return all };
+        let place = next.find("/v1/").expect("an address of this API");
+        path = next[place..].to_owned();
+    }
+}
+
+fn exported(from: &Postgresql) -> BTreeMap<String, Vec<String>> {
+    let rows = from.rows(ROWS);
+    let count = rows.len();
+    let by_id: BTreeMap<_, _> = rows.into_iter().map(|mut row| (row.remove(0), row)).collect();
+    assert_eq!(by_id.len(), count, "an id stands there twice");
+    by_id
+}
+
+/// Buys, reverses and presents until it is told to stop.
+fn trade(door: SocketAddr, cards: &[TestCard], is_over: &AtomicBool, mut random: Random) {
+    let mut acquirer = Acquirer::connect(door);
+    while !is_over.load(Ordering::Relaxed) {
+        let purchase = Purchase::of(&cards[random.index(cards.len())], random.between(1, 9));
+        let answer = acquirer.ask(&purchase.request());
+        if answer.response() != "00" {
+            continue;
+        }
+        let authorization = answer.expect_approved();
+        let later = match random.index(3) {
+            0 => purchase.reversal(&authorization),
+            1 => purchase.presentment(&authorization, purchase.amount_minor),
+            _ => continue,
+        };
+        drop(acquirer.ask(&later));
+    }
+}
+
+fn kill(mut export: Child) {
+    export.kill().expect("the export runs");
+    export.wait().expect("it can be waited for");
+}
+
+#[test]
+fn an_export_killed_at_any_point_writes_every_transaction_once() {
+    let mut random = Random::new(seed_for("an_export_killed_at_any_point"));
+    let installation = Installation::init(200, random.next_u64() >> 1);
+    let switch = installation.serve();
+    let database = Postgresql::start();
+    let cards: Vec<_> = installation.cards.all().to_vec();
+    let is_over = AtomicBool::new(false);
+    let seeds = [(); 2].map(|()| random.next_u64());
+    let kills = campaign_scaled(12, 300);
+    thread::scope(|scope| {
+        for seed in seeds {
+            let (cards, is_over, door) = (&cards, &is_over, switch.iso8583);
+            scope.spawn(move || trade(door, cards, is_over, Random::new(seed)));
+        }
+        for turn in 0..kills {
+            let running = export(&switch, &database, &[]).spawn().expect("cardswitch starts");
+            thread::sleep(Duration::from_millis(random.between(20, 700)));
+            if turn % 4 == 3 {
+                // Its own transaction is cut in two then.
+                database.crash();
+                database.go_on();
+            }
+            kill(running);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    export_all(&switch, &database);
+    let (listed, exported) = (listed(&switch.api()), exported(&database));
+    assert!(listed.len() > 100, "{} transactions are no load", listed.len());
+    assert_eq!(exported.len(), listed.len(), "as many rows as transactions");
+    for (id, row) in &listed {
+        assert_eq!(exported.get(id), Some(row), "{id}");
+    }
+    // There is nothing more to write.
+    assert_eq!(export_all(&switch, &database).trim(), "0 events written, 0 transactions");
+    switch.stop();
+}
+
+#[test]
+fn an_export_says_what_is_wrong() {
+    let installation = Installation::init(3, 921);
+    let switch = installation.serve();
+    let database = Postgresql::start();
+    let refused = |export: &mut Command| {
+        let output = export.output().expect("cardswitch starts");
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let mut wrong_token = export(&switch, &database, &[]);
+    let error = refused(wrong_token.env("CARDSWITCH_TOKEN", "nobody"));
+    assert!(error.contains("an access token is needed"), "{error}");
+    let mut wrong_database = export(&switch, &database, &[]);
+    let missing = format!("{}nothing", database.url().trim_end_matches("postgres"));
+    let error = refused(wrong_database.env("CARDSWITCH_EXPORT_TO", missing));
+    assert!(error.contains("database \"nothing\" does not exist"), "{error}");
+    let error = refused(export(&switch, &database, &[]).env("CARDSWITCH_EXPORT_TO", "mysql://x/y"));
+    assert!(error.contains("--to is no address of a database"), "{error}");
+    // Of two that follow the same company one ends.
+    let mut exports = [(); 2].map(|()| export(&switch, &database, &[]).spawn().expect("it starts"));
+    let mut acquirer = switch.acquirer();
+    let ended = loop {
+        let purchase = Purchase::of(installation.cards.ordinary(), 1);
+        drop(acquirer.ask(&purchase.request()));
+        let done =
+            exports.iter_mut().position(|export| export.try_wait().expect("it runs").is_some());
+        if let Some(ended) = done {
+            break ended;
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    let [first, second] = exports;
+    let (ended, other) = if ended == 0 { (first, second) } else { (second, first) };
+    let error = text(&ended.wait_with_output().expect("it ended").stderr);
+    kill(other);
+    assert!(error.contains("another export of this company"), "{error}");
+    switch.stop();
+}
