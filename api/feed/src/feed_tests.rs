@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use cardswitch_iso8583::additional_amounts::Sign;
 use cardswitch_iso8583::{
-    AdditionalAmount, Dialect, Frame, Framing, Message, MessageBuilder, OriginalData, PrivateUse,
-    decode, next_frame, replacement_amounts::parse_replacement_amount, write_frame,
+    AdditionalAmount, Frame, Framing, Message, MessageBuilder, OriginalData, PrivateUse, decode,
+    next_frame, replacement_amounts::parse_replacement_amount, write_frame,
 };
 use parking_lot::Mutex;
 
