@@ -31,14 +31,14 @@ use crate::commands::administration::Office;
 use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
 use crate::doors::{keep_zone_keys, listener_options, open_tls, parse_networks};
-use crate::faults::{NOTE, open_plan};
+use crate::faults::open_plan;
 use crate::forwarding::LEADER_PATIENCE;
 use crate::handler_state::{StateParts, leading_state};
 use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::router::Served;
-use crate::telemetry::gauges::Kind;
+use crate::telemetry::rooms::show_rooms;
 use crate::telemetry::watchers::Watchers;
 use crate::telemetry::{Telemetry, listener};
 
@@ -222,14 +222,9 @@ impl Server {
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         settle_receipts(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(cluster));
-        if state.config.has_faults {
-            telemetry.health_notes.add(NOTE, || true);
-        }
-        show_mail(&telemetry, &state);
-        show_webhooks(&telemetry, &state);
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);
-        show_pan_keys(&telemetry, (&state, &pan_keys));
+        show_rooms(&telemetry, (&state, &pan_keys));
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
         let master_keys = MasterKeys::new(data, place.master_key.clone());
         let secrets = Arc::clone(&state.secrets);
@@ -237,22 +232,19 @@ impl Server {
         let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
         let control = listen_for_commands(desk);
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
-        for task in tasks {
-            // A task that panicked has printed why.
-            doors.spawn(async move { drop(task.await) });
-        }
+        // A task that panicked has printed why.
+        tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));
         side.open(Served { state, overviews, peers: all.board(), compat: settings.compat });
         threads.run(listeners, &stopped, &mut doors);
         // Ready is what answers.
         telemetry.set_working(&engine, all.counters());
-        let stop_delay = Duration::from_secs(settings.stop_delay_s);
         Ok(Self {
             engine,
             telemetry,
             http: http_address,
             iso8583,
             metrics: watched.address,
-            stop_delay,
+            stop_delay: Duration::from_secs(settings.stop_delay_s),
             stop,
             doors,
             watched,
@@ -521,15 +513,6 @@ fn tell_of_journal((engine, _): &(Engine, Secrets)) {
     }
 }
 
-/// Shows how much mail waits.
-fn show_mail(telemetry: &Telemetry, state: &AppState) {
-    let outbox = Arc::clone(&state.outbox);
-    let help = "Letters that wait to be sent, or for what they tell of.";
-    telemetry
-        .gauges
-        .add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || outbox.waiting() as u64);
-}
-
 /// The keys of card numbers, of which the engine knows now.
 async fn keep_pan_keys(
     data: &Path,
@@ -539,69 +522,6 @@ async fn keep_pan_keys(
     let pan_keys = PanRotation::new(switch, secrets, data, Pace::Gentle)?;
     pan_keys.resume().await?;
     Ok(Arc::new(pan_keys))
-}
-
-/// Shows how far card numbers are re-sealed.
-fn show_pan_keys(telemetry: &Telemetry, (state, pan_keys): (&AppState, &PanRotation)) {
-    let secrets = Arc::clone(&state.secrets);
-    let help = "The generation of the key that card numbers are sealed under.";
-    telemetry.gauges.add("cardswitch_pan_key_generation", Kind::Gauge, help, move || {
-        u64::from(secrets.pan_generation().0)
-    });
-    let figures = Arc::clone(pan_keys.figures());
-    let help = "Card numbers that are still to be re-sealed under it.";
-    telemetry
-        .gauges
-        .add("cardswitch_pan_key_left_cards", Kind::Gauge, help, move || figures.left());
-}
-
-/// Shows how deliveries do.
-fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
-    // Not held: who stops the switch waits for its last owner.
-    let (webhooks, engine) = (Arc::clone(&state.webhooks), Arc::downgrade(state.switch.engine()));
-    let help = "Deliveries that are due or wait for their next try.";
-    telemetry.gauges.add("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, move || {
-        webhooks.figures().pending as u64
-    });
-    let webhooks = Arc::clone(&state.webhooks);
-    let help = "How long the oldest of them has waited.";
-    telemetry.gauges.add(
-        "cardswitch_webhook_oldest_pending_seconds",
-        Kind::Gauge,
-        help,
-        move || {
-            let now = engine.upgrade().map_or(0, |engine| engine.clock().now().0);
-            let waited_us = webhooks.figures().oldest_at.map_or(0, |oldest| now - oldest.0);
-            u64::try_from(waited_us / 1_000_000).unwrap_or(0)
-        },
-    );
-    let (known, help) = (Arc::clone(&state.webhooks), "Endpoints whose last delivery failed.");
-    telemetry.gauges.add("cardswitch_webhook_failing_endpoints", Kind::Gauge, help, move || {
-        known.figures().failing as u64
-    });
-    let (known, help) = (Arc::clone(&state.webhooks), "Messages that arrived at endpoints.");
-    telemetry.gauges.add("cardswitch_webhook_delivered_total", Kind::Counter, help, move || {
-        known.figures().delivered
-    });
-    let (known, help) = (Arc::clone(&state.webhooks), "Tries to deliver that were in vain.");
-    telemetry.gauges.add("cardswitch_webhook_failed_tries_total", Kind::Counter, help, move || {
-        known.figures().failed
-    });
-    show_unsaved_deliveries(telemetry, state);
-}
-
-/// Shows since when what came of deliveries cannot be written down.
-fn show_unsaved_deliveries(telemetry: &Telemetry, state: &AppState) {
-    let (webhooks, engine) = (Arc::clone(&state.webhooks), Arc::downgrade(state.switch.engine()));
-    let help = "How long it could not be written down what became of deliveries.";
-    telemetry.gauges.add("cardswitch_webhook_unsaved_seconds", Kind::Gauge, help, move || {
-        let now = engine.upgrade().map_or(0, |engine| engine.clock().now().0);
-        let unsaved_us = webhooks.figures().unsaved_since.map_or(0, |since| now - since.0);
-        u64::try_from(unsaved_us / 1_000_000).unwrap_or(0)
-    });
-    let webhooks = Arc::clone(&state.webhooks);
-    let is_amiss = move || webhooks.figures().unsaved_since.is_some();
-    telemetry.health_notes.add(("deliveries", "not written down"), is_amiss);
 }
 
 /// Removes the files of receipts that nothing names, beside everything else; a node fetches those that it

@@ -73,7 +73,7 @@ mod tests {
         let all = [&gone, &first, &second].map(|listener| listener.local_addr().unwrap()).to_vec();
         drop(gone);
         let addresses = DoorAddresses::from(all);
-        let connect = || addresses.connect(|address| TcpStream::connect(address));
+        let connect = || addresses.connect(TcpStream::connect);
         let connections = [(); 2].map(|()| connect().unwrap());
         first.accept().unwrap();
         first.accept().unwrap();

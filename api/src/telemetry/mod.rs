@@ -23,6 +23,7 @@ pub mod health;
 pub mod listener;
 pub mod log;
 mod process;
+pub mod rooms;
 pub mod watchers;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
