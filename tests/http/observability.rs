@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
 use cardswitch_harness::{Cluster, HttpClient, Installation, Purchase, Switch, run_cardswitch};
 use serde_json::Value;
+
+/// How long between two looks whether the nodes of a cluster have compared their clocks.
+const CLOCKS_WAIT: Duration = Duration::from_millis(50);
 
 /// A figure: its name with its labels, as they are shown, and its value.
 type Figures = BTreeMap<String, f64>;
@@ -189,7 +193,15 @@ fn rules_and_dashboard_name_figures_that_are_there() {
     let switch = cluster.node(cluster.wait_for_leader());
     // Routes are there once they were asked.
     assert_eq!(switch.api().get("/v1/company").status, 200);
-    let figures = figures(switch);
+    // Clocks are compared once the other nodes have answered.
+    let compared = "cardswitch_cluster_node_clock_apart_ms";
+    let figures = loop {
+        let figures = figures(switch);
+        if figures.keys().any(|name| name.starts_with(compared)) {
+            break figures;
+        }
+        std::thread::sleep(CLOCKS_WAIT);
+    };
     let there: BTreeSet<_> =
         figures.keys().map(|name| name.split('{').next().unwrap_or_default()).collect();
     let (mut named, mut labels) = (BTreeSet::new(), 0);
