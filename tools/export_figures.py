@@ -27,7 +27,7 @@ class Postgresql:
     def __enter__(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        self.home = self.run("mktemp", "-d", "/tmp/export-figures-XXXXXX").strip()
+        self.home = self.run("mktemp", "--directory").strip()
         self.run(PROGRAMS / "initdb", f"--pgdata={self.home}/data", "--auth=trust", "--username=postgres")
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
         self.control("start", "--wait", "-o", options)

@@ -19,7 +19,7 @@ impl Postgresql {
     #[track_caller]
     #[must_use]
     pub fn start() -> Self {
-        let made = run(&["mktemp", "-d", "/tmp/cardswitch-postgresql-XXXXXX"]);
+        let made = run(&["mktemp", "--directory"]);
         let home = text_of(&made).trim().to_owned();
         let port = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr();
         let port = port.expect("a listener has an address").port();
