@@ -29,7 +29,7 @@ use crate::config::{ConfigError, Settings};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DoorSettings {
-    /// What logs call it.
+    /// Its name in logs.
     pub name: String,
     /// Where it listens.
     pub address: SocketAddr,

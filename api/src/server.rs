@@ -68,7 +68,7 @@ pub struct Server {
 /// An ISO 8583 door that listens.
 #[derive(Clone, Debug)]
 pub struct DoorAddress {
-    /// What logs call it.
+    /// Its name in logs.
     pub name: String,
     /// Where it listens.
     pub address: SocketAddr,

@@ -6,7 +6,7 @@ use cardswitch_engine::clock::Stopwatch;
 
 /// How long a leader may give no sign of life: seven beats of 100 ms.
 const SILENCE: Duration = Duration::from_millis(700);
-/// The part of it that is waited for once etcd answers again: four beats. Who leads shows that it lives as
+/// The share of the patience that counts once etcd answers again: four beats. A leader that lives shows so as
 /// soon as it can.
 const AFTER_SILENCE_OF_ETCD: f64 = 4.0 / 7.0;
 
@@ -38,7 +38,7 @@ impl Patience {
         }
     }
 
-    /// Begins anew, since nobody could be heard. What went before counts in part.
+    /// Begins anew after a time in which nobody could be heard; the time before counts in part.
     pub(crate) fn begin_anew(&mut self) {
         self.since = Stopwatch::start();
         self.left = self.limit.mul_f64(AFTER_SILENCE_OF_ETCD);

@@ -18,7 +18,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A line to a door.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Where the door is.
+    /// The addresses of the door.
     pub door: DoorAddresses,
     /// How messages are spelled; where there is a carrier, towards this.
     pub dialect: Dialect,

@@ -235,7 +235,7 @@ impl<S: DoorStream> Connection<S> {
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         let mut has_moved = false;
         if !self.session.outbox().is_empty() {
-            // Whoever has an answer finds it among what was said.
+            // A peer that has an answer is on the board with it.
             self.session.tell_board();
         }
         while !self.session.outbox().is_empty() {

@@ -29,7 +29,7 @@ pub const PEERS_MAX: usize = 256;
 pub const PEER_MESSAGES_MAX: usize = 8;
 /// How many things that were wrong with a peer are known, the last ones.
 pub const PEER_FAULTS_MAX: usize = 4;
-/// How much is told of one of them. Units: characters.
+/// The length of one such fault at most. Units: characters.
 pub const PEER_FAULT_CHARS_MAX: usize = 300;
 /// How many requests one HTTP batch holds at most.
 pub const BATCH_LEN_MAX: usize = 1_000;

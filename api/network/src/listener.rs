@@ -31,7 +31,7 @@ use super::zone::Zone;
 /// How one door behaves.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
-    /// What logs call it.
+    /// Its name in logs.
     pub name: String,
     /// Where it listens; port 0 takes a free one.
     pub address: SocketAddr,
@@ -121,7 +121,7 @@ impl SharedByDoors {
         Arc::clone(&self.counters)
     }
 
-    /// Who has spoken there.
+    /// The peers of the doors, with their last messages.
     #[must_use]
     pub fn board(&self) -> Arc<PeerBoard> {
         Arc::clone(&self.board)
@@ -176,7 +176,7 @@ impl Listener {
         Ok(Self { socket, options, places, shared: Arc::new(shared), board, number })
     }
 
-    /// What logs call it.
+    /// Its name in logs.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.options.name

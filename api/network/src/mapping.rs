@@ -64,7 +64,7 @@ pub enum Refusal {
     Chip(ChipFault),
     /// Its security does not allow it.
     Security(SecurityFault),
-    /// What it brings cannot be kept.
+    /// The exchanged key cannot be saved.
     Unsaved,
     /// The message could not be decoded; at this element, where it is one.
     Undecodable(Option<u8>),

@@ -168,7 +168,7 @@ where
 /// A door and the peers that came to it.
 #[derive(Clone, Debug)]
 pub struct SeenDoor {
-    /// What logs call it.
+    /// Its name in logs.
     pub name: String,
     /// Where it listens.
     pub address: SocketAddr,
