@@ -119,18 +119,16 @@ fn translate(dialect: &str, count: u64) -> u64 {
     let dialect = find(dialect).expect(SHIPPED);
     let frame = purchase(&dialect);
     let (mut plain, mut kept) = (Vec::with_capacity(4_096), Vec::with_capacity(512));
-    let (mut answer, mut out, mut bytes) =
-        (Vec::with_capacity(4_096), Vec::with_capacity(4_096), 0);
+    let (mut out, mut bytes) = (Vec::with_capacity(4_096), 0);
     for _ in 0..count {
         let frame = black_box(&frame[..]);
         plain.clear();
         kept.clear();
-        answer.clear();
         out.clear();
         let message = match &dialect.translation {
             Some(translation) => {
-                translation.read(frame, &mut plain, &mut kept).expect(SHIPPED);
-                decode(&plain)
+                let read = translation.read(frame, &mut plain, &mut kept).expect(SHIPPED);
+                read.message(&plain)
             }
             None => decode(frame),
         };
@@ -140,8 +138,7 @@ fn translate(dialect: &str, count: u64) -> u64 {
         let approved = approved.set(54, b"0002840C000000012345");
         match &dialect.translation {
             Some(translation) => {
-                approved.encode(&mut answer).expect(SHIPPED);
-                translation.write(&answer, &kept, &mut out).expect(SHIPPED);
+                translation.write_answer(&approved, &kept, &mut out).expect(SHIPPED);
             }
             None => approved.encode(&mut out).expect(SHIPPED),
         }

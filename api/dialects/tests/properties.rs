@@ -5,7 +5,10 @@
 use std::sync::LazyLock;
 
 use cardswitch_dialects::{SHIPPED, find};
-use cardswitch_iso8583::{Dialect, MessageBuilder, Mti, decode};
+use cardswitch_iso8583::{
+    Answer, DecodeError, Dialect, Echo, EncodeError, Message, MessageBuilder, Mti, Translation,
+    decode,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -33,15 +36,47 @@ fn written(dialect: &Dialect, pan: &str, amount: u64, name: &str) -> (Vec<u8>, V
     (plain, wire)
 }
 
-/// Reads and, where that works, writes again; nothing panics, and what is read can be decoded as far.
+/// Reads and, where that works, writes again; nothing panics, what is read is what the decoder reads in it, and an
+/// answer is written alike at once and by way of the default spelling.
 fn exercise(frame: &[u8], dialect: &Dialect) -> bool {
     let translation = dialect.translation.as_ref().unwrap();
     let (mut plain, mut kept, mut out) = (Vec::new(), Vec::new(), Vec::new());
-    let is_read = translation.read(frame, &mut plain, &mut kept).is_ok();
-    let is_message = decode(&plain).is_ok();
+    let read = translation.read(frame, &mut plain, &mut kept);
+    let (is_read, decoded) = (read.is_ok(), decode(&plain));
+    if let Ok(read) = read {
+        assert_eq!(shown(&read.message(&plain)), shown(&decoded));
+    }
+    if let Ok(message) = &decoded {
+        answer(message, translation, &kept);
+    }
+    let is_message = decoded.is_ok();
     let is_written = translation.write(&plain, &kept, &mut out).is_ok();
     assert!(is_message || !is_written, "only a message is written");
     is_read && is_message
+}
+
+/// What can be told of a message: its elements with their content, or its fault.
+fn shown(decoded: &Result<Message<'_>, DecodeError<'_>>) -> String {
+    match decoded {
+        Ok(message) => format!("{message:?} {:?}", message.fields().collect::<Vec<_>>()),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn answer(request: &Message<'_>, translation: &Translation, kept: &[u8]) {
+    let echo = Echo::of(request);
+    let Some(answer) = Answer::to(&echo) else { return };
+    let answer = answer.set(38, b"A1B2C3").set(39, b"00").set(44, b"0");
+    let (mut plain, mut by_way, mut at_once) = (Vec::new(), Vec::new(), Vec::new());
+    answer.encode(&mut plain).unwrap();
+    let written = translation.write(&plain, kept, &mut by_way).is_ok();
+    assert_eq!(translation.write_answer(&answer, kept, &mut at_once).is_ok(), written);
+    assert_eq!(at_once, by_way);
+    assert_eq!(
+        translation.write_answer(&answer.set(4, b"12"), kept, &mut at_once),
+        Err(EncodeError::WrongLength(4))
+    );
+    assert_eq!(at_once, by_way, "an error leaves the output alone");
 }
 
 proptest! {
@@ -55,7 +90,7 @@ proptest! {
         let (plain, wire) = written(dialect, &pan, amount, &name);
         let mut read = Vec::new();
         let translation = dialect.translation.as_ref().unwrap();
-        prop_assert_eq!(translation.read(&wire, &mut read, &mut Vec::new()), Ok(()));
+        prop_assert!(translation.read(&wire, &mut read, &mut Vec::new()).is_ok());
         prop_assert_eq!(read, plain);
         for end in 0..wire.len() {
             prop_assert!(!exercise(&wire[..end], dialect), "cut at {}", end);

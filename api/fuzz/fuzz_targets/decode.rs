@@ -45,6 +45,9 @@ fn translate(frame: &[u8], dialect: &Dialect) {
     let (mut plain, mut kept, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let read = translation.read(frame, &mut plain, &mut kept);
     assert!(read.is_err() || !plain.is_empty());
+    if let Ok(read) = read {
+        assert_eq!(read.message(&plain).is_ok(), decode(&plain).is_ok());
+    }
     exercise(&plain);
     let before = out.len();
     if translation.write(&plain, &kept, &mut out).is_err() {

@@ -5,8 +5,9 @@
 
 use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::echo::{ECHOED, Echo};
-use crate::encode::{EncodeError, write_element};
+use crate::encode::{EncodeError, check_content, write_element};
 use crate::fields::field;
+use crate::message::Elements;
 use crate::mti::Mti;
 
 /// The most elements that an answer sets itself.
@@ -93,6 +94,19 @@ impl<'a> Answer<'a> {
         written
     }
 
+    /// Whether what was set may stand in an answer.
+    /// Errors: the first fault of a setter, else of the lowest element.
+    pub(crate) fn check(&self) -> Result<(), EncodeError> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        for de in self.own.present.elements() {
+            let spec = field(de).ok_or(EncodeError::UnknownElement(de))?;
+            check_content(spec, self.own.get(de).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
     /// Between what is set and what is left out, the echoed elements go out as they came in.
     fn write_elements(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let left_out = self.request.kept().without(self.echoed);
@@ -107,6 +121,25 @@ impl<'a> Answer<'a> {
         }
         out.extend_from_slice(self.request.wire_bytes(echoed_to, self.request.len()));
         Ok(())
+    }
+}
+
+impl Elements for Answer<'_> {
+    fn mti(&self) -> Mti {
+        self.mti
+    }
+
+    fn present(&self) -> Bitmap {
+        self.echoed.union(self.own.present)
+    }
+
+    fn echoed(&self) -> Bitmap {
+        self.echoed.without(self.own.present)
+    }
+
+    fn get(&self, de: u8) -> Option<&[u8]> {
+        let echoed = || self.request.get(de).filter(|_| self.echoed.contains(de));
+        self.own.get(de).or_else(echoed)
     }
 }
 

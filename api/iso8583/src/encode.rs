@@ -84,16 +84,22 @@ pub(crate) fn write_element(
     out.resize(prefix_at + prefix_digits, b'0');
     let content_at = out.len();
     out.extend_from_slice(content);
+    check_content(spec, content)?;
+    match put_len(out, prefix_at, content_at) {
+        true => Ok(()),
+        false => Err(EncodeError::WrongLength(spec.number)),
+    }
+}
+
+/// Whether an element may have this content.
+pub(crate) fn check_content(spec: &FieldSpec, content: &[u8]) -> Result<(), EncodeError> {
     if !spec.fits(content.len()) {
         return Err(EncodeError::WrongLength(spec.number));
     }
     if !spec.class.accepts(content) {
         return Err(EncodeError::BadContent(spec.number));
     }
-    match put_len(out, prefix_at, content_at) {
-        true => Ok(()),
-        false => Err(EncodeError::WrongLength(spec.number)),
-    }
+    Ok(())
 }
 
 /// Writes into its place before the content how long that is; false where it needs more digits.

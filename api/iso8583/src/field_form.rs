@@ -195,48 +195,44 @@ const fn units_packed(form: &FieldForm, units: usize) -> usize {
 
 /// Appends so many digits. A half byte above nine becomes one of `:;<=>?`, of which `=` separates tracks.
 fn unpack(bytes: &[u8], count: usize, filler: Filler, out: &mut Vec<u8>) {
-    let start = out.len();
-    for byte in bytes {
-        out.push(b'0' + (byte >> 4));
-        out.push(b'0' + (byte & 15));
+    let is_odd = 2 * bytes.len() > count;
+    let mut pairs = bytes;
+    if let (Filler::Left, true, [first, rest @ ..]) = (filler, is_odd, bytes) {
+        out.push(b'0' + (first & 15));
+        pairs = rest;
     }
-    let odd = out.len() - start > count;
-    match filler {
-        Filler::Left if odd => {
-            out.remove(start);
-        }
-        Filler::Right if odd => {
-            out.pop();
-        }
-        // Where bytes are counted, only the filler tells that the number of digits is odd.
-        Filler::Right if out.last() == Some(&b'?') => {
-            out.pop();
-        }
-        _ => {}
+    let start = out.len();
+    out.resize(start + 2 * pairs.len(), 0);
+    let (places, _) = out[start..].as_chunks_mut();
+    for (place, byte) in places.iter_mut().zip(pairs) {
+        *place = [b'0' + (byte >> 4), b'0' + (byte & 15)];
+    }
+    // Where bytes are counted, only the filler tells that the number of digits is odd.
+    if filler == Filler::Right && (is_odd || out.last() == Some(&b'?')) {
+        out.pop();
     }
 }
 
 /// Appends digits, two a byte. False where there is another character among them.
 fn pack(characters: &[u8], filler: Filler, out: &mut Vec<u8>) -> bool {
-    let half = |character: u8| match character {
-        b'0'..=b'?' => Some(character - b'0'),
-        b'D' => Some(0xD),
-        _ => None,
+    let mut is_right = true;
+    let mut half = |character: u8| match character {
+        b'0'..=b'?' => character - b'0',
+        b'D' => 0xD,
+        _ => {
+            is_right = false;
+            0
+        }
     };
     let (first, rest) = match filler {
         Filler::Left => characters.split_at(characters.len() % 2),
         Filler::Right => characters.split_at(0),
     };
-    for character in first {
-        let Some(low) = half(*character) else { return false };
-        out.push(low);
-    }
-    for pair in rest.chunks(2) {
-        let low = pair.get(1).map_or(Some(0xF), |character| half(*character));
-        let Some((high, low)) = half(pair[0]).zip(low) else { return false };
-        out.push(high << 4 | low);
-    }
-    true
+    out.extend(first.iter().map(|low| half(*low)));
+    let (pairs, last) = rest.as_chunks();
+    out.extend(pairs.iter().map(|[high, low]| half(*high) << 4 | half(*low)));
+    out.extend(last.iter().map(|high| half(*high) << 4 | 0xF));
+    is_right
 }
 
 #[cfg(test)]

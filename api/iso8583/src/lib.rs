@@ -66,5 +66,5 @@ pub use pin_block::{Pin, decode_pin_block, encode_pin_block};
 pub use private_use::{PresentmentNumber, PrivateUse, PrivateUseWriter};
 pub use spelling::Spelling;
 pub use track2::Track2;
-pub use translate_in::TranslationFault;
+pub use translate_in::{Translated, TranslationFault};
 pub use translation::Translation;

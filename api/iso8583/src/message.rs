@@ -1,7 +1,7 @@
 //! A decoded message: a view into the frame it was read from.
 //!
 //! Only where each data element lies is kept (offset and length, four bytes each), so decoding allocates nothing and a
-//! message lives as long as its frame. Written by `codec` alone.
+//! message lives as long as its frame. Written by `codec`, and by `translate_in` for what it has just written itself.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,8 +11,38 @@ use crate::fields::field;
 use crate::mti::Mti;
 use crate::number::parse_number;
 
+/// What a message to be written is taken from: one that was read, or an answer.
+pub(crate) trait Elements {
+    /// The message type.
+    fn mti(&self) -> Mti;
+    /// The elements that it has.
+    fn present(&self) -> Bitmap;
+    /// Those of them that are as in the message that it answers.
+    fn echoed(&self) -> Bitmap;
+    /// The content of an element, without length prefix.
+    fn get(&self, de: u8) -> Option<&[u8]>;
+}
+
+impl Elements for Message<'_> {
+    fn mti(&self) -> Mti {
+        self.mti
+    }
+
+    fn present(&self) -> Bitmap {
+        self.present
+    }
+
+    fn echoed(&self) -> Bitmap {
+        Bitmap::EMPTY
+    }
+
+    fn get(&self, de: u8) -> Option<&[u8]> {
+        self.get(de)
+    }
+}
+
 /// Where the content of one data element lies in the frame.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Span {
     pub(crate) offset: u16,
     pub(crate) len: u16,
@@ -34,6 +64,16 @@ impl<'a> Message<'a> {
     pub(crate) const fn empty(frame: &'a [u8], mti: Mti) -> Self {
         let none = Span { offset: 0, len: 0 };
         Self { frame, mti, present: Bitmap::EMPTY, spans: [none; 129] }
+    }
+
+    /// A message whose elements lie so in its frame. The spans have been checked against it.
+    pub(crate) const fn laid_out(
+        frame: &'a [u8],
+        mti: Mti,
+        present: Bitmap,
+        spans: [Span; 129],
+    ) -> Self {
+        Self { frame, mti, present, spans }
     }
 
     /// Notes where an element lies. The span has been checked against the frame.

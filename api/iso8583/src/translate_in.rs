@@ -1,16 +1,22 @@
 //! From a counterpart's message to one of the default spelling.
 //!
-//! First its layout: which fields there are and where. Then the elements in their order, each from its field. Content is
-//! judged by the decoder of the default spelling, which reads the message next.
+//! First its layout: which fields there are and where. Then the elements in their order, each from its field. Where
+//! content is not what the default spelling allows, its decoder reads the message next, and says why.
 
 use crate::bitmap::{Bitmap, BitmapEncoding};
-use crate::codec::DecodeFault;
+use crate::codec::{DecodeError, DecodeFault, decode};
+use crate::dialect::FRAME_BYTES_MAX;
 use crate::encode::put_len;
 use crate::field_form::Coding;
-use crate::fields::{Class, FieldSpec, Length, field};
+use crate::fields::{Class, FieldSpec, Length};
+use crate::message::{Message, Span};
+use crate::mti::Mti;
 use crate::number::parse_number;
 use crate::originals_1993::{AMOUNT_DIGITS, is_partial, read_original, read_remaining};
-use crate::translation::{FieldPart, FieldShape, FieldTags, PartialFields, Translation, TypeForm};
+use crate::translate_out::KeptField;
+use crate::translation::{
+    ElementSource, FieldPart, FieldShape, FieldTags, PartialFields, Translation, TypeForm,
+};
 
 /// A message that cannot be translated. What was readable of it has been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +37,28 @@ impl std::fmt::Display for TranslationFault {
 }
 
 impl std::error::Error for TranslationFault {}
+
+/// A message that was translated: where its elements stand in what was appended.
+#[derive(Debug, Clone)]
+pub struct Translated {
+    mti: Mti,
+    present: Bitmap,
+    spans: [Span; 129],
+    /// Whether each content is what the default spelling allows.
+    is_sound: bool,
+}
+
+impl Translated {
+    /// The message, where `plain` is what reading it appended.
+    ///
+    /// Errors: content that the default spelling does not allow, with what was readable.
+    pub fn message<'p>(&self, plain: &'p [u8]) -> Result<Message<'p>, DecodeError<'p>> {
+        match self.is_sound {
+            true => Ok(Message::laid_out(plain, self.mti, self.present, self.spans)),
+            false => decode(plain),
+        }
+    }
+}
 
 /// Where a field stands.
 #[derive(Clone, Copy, Default)]
@@ -66,13 +94,14 @@ impl Translation {
         message: &[u8],
         plain: &mut Vec<u8>,
         kept: &mut Vec<u8>,
-    ) -> Result<(), TranslationFault> {
+    ) -> Result<Translated, TranslationFault> {
         let fault = |fault| TranslationFault { fault, field: None };
-        if message.len() > crate::dialect::FRAME_BYTES_MAX {
+        if message.len() > FRAME_BYTES_MAX {
             return Err(fault(DecodeFault::FrameTooLong));
         }
         let (mti, behind) = self.read_type(message).ok_or(fault(DecodeFault::BadMessageType))?;
-        plain.extend_from_slice(&mti);
+        let mti = Mti::parse(&mti).ok_or(fault(DecodeFault::BadMessageType))?;
+        plain.extend_from_slice(&mti.bytes());
         let Some((announced, bitmap_bytes)) = self.read_bitmap(&message[behind..]) else {
             Bitmap::EMPTY.write(plain, BitmapEncoding::Binary);
             return Err(fault(DecodeFault::BadBitmap));
@@ -84,19 +113,21 @@ impl Translation {
             // The answer has the amounts as they came.
             repeated = repeated.union(Bitmap::of(&[fields.amount, fields.before]));
         }
-        for number in layout.present.intersection(repeated).elements() {
+        let fields = layout.present.intersection(repeated.union(self.echoed));
+        // At once: growing would leave copies of a card number behind.
+        kept.reserve_exact(message.len() + KeptField::HEAD_BYTES * fields.len());
+        for number in fields.elements() {
             let Place { start, end, .. } = layout.places[usize::from(number)];
             let bytes = &message[usize::from(start)..usize::from(end)];
-            kept.push(number);
-            kept.extend_from_slice(&(end - start).to_be_bytes());
-            kept.extend_from_slice(bytes);
+            let is_certain = repeated.contains(number);
+            KeptField { number, is_certain, bytes }.append(kept);
         }
-        self.write_elements(message, layout, partial, plain)
+        self.write_elements((mti, message), &layout, partial, plain)
     }
 
     /// The fields of a partial reversal, where the message is one.
-    fn partial_of(&self, mti: [u8; 4], message: &[u8], layout: &Layout) -> Option<PartialFields> {
-        let fields = self.partial.filter(|_| mti[1] == b'4')?;
+    fn partial_of(&self, mti: Mti, message: &[u8], layout: &Layout) -> Option<PartialFields> {
+        let fields = self.partial.filter(|_| mti.class() == 4)?;
         let content = |number: u8| {
             let mut content = Vec::new();
             self.read_field(message, layout, number, &mut content).then_some(content)
@@ -144,11 +175,29 @@ impl Translation {
         }
     }
 
+    /// Makes the element of the content of its field, which stands from there on. False where that has no such part.
+    fn change(&self, source: &ElementSource, content_at: usize, plain: &mut Vec<u8>) -> bool {
+        let Some(wire) = &self.fields[usize::from(source.field)] else { return false };
+        wire.parts[source.part].change(&wire.shape, &self.types, content_at, plain)
+    }
+
     /// Finds the announced fields, until the first whose end nobody knows.
     fn lay_out(&self, message: &[u8], mut at: usize, announced: Bitmap) -> Layout {
         let mut layout =
             Layout { present: Bitmap::EMPTY, places: [Place::default(); 129], fault: None };
         for number in announced.elements() {
+            let (bytes, units) = self.fixed[usize::from(number)];
+            let end = at + usize::from(bytes);
+            if bytes > 0
+                && end <= message.len()
+                && let (Ok(start), Ok(short_end)) = (u16::try_from(at), u16::try_from(end))
+            {
+                let place = Place { start, content: start, units, end: short_end };
+                layout.places[usize::from(number)] = place;
+                layout.present.insert(number);
+                at = end;
+                continue;
+            }
             let place = match self.place_of(message, at, number) {
                 Ok(place) => place,
                 Err(fault) => {
@@ -194,11 +243,13 @@ impl Translation {
     /// Appends the bitmaps and the elements of the fields that there are.
     fn write_elements(
         &self,
-        message: &[u8],
-        layout: Layout,
+        (mti, message): (Mti, &[u8]),
+        layout: &Layout,
         partial: Option<PartialFields>,
         plain: &mut Vec<u8>,
-    ) -> Result<(), TranslationFault> {
+    ) -> Result<Translated, TranslationFault> {
+        // INVARIANT: the type is the first that a message has.
+        let start = plain.len() - TYPE_DIGITS;
         let mut elements = Bitmap::EMPTY;
         for number in layout.present.elements() {
             elements = elements.union(self.elements_of[usize::from(number)]);
@@ -212,39 +263,52 @@ impl Translation {
         let bitmap_at = plain.len();
         elements.write(plain, BitmapEncoding::Binary);
         let (mut fault, mut written) = (layout.fault, elements);
+        let (mut spans, mut is_sound) = ([Span::default(); 129], true);
         for element in elements.elements() {
-            let (Some(source), Some(spec)) =
-                (self.sources[usize::from(element)].as_ref(), field(element))
-            else {
-                continue;
-            };
-            let Some(wire) = &self.fields[usize::from(source.field)] else { continue };
-            let prefix_at = plain.len();
-            let prefix_digits = usize::from(spec.length.prefix_digits());
-            plain.resize(prefix_at + prefix_digits, b'0');
+            let Some(source) = &self.sources[usize::from(element)] else { continue };
+            let (spec, prefix_at) = (source.spec, plain.len());
+            if spec.length != Length::Fixed {
+                plain.resize(prefix_at + usize::from(spec.length.prefix_digits()), b'0');
+            }
             let content_at = plain.len();
             let swapped = partial.and_then(|fields| fields.swapped(element, layout.present));
             let number = swapped.unwrap_or(source.field);
-            let mut is_right = self.read_field(message, &layout, number, plain);
-            if swapped.is_some() {
-                is_right &= swap(element, content_at, plain);
-            } else if !source.is_plain {
-                let part = &wire.parts[source.part];
-                is_right &= part.change(&wire.shape, &self.types, content_at, plain);
-            }
+            let mut is_right = match swapped {
+                None => {
+                    let place = layout.places[usize::from(number)];
+                    let content = &message[usize::from(place.content)..usize::from(place.end)];
+                    source.form.read_content(content, place.units, plain)
+                        && (source.is_plain || self.change(source, content_at, plain))
+                }
+                Some(_) => {
+                    self.read_field(message, layout, number, plain)
+                        && swap(element, content_at, plain)
+                }
+            };
             is_right &= fit(spec, content_at, plain);
-            is_right &= put_len(plain, prefix_at, content_at);
+            if spec.length != Length::Fixed {
+                is_right &= put_len(plain, prefix_at, content_at);
+            }
             if !is_right {
                 plain.truncate(prefix_at);
                 written.remove(element);
                 let field = Some(number);
                 fault.get_or_insert(TranslationFault { fault: DecodeFault::BadContent, field });
+                continue;
             }
+            is_sound &= spec.class.accepts(&plain[content_at..]);
+            let short = |place: usize| u16::try_from(place).unwrap_or(u16::MAX);
+            let (offset, len) = (short(content_at - start), short(plain.len() - content_at));
+            spans[usize::from(element)] = Span { offset, len };
         }
+        is_sound &= plain.len() - start <= FRAME_BYTES_MAX;
         if written != elements {
             written.write_over(&mut plain[bitmap_at..], elements.needs_secondary());
         }
-        fault.map_or(Ok(()), Err)
+        match fault {
+            None => Ok(Translated { mti, present: written, spans, is_sound }),
+            Some(fault) => Err(fault),
+        }
     }
 }
 

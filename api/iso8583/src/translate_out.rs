@@ -2,12 +2,14 @@
 //!
 //! Each field is made of the elements that it leads to. In an answer the fields that are repeated stand as they came.
 
+use crate::answer::Answer;
 use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::codec::decode;
 use crate::encode::{EncodeError, put_len};
 use crate::field_form::Coding;
 use crate::fields::Class;
-use crate::message::Message;
+use crate::message::Elements;
+use crate::mti::Mti;
 use crate::number::parse_number;
 use crate::originals_1993::{FULL, PARTIAL, written_amounts, written_original};
 use crate::translation::{FieldPart, FieldShape, FieldTags, Translation, TypeForm, WireField};
@@ -43,7 +45,7 @@ impl Translation {
     /// Whether an answer repeats a field whose number is above this one.
     #[must_use]
     pub fn repeats_beyond(kept: &[u8], number: u8) -> bool {
-        repeated(kept).any(|(repeated, _)| repeated > number)
+        kept_fields(kept).any(|kept| kept.number > number)
     }
 
     /// Appends a message of the default spelling as the counterpart spells it. `kept` is what reading its request has
@@ -56,17 +58,39 @@ impl Translation {
             Some(de) => EncodeError::BadContent(de),
             None => EncodeError::FrameTooLong,
         })?;
+        self.write_message(&message, kept, out)
+    }
+
+    /// As [`write`](Self::write), of an answer that is not written in the default spelling.
+    ///
+    /// Errors: as there, and a value that the answer may not hold.
+    pub fn write_answer(
+        &self,
+        answer: &Answer<'_>,
+        kept: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        answer.check()?;
+        self.write_message(answer, kept, out)
+    }
+
+    fn write_message(
+        &self,
+        message: &impl Elements,
+        kept: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         let start = out.len();
-        let written = self.write_message(&message, kept, out);
+        let written = self.append_elements(message, kept, out);
         if written.is_err() {
             out.truncate(start);
         }
         written
     }
 
-    fn write_message(
+    fn append_elements(
         &self,
-        message: &Message<'_>,
+        message: &impl Elements,
         kept: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
@@ -86,16 +110,23 @@ impl Translation {
                 return Err(EncodeError::UnknownElement(element));
             }
         }
-        for (number, _) in repeated(kept) {
-            numbers.insert(number);
+        for kept in kept_fields(kept).filter(|kept| kept.is_certain) {
+            numbers.insert(kept.number);
         }
         let partial = self.reversal_contents(message);
         partial.iter().for_each(|(number, _)| numbers.insert(*number));
         self.write_bitmap(numbers, out);
-        let mut repeats = repeated(kept).peekable();
+        let (echoed, mut kept) = (message.echoed(), kept_fields(kept));
+        let mut next = kept.next();
         for number in numbers.elements() {
-            if let Some((_, bytes)) = repeats.next_if(|(kept, _)| *kept == number) {
-                out.extend_from_slice(bytes);
+            while next.as_ref().is_some_and(|kept| kept.number < number) {
+                next = kept.next();
+            }
+            if let Some(kept) = next.as_ref().filter(|kept| kept.number == number)
+                && (kept.is_certain
+                    || self.elements_of[usize::from(number)].without(echoed).is_empty())
+            {
+                out.extend_from_slice(kept.bytes);
                 continue;
             }
             let Some(wire) = &self.fields[usize::from(number)] else { continue };
@@ -110,14 +141,14 @@ impl Translation {
     }
 
     /// The fields of a reversal that are not made of the elements of their numbers; none of another message.
-    fn reversal_contents(&self, message: &Message<'_>) -> Vec<(u8, Vec<u8>)> {
+    fn reversal_contents(&self, message: &impl Elements) -> Vec<(u8, Vec<u8>)> {
         let Some(fields) = self.partial.filter(|_| message.mti().class() == 4) else {
             return Vec::new();
         };
         let before = message.get(4).unwrap_or(b"000000000000");
         let amounts = message.get(95).and_then(|stays| written_amounts(before, stays));
         let code = if amounts.is_some() { PARTIAL } else { FULL };
-        let is_told = message.has(70) || message.mti().is_response();
+        let is_told = message.present().contains(70) || message.mti().is_response();
         let function = fields.function.filter(|_| !is_told).map(|number| (number, code.to_vec()));
         let amounts =
             amounts.map(|(stays, before)| [(fields.amount, stays), (fields.before, before)]);
@@ -136,20 +167,40 @@ impl Translation {
     }
 }
 
+/// A field of a request that its answer may have as it came.
+pub(crate) struct KeptField<'a> {
+    pub(crate) number: u8,
+    /// Whether the answer has it in any case, not only where it repeats the elements of it.
+    pub(crate) is_certain: bool,
+    /// All of it, length included.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl KeptField<'_> {
+    pub(crate) const HEAD_BYTES: usize = 4;
+
+    pub(crate) fn append(&self, kept: &mut Vec<u8>) {
+        // INVARIANT: a field is within a frame.
+        let [high, low] = u16::try_from(self.bytes.len()).unwrap_or(0).to_be_bytes();
+        kept.extend_from_slice(&[self.number, u8::from(self.is_certain), high, low]);
+        kept.extend_from_slice(self.bytes);
+    }
+}
+
 /// The fields that reading a request has kept, in their order.
-fn repeated(kept: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+fn kept_fields(kept: &[u8]) -> impl Iterator<Item = KeptField<'_>> {
     let mut rest = kept;
     std::iter::from_fn(move || {
-        let ([number, high, low], behind) = rest.split_first_chunk()?;
+        let ([number, is_certain, high, low], behind) = rest.split_first_chunk()?;
         let (bytes, behind) = behind.split_at_checked(u16::from_be_bytes([*high, *low]).into())?;
         rest = behind;
-        Some((*number, bytes))
+        Some(KeptField { number: *number, is_certain: *is_certain != 0, bytes })
     })
 }
 
 impl WireField {
     /// Appends the field; none where it cannot hold what is in the message.
-    fn write(&self, message: &Message<'_>, types: &TypeForm, out: &mut Vec<u8>) -> Option<()> {
+    fn write(&self, message: &impl Elements, types: &TypeForm, out: &mut Vec<u8>) -> Option<()> {
         // Most fields are an element as it is.
         if let ([part], FieldShape::Plain) = (&self.parts[..], &self.shape)
             && let (None, true, Some(content)) =
@@ -173,7 +224,7 @@ impl WireField {
     }
 
     /// The content, made of the elements of the message.
-    fn compose(&self, message: &Message<'_>, types: &TypeForm) -> Option<Vec<u8>> {
+    fn compose(&self, message: &impl Elements, types: &TypeForm) -> Option<Vec<u8>> {
         if let ([part], FieldShape::Original) = (&self.parts[..], &self.shape) {
             return written_original(types, message.get(part.element)?);
         }
@@ -183,7 +234,7 @@ impl WireField {
         let mut content = Vec::new();
         for part in &self.parts {
             let Some(value) = message.get(part.element) else { continue };
-            let value = part.written(message, value);
+            let value = part.written(message.mti(), value);
             let Some((start, end)) = part.place else { return Some(value) };
             let (start, end) = (usize::from(start), usize::from(end));
             // What no element tells is blank.
@@ -226,8 +277,8 @@ impl WireField {
 }
 
 impl FieldPart {
-    fn written(&self, message: &Message<'_>, value: &[u8]) -> Vec<u8> {
-        let mti = message.mti().bytes();
+    fn written(&self, mti: Mti, value: &[u8]) -> Vec<u8> {
+        let mti = mti.bytes();
         let found = self
             .write
             .iter()

@@ -18,6 +18,7 @@ use std::fmt;
 use crate::alphabet::Alphabet;
 use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::dialect::{FRAME_BYTES_MAX, Framing};
+use crate::echo::ECHOED;
 use crate::field_form::{Coding, FIELD_LEN_MAX, FieldForm, FieldLength};
 use crate::fields::{Class, FieldSpec, field};
 use crate::length_prefix::{LengthDigits, LengthPrefix};
@@ -145,7 +146,9 @@ const NEEDED: [u8; 5] = [2, 3, 4, 11, 39];
 /// Where an element comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct ElementSource {
+    pub(crate) spec: &'static FieldSpec,
     pub(crate) field: u8,
+    pub(crate) form: FieldForm,
     pub(crate) part: usize,
     /// Whether its content is taken over as it is.
     pub(crate) is_plain: bool,
@@ -164,6 +167,10 @@ pub struct Translation {
     pub(crate) elements_of: Vec<Bitmap>,
     /// The fields that answers repeat as they came.
     pub(crate) repeated: Bitmap,
+    /// Those whose elements an answer may repeat.
+    pub(crate) echoed: Bitmap,
+    /// Bytes and units of the fields of fixed length, by number; 0 of others.
+    pub(crate) fixed: Vec<(u16, u16)>,
     /// The fields of partial reversals, where these are not told apart by an element.
     pub(crate) partial: Option<PartialFields>,
     /// Whether messages are named by local time, not by that of their transmission.
@@ -195,6 +202,8 @@ impl Translation {
             sources: (0..NUMBERS).map(|_| None).collect(),
             elements_of: vec![Bitmap::EMPTY; NUMBERS],
             repeated: Bitmap::EMPTY,
+            echoed: Bitmap::EMPTY,
+            fixed: vec![(0, 0); NUMBERS],
             partial: None,
             names_by_local_time: false,
         };
@@ -306,7 +315,7 @@ impl Translation {
             let is_plain = part.place.is_none()
                 && part.read.is_empty()
                 && matches!(wire.shape, FieldShape::Plain);
-            let source = ElementSource { field: number, part: at, is_plain };
+            let source = ElementSource { spec, field: number, form: wire.form, part: at, is_plain };
             let place = &mut self.sources[usize::from(part.element)];
             if let Some(other) = place.replace(source) {
                 let (element, other) = (part.element, other.field);
@@ -316,6 +325,14 @@ impl Translation {
         }
         if wire.is_repeated {
             self.repeated.insert(number);
+        } else if !wire.parts.is_empty()
+            && self.elements_of[usize::from(number)].without(ECHOED).is_empty()
+        {
+            self.echoed.insert(number);
+        }
+        if wire.form.is_fixed() {
+            let (units, bytes) = (wire.form.len_max, wire.form.wire_bytes(wire.form.len_max));
+            self.fixed[usize::from(number)] = (u16::try_from(bytes).unwrap_or(0), units);
         }
         let place = &mut self.fields[usize::from(number)];
         if place.replace(wire).is_some() {

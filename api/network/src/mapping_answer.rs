@@ -113,16 +113,16 @@ impl AnswerElements {
     /// answered leave the output as it was.
     /// Errors: the codec's.
     pub fn encode(&self, request: &Echo, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        self.encode_with(request, &[], out)
+        self.write(request, &[], |answer| answer.encode(out))
     }
 
-    /// As `encode`, with further elements.
-    /// Errors: the codec's.
-    pub(super) fn encode_with(
+    /// Hands the answer to `request`, with further elements, to its writer. Messages that are never answered have none.
+    /// Errors: the writer's.
+    pub(super) fn write(
         &self,
         request: &Echo,
         further: &[(u8, &[u8])],
-        out: &mut Vec<u8>,
+        write: impl FnOnce(&Answer<'_>) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
         let Some(answer) = Answer::to(request) else { return Ok(()) };
         // What names an earlier authorization identifies the message; in a request that asks for
@@ -131,13 +131,13 @@ impl AnswerElements {
         let answer = if names_earlier { answer.echo(38) } else { answer };
         let approved = self.approved.and_then(|approved| zero_padded::<12>(magnitude(approved)));
         let answer = further.iter().fold(answer, |answer, (de, content)| answer.set(*de, content));
-        answer
+        let answer = answer
             .set(39, &self.code.0)
             .set_optional(4, approved.as_ref().map(<[u8; 12]>::as_slice))
             .set_optional(38, self.authorization_id.as_ref().map(<[u8; 6]>::as_slice))
             .set_optional(44, Some(self.detail.as_bytes()).filter(|detail| !detail.is_empty()))
-            .set_optional(54, Some(&self.amounts[..]).filter(|amounts| !amounts.is_empty()))
-            .encode(out)
+            .set_optional(54, Some(&self.amounts[..]).filter(|amounts| !amounts.is_empty()));
+        write(&answer)
     }
 }
 

@@ -148,11 +148,13 @@ impl Session {
         self.decoding.get_or_insert_with(Stopwatch::start);
         let mut way_back = WayBack { tpdu, ..WayBack::default() };
         let Some(translation) = self.shared.dialect.translation.clone() else {
-            return self.take_plain(frame, (frame, way_back), envelopes);
+            return self.take_decoded(decode(frame), (frame, frame, way_back), envelopes);
         };
         let mut plain = buffers::take();
         match translation.read(frame, &mut plain, &mut way_back.kept) {
-            Ok(()) => self.take_plain(&plain, (frame, way_back), envelopes),
+            Ok(read) => {
+                self.take_decoded(read.message(&plain), (&plain, frame, way_back), envelopes);
+            }
             Err(fault) => {
                 self.note_undecodable(&fault, (frame, tpdu));
                 self.refuse(decode(&plain), Refusal::Undecodable(fault.field), way_back);
@@ -161,20 +163,20 @@ impl Session {
         buffers::give_back(plain);
     }
 
-    /// As `take_message`, of a message in the default spelling, which came as `frame`.
-    fn take_plain(
+    /// As `take_message`, of a message that is `plain` in the default spelling, and came as `frame`.
+    fn take_decoded(
         &mut self,
-        plain: &[u8],
-        (frame, mut way_back): (&[u8], WayBack),
+        decoded: Result<Message<'_>, DecodeError<'_>>,
+        (plain, frame, mut way_back): (&[u8], &[u8], WayBack),
         envelopes: &mut Vec<Envelope>,
     ) {
         let received = *self.decoding.get_or_insert_with(Stopwatch::start);
-        let message = match decode(plain) {
+        let message = match decoded {
             Ok(message) => message,
             Err(error) => {
                 if let Some(plain) = salvage(plain, &error) {
                     note_spaced(&self.peer);
-                    return self.take_plain(&plain, (frame, way_back), envelopes);
+                    return self.take_decoded(decode(&plain), (&plain, frame, way_back), envelopes);
                 }
                 let field = error.de.map(|de| self.shared.field_of(de));
                 let fault = TranslationFault { fault: error.fault, field };
@@ -514,15 +516,10 @@ fn append_answer(
     let tpdu = way_back.tpdu.map(Tpdu::swapped);
     let written = write_frame(outbox, &dialect.framing, tpdu, |out| {
         let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
-            let Some(translation) = &dialect.translation else {
-                return elements.encode_with(&request.echo, further, out);
-            };
-            let mut plain = buffers::take();
-            let written = elements
-                .encode_with(&request.echo, further, &mut plain)
-                .and_then(|()| translation.write(&plain, &way_back.kept, out));
-            buffers::give_back(plain);
-            written
+            elements.write(&request.echo, further, |answer| match &dialect.translation {
+                None => answer.encode(out),
+                Some(translation) => translation.write_answer(answer, &way_back.kept, out),
+            })
         };
         match &way_back.owed {
             None => write(&[], out),

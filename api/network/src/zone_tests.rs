@@ -103,7 +103,7 @@ fn every_answer_has_a_code_whatever_became_of_its_request() {
         for elements in [AnswerElements::not_taken(), AnswerElements::plain(De39::APPROVED)] {
             let mut out = b"before".to_vec();
             let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
-                elements.encode_with(&request.echo, further, out)
+                elements.write(&request.echo, further, |answer| answer.encode(out))
             };
             zone.owed()
                 .encode((&elements, &request, &Dialect::default()), &mut out, write)
