@@ -1,6 +1,6 @@
 """The examples of api/examples, run as their readme says; the collection beside them is the documents'.
 
-Python and JavaScript speak through clients that are generated from the documents of the switch at hand.
+Each speaks through clients that are generated from the documents of the switch at hand.
 """
 
 import json
@@ -34,7 +34,6 @@ def test_an_example_does_what_it_says(language, switch, tmp_path):
         "CARDSWITCH_ACCESS_TOKEN": switch.credentials["access_token"],
         "CARDSWITCH_NETWORK_KEY": switch.credentials["network_key"],
         "GOCACHE": str(tmp_path / "go-build"),
-        "GO111MODULE": "off",
         "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
     }
     examples = tmp_path / "examples"

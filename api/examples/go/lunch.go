@@ -1,8 +1,8 @@
-// Creates a card, buys with it, receives the webhook, and handles a decline. Go 1.19, no modules.
+// Creates a card, buys with it, receives the webhook, and handles a decline. Go 1.19, with generated clients.
 package main
 
 import (
-	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -19,73 +19,50 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	company "lunch/client_company"
+	network "lunch/client_network"
 )
 
 var (
-	url   = os.Getenv("CARDSWITCH_URL")
-	token = "Token " + os.Getenv("CARDSWITCH_ACCESS_TOKEN")
-	key   = "Bearer " + os.Getenv("CARDSWITCH_NETWORK_KEY")
+	url       = os.Getenv("CARDSWITCH_URL")
+	ctx       = context.Background()
+	companies = companyClient()
+	networks  = networkClient()
 )
 
-// ApiError is a failed request.
-type ApiError struct {
-	Code, Message string
-	DocURL        string `json:"doc_url"`
+func companyClient() *company.APIClient {
+	configuration := company.NewConfiguration()
+	configuration.Servers = company.ServerConfigurations{{URL: url}}
+	configuration.AddDefaultHeader("Authorization", "Bearer "+os.Getenv("CARDSWITCH_ACCESS_TOKEN"))
+	return company.NewAPIClient(configuration)
 }
 
-func (failure *ApiError) Error() string { return failure.Message }
-
-type object = map[string]any
-
-type card struct {
-	ID          string
-	Description string
-	Allowance   struct{ ID string }
+func networkClient() *network.APIClient {
+	configuration := network.NewConfiguration()
+	configuration.Servers = network.ServerConfigurations{{URL: url}}
+	configuration.AddDefaultHeader("Authorization", "Bearer "+os.Getenv("CARDSWITCH_NETWORK_KEY"))
+	return network.NewAPIClient(configuration)
 }
 
-type authorization struct {
-	Approved      bool
-	TransactionID string `json:"transaction_id"`
+// fresh is a key for one change: repeated with the same key, it takes effect once.
+func fresh() string {
+	drawn := make([]byte, 16)
+	must(rand.Read(drawn))
+	return hex.EncodeToString(drawn)
 }
 
-// ask sends a request and reads the answer into it.
-func ask(method, path string, body any, authorization string, answer any) error {
-	var sent bytes.Buffer
-	if body != nil {
-		if err := json.NewEncoder(&sent).Encode(body); err != nil {
-			return err
-		}
-	}
-	request, err := http.NewRequest(method, url+path, &sent)
+// must returns what was answered, or ends the program with what failed.
+func must[T any](answer T, err error) T {
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	request.Header.Set("Authorization", authorization)
-	request.Header.Set("Content-Type", "application/json")
-	if method != http.MethodGet {
-		// Repeat a request whose answer is lost with the same key: it takes effect once.
-		drawn := make([]byte, 16)
-		if _, err := rand.Read(drawn); err != nil {
-			return err
-		}
-		request.Header.Set("Idempotency-Key", hex.EncodeToString(drawn))
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode >= 400 {
-		var failure struct{ Detail ApiError }
-		if err := json.NewDecoder(response.Body).Decode(&failure); err != nil {
-			return err
-		}
-		return &failure.Detail
-	}
-	if response.StatusCode == http.StatusNoContent {
-		return nil
-	}
-	return json.NewDecoder(response.Body).Decode(answer)
+	return answer
+}
+
+// taken is must for the generated clients, which return the response, too.
+func taken[T any](answer T, _ *http.Response, err error) T {
+	return must(answer, err)
 }
 
 type event struct {
@@ -131,82 +108,75 @@ func (receiver *receiver) ServeHTTP(response http.ResponseWriter, request *http.
 
 // receive makes an endpoint for webhooks at this program, and returns its id and what comes there.
 func receive() (string, <-chan event) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	var endpoint struct{ ID, Secret string }
-	address := object{"delivery_url": fmt.Sprintf("http://%s/hooks", listener.Addr())}
-	must(ask("POST", "/v1/webhook-endpoints", address, token, &endpoint))
-	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(endpoint.Secret, "whsec_"))
-	must(err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	address := company.NewWebhookEndpointGiven(fmt.Sprintf("http://%s/hooks", listener.Addr()))
+	request := companies.WebhooksAPI.CreateWebhookEndpoint(ctx).WebhookEndpointGiven(*address)
+	endpoint := taken(request.IdempotencyKey(fresh()).Execute())
+	secret := must(base64.StdEncoding.DecodeString(strings.TrimPrefix(endpoint.GetSecret(), "whsec_")))
 	hooks := &receiver{secret, make(chan event, 100)}
 	go func() { log.Fatal(http.Serve(listener, hooks)) }()
-	return endpoint.ID, hooks.events
-}
-
-func must(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	return endpoint.GetId(), hooks.events
 }
 
 // buy is what a card network asks at a merchant. Declines are answers, not errors.
-func buy(with card, amount float64) authorization {
-	body := object{"card_id": with.ID, "amount": amount, "merchant": object{"name": "Corner Bakery", "mcc": "5812"}}
-	var answer authorization
-	must(ask("POST", "/network/v1/authorizations", body, key, &answer))
+func buy(card *company.Card, amount float64) *network.AuthorizationAnswer {
+	merchant := network.NewMerchantGiven()
+	merchant.SetName("Corner Bakery")
+	merchant.SetMcc(network.MerchantGivenMcc{String: network.PtrString("5812")})
+	purchase := network.NewAuthorizationRequest()
+	purchase.SetCardId(card.Id)
+	purchase.SetAmount(network.Budget{Float64: &amount})
+	purchase.SetMerchant(*merchant)
+	answer := taken(networks.PurchasesAPI.Authorize(ctx).AuthorizationRequest(*purchase).Execute())
 	verdict := "declined"
-	if answer.Approved {
+	if answer.AuthorizationAnswer.Approved {
 		verdict = "approved"
 	}
 	fmt.Printf("%s: %.2f\n", verdict, amount)
-	return answer
+	return answer.AuthorizationAnswer
 }
 
-func newCard(description string, budget float64) object {
-	allowance := object{"amount": budget, "interval": "weekly"}
-	return object{"description": description, "is_virtual": true, "allowance": allowance}
+func create(description string, budget float64) (*company.Card, *http.Response, error) {
+	allowance := company.NewAllowanceGiven(company.Budget{Float64: &budget})
+	allowance.SetInterval(company.INTERVAL_WEEKLY)
+	card := company.NewCardGiven(*allowance, description, true)
+	return companies.CardsAPI.CreateCard(ctx).CardGiven(*card).IdempotencyKey(fresh()).Execute()
 }
 
 func main() {
 	endpoint, events := receive()
-	var made card
-	must(ask("POST", "/v1/cards", newCard("Lunches", 50), token, &made))
-	fmt.Printf("card: %s\n", made.Description)
+	card := taken(create("Lunches", 50))
+	fmt.Printf("card: %s\n", card.Description)
 
-	bought := buy(made, 24.50)
+	bought := buy(card, 24.50)
 	for event := range events {
-		if event.Transaction.ID != bought.TransactionID {
+		if event.Transaction.ID != bought.GetTransactionId() {
 			continue
 		}
-		var transaction struct {
-			State  string
-			Amount float64
-		}
-		must(ask("GET", "/v1/transactions/"+event.Transaction.ID, nil, token, &transaction))
+		transaction := taken(companies.TransactionsAPI.GetTransaction(ctx, event.Transaction.ID).Execute())
 		fmt.Printf("webhook: %s, %s %.2f\n", event.Event, transaction.State, transaction.Amount)
 		break
 	}
 
-	declined := buy(made, 100)
-	var decision struct {
-		LeastChange []struct {
-			Rule, Text string
-			Change     struct{ To json.Number }
-		} `json:"least_change"`
-	}
-	must(ask("GET", "/v1/transactions/"+declined.TransactionID+"/decision", nil, token, &decision))
+	declined := buy(card, 100)
+	decision := taken(companies.TransactionsAPI.GetDecision(ctx, declined.GetTransactionId()).Execute())
 	for _, remedy := range decision.LeastChange {
 		fmt.Printf("advice: %s\n", remedy.Text)
-		if remedy.Rule == "allowance_balance" {
-			raised := object{"amount": remedy.Change.To}
-			must(ask("PUT", "/v1/allowances/"+made.Allowance.ID, raised, token, &object{}))
+		if remedy.Rule == company.RULENAME_ALLOWANCE_BALANCE {
+			// The first kind of change, `raise`.
+			raised := company.NewAllowanceUpdate()
+			raised.SetAmount(company.Budget{Float64: &remedy.Change.ChangeAnyOf.To})
+			request := companies.AllowancesAPI.UpdateAllowance(ctx, card.Allowance.Id)
+			taken(request.AllowanceUpdate(*raised).IdempotencyKey(fresh()).Execute())
 		}
 	}
-	buy(made, 100)
+	buy(card, 100)
 
-	var refused *ApiError
-	if err := ask("POST", "/v1/cards", newCard("Debts", -1), token, &object{}); errors.As(err, &refused) {
-		fmt.Printf("refused: %s, see %s%s\n", refused.Code, url, refused.DocURL)
+	_, _, err := create("Debts", -1)
+	var refused *company.GenericOpenAPIError
+	if errors.As(err, &refused) {
+		failure := refused.Model().(company.Error)
+		fmt.Printf("refused: %s, see %s%s\n", failure.Detail.Code, url, failure.Detail.DocUrl)
 	}
-	must(ask("DELETE", "/v1/webhook-endpoints/"+endpoint, nil, token, nil))
+	must(companies.WebhooksAPI.DeleteWebhookEndpoint(ctx, endpoint).Execute())
 }

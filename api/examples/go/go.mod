@@ -1,0 +1,3 @@
+module lunch
+
+go 1.19
