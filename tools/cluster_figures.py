@@ -144,18 +144,15 @@ def bare(cluster: Cluster, binaries: pathlib.Path, size: int, seconds: int) -> d
 
 
 def one_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", cluster.ports + cluster.leader())
     ratios = []
     for turn in range(3):
-        yardstick = bare(cluster, binaries, 400, seconds)["p50_us"] / 1e6
-        took, until = [], time.perf_counter() + seconds
-        while time.perf_counter() < until:
-            since = time.perf_counter()
-            cluster.purchase(connection, cluster.cards[len(took) % len(cluster.cards)])
-            took.append(time.perf_counter() - since)
-        spread(f"one purchase at a time, turn {turn + 1}", took)
-        ratios.append(quantile(took, 0.5) / yardstick)
-        print(f"{'':<46} bare transaction p50 {yardstick * 1e3:.1f} ms")
+        yardstick = bare(cluster, binaries, 400, seconds)["p50_us"]
+        command = load_command(cluster, binaries, cluster.leader(), seconds, connections=1, in_flight=1)
+        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        took = json.loads(shown)["run"]["latency_us"]
+        ratios.append(took["p50"] / yardstick)
+        print(f"one purchase at a time, turn {turn + 1}: p50 {took['p50'] / 1e3:.2f} ms, p99 {took['p99'] / 1e3:.2f} ms; "
+              f"bare transaction p50 {yardstick / 1e3:.2f} ms")
     print(f"purchase / bare transaction, p50: {', '.join(f'{ratio:.2f}' for ratio in ratios)}")
 
 
@@ -176,9 +173,11 @@ def many_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> No
     print(f"share of what bare transactions carry: {', '.join(f'{share:.0%}' for share in shares)}")
 
 
-def load_command(cluster: Cluster, binaries: pathlib.Path, leader: int, seconds: int) -> list:
+def load_command(
+    cluster: Cluster, binaries: pathlib.Path, leader: int, seconds: int, connections: int = 4, in_flight: int = 256
+) -> list:
     load = [binaries / "load", "iso", "--address", f"127.0.0.1:{cluster.ports + 10 + leader}"]
-    load += ["--cards", cluster.home / "cards.jsonl", "--connections", "4", "--in-flight", "256"]
+    load += ["--cards", cluster.home / "cards.jsonl", "--connections", str(connections), "--in-flight", str(in_flight)]
     return load + ["--warmup", "0", "--seconds", str(seconds), "--json"]
 
 

@@ -130,14 +130,25 @@ fn an_export_killed_at_any_point_writes_every_transaction_once() {
         is_over.store(true, Ordering::Relaxed);
     });
     export_all(&switch, &database);
-    let (listed, exported) = (listed(&switch.api()), exported(&database));
+    let listed = listed(&switch.api());
     assert!(listed.len() > 100, "{} transactions are no load", listed.len());
-    assert_eq!(exported.len(), listed.len(), "as many rows as transactions");
-    for (id, row) in &listed {
-        assert_eq!(exported.get(id), Some(row), "{id}");
-    }
+    let check_rows = || {
+        let exported = exported(&database);
+        assert_eq!(exported.len(), listed.len(), "as many rows as transactions");
+        for (id, row) in &listed {
+            assert_eq!(exported.get(id), Some(row), "{id}");
+        }
+    };
+    check_rows();
     // There is nothing more to write.
     assert_eq!(export_all(&switch, &database).trim(), "0 events written, 0 transactions");
+    // Who puts the place back gets every row written once more.
+    let put_back = "WITH put_back AS (UPDATE cardswitch.progress SET event_cursor = NULL RETURNING 1) \
+                    SELECT count(*) FROM put_back";
+    assert_eq!(database.rows(put_back), [["1"]]);
+    let told = export_all(&switch, &database);
+    assert!(told.contains(&format!("{} transactions", listed.len())), "{told}");
+    check_rows();
     switch.stop();
 }
 

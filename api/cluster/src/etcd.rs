@@ -26,8 +26,8 @@ use crate::proto::Call;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long an answer may take; an election of etcd takes about a second.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// The same of what a member answers without the others.
-const OWN_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// The same of what can be asked of another member at once: what a member answers by itself, and reads.
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often all members are asked until one answers.
 const ROUNDS: usize = 2;
 /// How long it waits before it reports that nobody answers.
@@ -50,6 +50,9 @@ pub enum EtcdError {
     /// No member answers, or the one that was asked broke off. What was asked for may have happened.
     #[error("no member of etcd answers: {0}")]
     Unavailable(String),
+    /// A member answers that it cannot do it now, as while the members elect their leader.
+    #[error("etcd cannot do it now: {0}")]
+    NotNow(String),
     /// It answered that it will not do it.
     #[error("etcd refuses with code {code}: {message}")]
     Refused {
@@ -78,6 +81,8 @@ pub(crate) struct EtcdClient {
     credentials: Credentials,
     /// The member that is asked next.
     current: usize,
+    /// Whether it has answered that it cannot do anything now.
+    is_unable: bool,
     connection: Option<Member>,
     /// What shows who asks, where etcd has users.
     token: Option<HeaderValue>,
@@ -102,6 +107,7 @@ impl EtcdClient {
             endpoints: address.endpoints.clone(),
             credentials: Credentials::read(&address.access)?,
             current: 0,
+            is_unable: false,
             connection: None,
             token: None,
         })
@@ -112,15 +118,20 @@ impl EtcdClient {
         self.call_within(ANSWER_TIMEOUT, request)
     }
 
+    /// As `call`, of a read, which is asked again soon where a member is silent.
+    pub(crate) fn read<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+        self.call_within(READ_TIMEOUT, request)
+    }
+
     /// Asks one member after the other until one answers, which is asked from then on: one may take
     /// connections and be silent. It must be something that a member answers by itself.
     pub(crate) fn call_any<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
-        let mut answer = self.call_within(OWN_ANSWER_TIMEOUT, request);
+        let mut answer = self.read(request);
         for _ in 1..ROUNDS * self.endpoints.len() {
             if !matches!(answer, Err(EtcdError::Unavailable(_))) {
                 break;
             }
-            answer = self.call_within(OWN_ANSWER_TIMEOUT, request);
+            answer = self.read(request);
         }
         answer
     }
@@ -130,7 +141,7 @@ impl EtcdClient {
         patience: Duration,
         request: &C,
     ) -> Result<C::Answer, EtcdError> {
-        let Self { runtime, endpoints, credentials, current, connection, token } = self;
+        let Self { runtime, endpoints, credentials, current, is_unable, connection, token } = self;
         let Some(runtime) = runtime else { return Err(EtcdError::Answer("it is gone")) };
         runtime.block_on(async {
             let asked = timeout(patience, async {
@@ -143,9 +154,15 @@ impl EtcdClient {
             let answer = asked.await.unwrap_or_else(|_| {
                 Err(EtcdError::Unavailable(format!("`{}` is silent", endpoints[*current])))
             });
-            if let Err(EtcdError::Unavailable(_)) = &answer {
-                *current = (*current + 1) % endpoints.len();
+            // A member that answers is asked once more: another one may be silent.
+            let was_unable =
+                std::mem::replace(is_unable, matches!(answer, Err(EtcdError::NotNow(_))));
+            if let Err(EtcdError::Unavailable(why) | EtcdError::NotNow(why)) = answer {
+                if was_unable || !*is_unable {
+                    (*current, *is_unable) = ((*current + 1) % endpoints.len(), false);
+                }
                 tokio::time::sleep(PAUSE).await;
+                return Err(EtcdError::Unavailable(why));
             }
             answer
         })
@@ -306,7 +323,7 @@ fn check_status(trailers: &HeaderMap) -> Result<(), EtcdError> {
     let message = || text("grpc-message").unwrap_or("no reason").to_owned();
     match code {
         Some(0) => Ok(()),
-        Some(code) if PASSING_CODES.contains(&code) => Err(EtcdError::Unavailable(message())),
+        Some(code) if PASSING_CODES.contains(&code) => Err(EtcdError::NotNow(message())),
         Some(code) => Err(EtcdError::Refused { code, message: message() }),
         None => Err(EtcdError::Unavailable("the answer broke off".to_owned())),
     }

@@ -200,7 +200,8 @@ impl EtcdWindow {
     pub(crate) fn pulse(&mut self) -> Result<Pulse, WindowError> {
         let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
         let reads = keys.map(|key| Request::Range(one(key)).into()).to_vec();
-        let read = self.ask(&TxnRequest { compare: Vec::new(), success: reads })?;
+        let request = TxnRequest { compare: Vec::new(), success: reads };
+        let read = self.open_client()?.read(&request).map_err(no_answer)?;
         let mut found = read.responses.into_iter().map(|read| match read.response {
             Some(Response::Range(range)) => value_of(range),
             _ => None,
@@ -212,13 +213,14 @@ impl EtcdWindow {
     }
 
     fn ask<C: Call>(&mut self, request: &C) -> Result<C::Answer, WindowError> {
-        if self.is_closed.load(Ordering::Acquire) {
-            return Err(WindowError::Closed);
+        self.open_client()?.call(request).map_err(no_answer)
+    }
+
+    fn open_client(&mut self) -> Result<&mut EtcdClient, WindowError> {
+        match self.is_closed.load(Ordering::Acquire) {
+            true => Err(WindowError::Closed),
+            false => Ok(&mut self.client),
         }
-        self.client.call(request).map_err(|error| match error {
-            EtcdError::Unavailable(why) => WindowError::Unavailable(why),
-            error => WindowError::Foreign(error.to_string()),
-        })
     }
 
     /// Lets go of the past of the keys now and then; etcd does not by itself.
@@ -230,6 +232,13 @@ impl EtcdWindow {
         let revision = revision - COMPACT_EVERY / 2;
         drop(self.client.call(&CompactionRequest { revision }));
         self.compacted = revision + COMPACT_EVERY / 2;
+    }
+}
+
+fn no_answer(error: EtcdError) -> WindowError {
+    match error {
+        EtcdError::Unavailable(why) => WindowError::Unavailable(why),
+        error => WindowError::Foreign(error.to_string()),
     }
 }
 

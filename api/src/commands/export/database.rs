@@ -3,16 +3,17 @@
 //! INVARIANT: a page and the place behind it are one database transaction, which compares the place before
 //! it: whenever an export dies, the next one goes on behind what is written, and two never write the same.
 
+use bytes::Bytes;
 use futures_util::SinkExt;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, Error, Statement};
+use tokio_postgres::{Client, Config, Error, Statement, Transaction};
 use uuid::Uuid;
 
 use super::super::Failure;
 use super::super::listen::Ended;
 use super::database_tls::SystemTls;
 use super::feed::ExportedPage;
-use super::rows::COLUMNS;
+use super::rows::{COLUMNS, PageRows};
 
 const SCHEMA: &str = include_str!("schema.sql");
 const MAKE_PAGE: &str =
@@ -37,7 +38,10 @@ pub(super) struct ExportedPlace {
 /// A connection to the database, for one company.
 pub(super) struct Database {
     client: Client,
-    copy: Statement,
+    /// Adds rows.
+    add: Statement,
+    /// Fills the page, which `merge` takes over.
+    fill: Statement,
     merge: Statement,
     advance: Statement,
     company: String,
@@ -60,11 +64,12 @@ impl Database {
         let cursor = row.try_get(0).map_err(ended)?;
         let place = ExportedPlace { cursor, seq: seq.unsigned_abs() };
         client.batch_execute(MAKE_PAGE).await.map_err(ended)?;
-        let copy = format!("COPY page ({}) FROM STDIN", COLUMNS.join(", "));
-        let copy = client.prepare(&copy).await.map_err(ended)?;
+        let copy = |table| format!("COPY {table} ({}) FROM STDIN", COLUMNS.join(", "));
+        let add = client.prepare(&copy("cardswitch.transactions")).await.map_err(ended)?;
+        let fill = client.prepare(&copy("page")).await.map_err(ended)?;
         let merge = client.prepare(&merge_statement()).await.map_err(ended)?;
         let advance = client.prepare(ADVANCE).await.map_err(ended)?;
-        Ok(Self { client, copy, merge, advance, company, place })
+        Ok(Self { client, add, fill, merge, advance, company, place })
     }
 
     /// How far the events are written.
@@ -75,26 +80,55 @@ impl Database {
     /// Writes a page and the place behind it. Returns how many transactions it has written.
     /// Errors: the connection broke; another export has written since.
     pub(super) async fn write(&mut self, page: &ExportedPage) -> Result<u64, Ended> {
-        let Self { client, copy, merge, advance, company, place } = self;
-        let seq = i64::try_from(page.next.seq).unwrap_or(i64::MAX);
-        let changes = client.transaction().await.map_err(ended)?;
-        let rows = changes.copy_in(copy).await.map_err(ended)?;
-        tokio::pin!(rows);
-        rows.send(page.rows.clone()).await.map_err(ended)?;
-        rows.finish().await.map_err(ended)?;
-        let written = changes.execute(merge, &[]).await.map_err(ended)?;
-        let advanced = changes
-            .execute(advance, &[company, &place.cursor, &page.next.cursor, &seq, &page.newest_at])
-            .await
-            .map_err(ended)?;
-        if advanced == 0 {
+        let written = match self.write_rows(&page.rows, page).await {
+            // Somebody has put the place back, so rows that are made are there.
+            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
+                self.write_rows(&page.rows.as_changed(), page).await
+            }
+            written => written,
+        };
+        let Some(written) = written.map_err(ended)? else {
             let why = "another export of this company writes to this database: end one of them";
             return Err(Ended::Refused(Failure::new(why)));
-        }
-        changes.commit().await.map_err(ended)?;
-        place.clone_from(&page.next);
+        };
+        self.place.clone_from(&page.next);
         Ok(written)
     }
+
+    /// None where another export has written since.
+    async fn write_rows(
+        &mut self,
+        rows: &PageRows,
+        page: &ExportedPage,
+    ) -> Result<Option<u64>, Error> {
+        let Self { client, add, fill, merge, advance, company, place } = self;
+        let seq = i64::try_from(page.next.seq).unwrap_or(i64::MAX);
+        let changes = client.transaction().await?;
+        let mut written = 0;
+        if !rows.made.is_empty() {
+            written += copy_in(&changes, add, &rows.made).await?;
+        }
+        if !rows.changed.is_empty() {
+            copy_in(&changes, fill, &rows.changed).await?;
+            written += changes.execute(merge, &[]).await?;
+        }
+        let advanced = changes
+            .execute(advance, &[company, &place.cursor, &page.next.cursor, &seq, &page.newest_at])
+            .await?;
+        if advanced == 0 {
+            return Ok(None);
+        }
+        changes.commit().await?;
+        Ok(Some(written))
+    }
+}
+
+/// Returns how many rows were copied.
+async fn copy_in(changes: &Transaction<'_>, copy: &Statement, rows: &Bytes) -> Result<u64, Error> {
+    let sink = changes.copy_in(copy).await?;
+    tokio::pin!(sink);
+    sink.send(rows.clone()).await?;
+    sink.finish().await
 }
 
 /// Rows of the page take the place of those that are there, unless these are of a later event.

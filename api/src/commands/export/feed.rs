@@ -5,6 +5,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::StatusCode;
 use hyper::client::conn::http1::SendRequest;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use url::Url;
 use uuid::Uuid;
@@ -13,7 +14,7 @@ use super::super::Failure;
 use super::super::http_client::{ANSWER_BYTES_MAX, connect, get, parse_url, refusal};
 use super::super::listen::Ended;
 use super::database::ExportedPlace;
-use super::rows::{ExportedEvent, rows_of};
+use super::rows::{ExportedEvent, PageRows};
 
 /// Events of a page.
 const PAGE_EVENTS: usize = 1_000;
@@ -25,7 +26,7 @@ const SEQ: &str = "cardswitch-seq";
 /// Events with their transactions, as rows.
 #[derive(Debug)]
 pub(super) struct ExportedPage {
-    pub(super) rows: Bytes,
+    pub(super) rows: PageRows,
     pub(super) events: usize,
     /// When the last of them happened.
     pub(super) newest_at: Option<String>,
@@ -33,12 +34,36 @@ pub(super) struct ExportedPage {
     pub(super) next: ExportedPlace,
 }
 
+/// A page as the switch answers it. Only its end is read at once: the next page is asked for by it.
+#[derive(Debug)]
+pub(super) struct AnsweredPage {
+    body: Bytes,
+    next: ExportedPlace,
+}
+
 #[derive(Debug, Deserialize)]
-struct PageBody<'a> {
+struct PageEnd<'a> {
     #[serde(borrow)]
-    results: Vec<ExportedEvent<'a>>,
+    results: &'a RawValue,
     cursor: String,
     has_more: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct PageEvents<'a> {
+    #[serde(borrow)]
+    results: Vec<ExportedEvent<'a>>,
+}
+
+impl AnsweredPage {
+    /// Errors: it is none that this build understands.
+    pub(super) fn read(self) -> Result<ExportedPage, Ended> {
+        let PageEvents { results } = serde_json::from_slice(&self.body)
+            .map_err(|error| Ended::Broken(format!("a page of events: {error}")))?;
+        let newest_at = results.last().map(|event| event.created_at.clone());
+        let (rows, events) = (PageRows::of(&results), results.len());
+        Ok(ExportedPage { rows, events, newest_at, next: self.next })
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,7 +100,7 @@ impl Feed {
         mut self,
         mut place: ExportedPlace,
         once: bool,
-        pages: mpsc::Sender<ExportedPage>,
+        pages: mpsc::Sender<AnsweredPage>,
     ) -> Result<(), Ended> {
         loop {
             let wait_s = if once { 0 } else { WAIT_S };
@@ -86,12 +111,11 @@ impl Feed {
                 after.unwrap_or_default()
             );
             let (body, seq) = self.ask(&target).await?;
-            let PageBody { results, cursor, has_more } = parse(&self.url, &body)?;
+            let PageEnd { results, cursor, has_more } = parse(&self.url, &body)?;
             place = ExportedPlace { cursor: Some(cursor), seq: seq.max(place.seq) };
-            let newest_at = results.last().map(|event| event.created_at.clone());
-            let (rows, events, next) = (rows_of(&results), results.len(), place.clone());
-            let page = ExportedPage { rows, events, newest_at, next };
-            let is_gone = events > 0 && pages.send(page).await.is_err();
+            let is_empty = results.get() == "[]";
+            let page = AnsweredPage { body, next: place.clone() };
+            let is_gone = !is_empty && pages.send(page).await.is_err();
             // Why nobody takes them, the writer knows.
             if is_gone || (once && !has_more) {
                 return Ok(());

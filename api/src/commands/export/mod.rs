@@ -11,10 +11,11 @@ mod rows;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_postgres::Config;
 
 use self::database::Database;
-use self::feed::{ExportedPage, Feed};
+use self::feed::{AnsweredPage, Feed};
 use super::listen::Ended;
 use super::{Failure, StopSignal};
 
@@ -94,16 +95,23 @@ async fn follow(
     let database = Database::open(to, company).await?;
     let place = database.place().clone();
     let (pages, read) = mpsc::channel(PAGES_AHEAD);
-    let reading = feed.read(place, args.once, pages);
-    tokio::try_join!(reading, write_all(database, read, total)).map(|_| ())
+    // It asks for the next page while rows are made of the one before.
+    let mut reading = JoinSet::new();
+    reading.spawn(feed.read(place, args.once, pages));
+    write_all(database, read, total).await?;
+    match reading.join_next().await {
+        Some(Ok(read)) => read,
+        _ => Err(Ended::Broken("the reader of events broke".to_owned())),
+    }
 }
 
 async fn write_all(
     mut database: Database,
-    mut pages: mpsc::Receiver<ExportedPage>,
+    mut pages: mpsc::Receiver<AnsweredPage>,
     total: &mut Written,
 ) -> Result<(), Ended> {
     while let Some(page) = pages.recv().await {
+        let page = page.read()?;
         total.transactions += database.write(&page).await?;
         total.events += page.events;
     }

@@ -42,12 +42,17 @@ pub(super) const COLUMNS: [&str; 30] = [
     "posted_at",
 ];
 
+/// The event that is a transaction's first.
+const CREATED: &str = "transaction.created";
+
 /// A text, copied only where JSON escapes some of it.
 type Text<'a> = Cow<'a, str>;
 
 /// An event of a page.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExportedEvent<'a> {
+    #[serde(borrow)]
+    event: Text<'a>,
     sequence: i64,
     #[serde(borrow)]
     company: Named<'a>,
@@ -131,14 +136,34 @@ struct ExportedTransaction<'a> {
 }
 
 /// The rows of a page, one for each transaction, as its last event has it.
-pub(super) fn rows_of(events: &[ExportedEvent<'_>]) -> Bytes {
-    let (mut rows, mut seen) = (Rows(Vec::new()), HashSet::new());
-    for event in events.iter().rev() {
-        if seen.insert(&event.transaction.id) {
-            rows.push(event);
+#[derive(Debug, Default)]
+pub(super) struct PageRows {
+    /// Of transactions that the page itself tells the making of.
+    pub(super) made: Bytes,
+    /// Of others, which have rows already.
+    pub(super) changed: Bytes,
+}
+
+impl PageRows {
+    pub(super) fn of(events: &[ExportedEvent<'_>]) -> Self {
+        let made = events.iter().filter(|event| event.event == CREATED);
+        let made: HashSet<_> = made.map(|event| &event.transaction.id).collect();
+        let (mut made_rows, mut changed_rows) = (Rows(Vec::new()), Rows(Vec::new()));
+        let mut seen = HashSet::with_capacity(events.len());
+        for event in events.iter().rev() {
+            let id = &event.transaction.id;
+            if seen.insert(id) {
+                let rows = if made.contains(id) { &mut made_rows } else { &mut changed_rows };
+                rows.push(event);
+            }
         }
+        Self { made: made_rows.0.into(), changed: changed_rows.0.into() }
     }
-    rows.0.into()
+
+    /// The same, where rows may be there already.
+    pub(super) fn as_changed(&self) -> Self {
+        Self { made: Bytes::new(), changed: [&self.changed[..], &self.made].concat().into() }
+    }
 }
 
 /// Rows as they are put together.
@@ -220,8 +245,9 @@ mod tests {
     #[test]
     fn a_transaction_is_one_row_of_its_last_event() {
         let event = |sequence: i64, state: &str| {
+            let event = if sequence == 1 { CREATED } else { "transaction.updated" };
             format!(
-                r#"{{"sequence": {sequence}, "company": {{"id": "c"}}, "created_at": "now", "cursor": "x",
+                r#"{{"event": "{event}", "sequence": {sequence}, "company": {{"id": "c"}}, "created_at": "now", "cursor": "x",
                 "transaction": {{"id": "t", "state": "{state}", "kind": "purchase", "amount": -1.50,
                 "foreign_amount": null, "foreign_currency_code": null, "card": {{"id": "k"}},
                 "member": null, "category": null, "department": null, "label": null, "location": null,
@@ -233,7 +259,11 @@ mod tests {
         };
         let page = format!("[{}, {}]", event(1, "pending"), event(2, "declined"));
         let events: Vec<ExportedEvent<'_>> = serde_json::from_str(&page).unwrap();
-        let rows = String::from_utf8(rows_of(&events).to_vec()).unwrap();
+        let rows = PageRows::of(&events);
+        assert!(rows.changed.is_empty() && PageRows::of(&events[1..]).made.is_empty());
+        assert_eq!(PageRows::of(&events[1..]).changed, rows.made);
+        assert_eq!(rows.as_changed().changed, rows.made);
+        let rows = String::from_utf8(rows.made.to_vec()).unwrap();
         let expected = "t\tc\t2\tdeclined\tpurchase\t-1.50\t\\N\t\\N\t1101\t{one,two}\t{}\tk\t\\N\t\\N\t\\N\
             \t\\N\t\\N\t\\N\t\\N\tf\ta\\tb\\\\c\\n\t7\t\\N\tCaf\u{e9}\t\tNY\t1\tUS\t2026\t\\N\n";
         assert_eq!(rows, expected);
