@@ -33,6 +33,8 @@ pub struct FaultPlan {
     pub fail_after_sync: Option<u64>,
     /// Growing beyond this size fails, without taking the device away.
     pub disk_full_bytes: Option<u64>,
+    /// Syncs that succeed make nothing durable.
+    pub lies: bool,
 }
 
 /// The disk, a directory of files. Clones are the same disk; faults are counted over all files.
@@ -71,6 +73,11 @@ impl FaultyDisk {
     pub fn plan(&self, plan: FaultPlan) {
         let mut device = self.device.lock();
         (device.plan, device.writes, device.syncs) = (plan, 0, 0);
+    }
+
+    /// Makes nothing durable from now on, whatever else goes wrong.
+    pub fn lie(&self) {
+        self.device.lock().plan.lies = true;
     }
 
     /// Returns how many syncs were asked for since the plan was set.
@@ -310,7 +317,9 @@ impl Device {
         if self.plan.fail_sync == Some(self.syncs) {
             return self.give_up();
         }
-        make_durable(self);
+        if !self.plan.lies {
+            make_durable(self);
+        }
         if self.plan.fail_after_sync == Some(self.syncs) {
             return self.give_up();
         }

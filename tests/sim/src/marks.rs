@@ -31,6 +31,10 @@ pub enum Mark {
     FlipRefused,
     /// A start went on with a flipped bit.
     FlipHarmless,
+    /// A start was refused since syncs had lied.
+    LieRefused,
+    /// A start after syncs had lied lacked what somebody was told of.
+    LieLost,
     /// A node led in place of one that had died.
     LeaderDied,
     /// A node led in place of one that went on, and that answered nobody from then on.
@@ -46,7 +50,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -60,6 +64,8 @@ impl Mark {
         Self::ClockBack,
         Self::FlipRefused,
         Self::FlipHarmless,
+        Self::LieRefused,
+        Self::LieLost,
         Self::LeaderDied,
         Self::LeaderFenced,
         Self::GhostLeader,

@@ -133,6 +133,9 @@ struct World {
     executions: Executions,
     /// How far the machine's clock is behind. Units: microseconds.
     skew: i64,
+    /// After so many commands the journal's disk makes nothing durable any more, and says that it does. The
+    /// machine keeps its power from then on, but for one look at the end.
+    lies_after: Option<u64>,
     next_tag: u64,
     newest_answered: u64,
     /// What was sent and not answered.
@@ -162,7 +165,7 @@ impl World {
         let disks = Disks::default();
         let executions = Executions::default();
         let running = open(place, &disks, &clock, &rates, &executions).unwrap();
-        let alone = Self {
+        let mut alone = Self {
             seed,
             rng,
             rates,
@@ -178,6 +181,7 @@ impl World {
             tray: Arc::default(),
             executions,
             skew: 0,
+            lies_after: None,
             next_tag: 0,
             newest_answered: 0,
             sent: BTreeMap::new(),
@@ -191,7 +195,11 @@ impl World {
         };
         // One world in four is that of a cluster.
         let mut rng = Rng::new(seed ^ 0xC1);
-        if rng.chance(25) { alone.with_other_nodes(rng) } else { alone }
+        if rng.chance(25) {
+            return alone.with_other_nodes(rng);
+        }
+        alone.lies_after = rng.chance(30).then(|| rng.below(length.max(1)));
+        alone
     }
 
     /// Makes it the world of a cluster, whose nodes begin as copies of this one.
@@ -322,6 +330,9 @@ impl World {
     }
 
     fn befall(&mut self, happening: Happening) {
+        if self.is_lying() {
+            self.disks.journal.lie();
+        }
         match happening {
             Happening::Send { at, commands } => {
                 self.set_clock(at);
@@ -346,6 +357,10 @@ impl World {
             let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
             nodes.follow_now_and_then(&self.disks, &options);
         }
+    }
+
+    fn is_lying(&self) -> bool {
+        self.lies_after.is_some_and(|commands| self.story.commands >= commands)
     }
 
     fn has_failed(&self) -> bool {
@@ -543,6 +558,7 @@ impl World {
 
     /// The machine goes down and comes back, after more crashes on the way, each at a write.
     fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
+        let first = if self.is_lying() { Crash::Kill } else { first };
         self.disks = self.disks.after(first);
         // What an orderly end writes is not seen: the machine is down.
         self.running = None;
@@ -554,7 +570,7 @@ impl World {
             self.disks.store.plan(plan);
             let opened = open(&self.place, &self.disks, &self.clock, &self.rates, &self.executions);
             self.story.marks.pass_if(Mark::FailedStart, opened.is_err());
-            self.disks = self.disks.after(*next);
+            self.disks = self.disks.after(if self.is_lying() { Crash::Kill } else { *next });
             drop(opened);
         }
         let shown = std::mem::take(&mut *self.executions.0.lock());
@@ -587,6 +603,21 @@ impl World {
                 let context = self.context();
                 assert!(kept >= self.told || is_said, "{context}: {name} at {place}: {kept:?}");
                 self.story.marks.pass(Mark::FlipHarmless);
+            }
+        }
+    }
+
+    /// Starts on what a power failure leaves where syncs have lied: it is refused, or a tail is lost and no more.
+    /// That can be what somebody was told of: nothing is left that knows of it.
+    fn start_after_lies(&mut self, lost: &Disks) {
+        match open(&self.place, lost, &self.clock, &self.rates, &Executions::default()) {
+            Err(OpenError::Journal(_)) => self.story.marks.pass(Mark::LieRefused),
+            Err(other) => panic!("{}: {other}", self.context()),
+            Ok(AssembledEngine { engine, parts }) => {
+                let kept = parts.deciding.shard.state().last_seq();
+                self.story.marks.pass_if(Mark::LieLost, kept < self.told);
+                drop((engine, parts));
+                self.verify_machine(&self.place, &lost.after(Crash::Kill));
             }
         }
     }
@@ -683,7 +714,15 @@ impl World {
     fn verify(&mut self) {
         // What an orderly end writes is not seen.
         let killed = self.disks.after(Crash::Kill);
+        let failure = match self.rng.chance(50) {
+            true => Crash::PowerFailure,
+            false => Crash::TornPowerFailure(self.rng.number() >> 1),
+        };
+        let lost = self.is_lying().then(|| self.disks.after(failure));
         self.running = None;
+        if let Some(lost) = lost {
+            self.start_after_lies(&lost);
+        }
         let state = self.verify_machine(&self.place, &killed);
         let Some(mut nodes) = self.nodes.take() else { return };
         let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
