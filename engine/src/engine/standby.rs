@@ -138,10 +138,9 @@ impl Standby {
         ))))
     }
 
-    /// Takes batches in by the groups in which they were committed, so that a torn end is told from
-    /// damage here as it is where they were made.
+    /// Takes batches in, with one sync.
     fn take_in(&mut self, stored: Vec<StoredBatch>) -> Result<(), OpenError> {
-        let mut group: Vec<SealedBatch> = Vec::new();
+        let mut batches: Vec<SealedBatch> = Vec::with_capacity(stored.len());
         for StoredBatch { number, bytes } in stored {
             let (header, hash) = match self.cursor.accept(&bytes) {
                 Ok(Accepted::Batch(view) | Accepted::Barrier(view)) => (view.header, view.hash),
@@ -151,30 +150,19 @@ impl Standby {
                 }
                 Err(fault) => return Err(JournalError::corrupt(number.0, &fault).into()),
             };
-            if header.group_place == 0 {
-                self.take_in_group(&mut group)?;
-            }
-            group.push(SealedBatch { header, hash, bytes });
-        }
-        self.take_in_group(&mut group)
-    }
-
-    fn take_in_group(&mut self, group: &mut Vec<SealedBatch>) -> Result<(), OpenError> {
-        if group.is_empty() {
-            return Ok(());
+            batches.push(SealedBatch { header, hash, bytes });
         }
         let Recovered { engine, state, log, .. } = &mut self.recovered;
-        log.append(group)?;
-        for batch in group.iter() {
+        log.append(&batches)?;
+        for batch in &batches {
             decode_batch(batch.header.number, batch.payload(), &mut self.records)?;
             state.replay(&mut self.records);
         }
         engine.durable.publish(log.tip().last_seq);
-        engine.feed.offer(group, &mut self.spare_buffers);
-        group.clear();
+        engine.feed.offer(&mut batches, &mut self.spare_buffers);
         state.evict(engine.watermark.applied());
         let trim_before = engine.trim.requested();
-        if log.needs_upkeep(trim_before) {
+        while log.needs_upkeep(trim_before) {
             log.keep_up(trim_before)?;
         }
         Ok(())

@@ -23,8 +23,8 @@ use parking_lot::Mutex;
 use super::chain::{BATCH_HEADER_BYTES, BatchBuilder, SealedBatch};
 use super::error::last_words;
 use super::limits::{
-    BATCH_BYTES_MAX, BATCH_BYTES_TARGET, COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX,
-    IN_PLACE_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_BYTES_TARGET, BEHIND_BATCHES_MAX, BEHIND_BYTES_MAX, BEHIND_REST,
+    COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX, IN_PLACE_BYTES_MAX,
 };
 use super::{
     BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, TrimControl,
@@ -92,6 +92,8 @@ pub struct CommitterSteps<R> {
     committer: Arc<Mutex<Committer<R>>>,
     inbox: Inbox<CommitRequest<R>>,
     position: Arc<DurablePosition>,
+    /// Waits a little before it writes what is left behind: more may come.
+    is_resting: bool,
 }
 
 impl<R: Release> CommitterSteps<R> {
@@ -115,10 +117,11 @@ impl<R: Release> CommitterSteps<R> {
             released: Arc::clone(&released),
             gathered: Vec::new(),
             batches: Vec::new(),
+            behind: Vec::new(),
             spare_buffers: Vec::new(),
         }));
         let in_place = InPlace { committer: Arc::clone(&committer), released };
-        (Self { committer, inbox, position }, in_place)
+        (Self { committer, inbox, position, is_resting: false }, in_place)
     }
 }
 
@@ -127,14 +130,24 @@ impl<R: Release> Steps for CommitterSteps<R> {
     fn step(&mut self) -> StepOutcome {
         match self.inbox.try_take() {
             Ok(request) => {
+                self.is_resting = false;
                 let mut committer = self.committer.lock();
                 committer.take(request, Some(&self.inbox));
                 // Every time: under load there is no idle moment.
                 committer.keep_up();
                 StepOutcome::Worked
             }
-            Err(TryRecvError::Empty) => StepOutcome::of(self.committer.lock().keep_up()),
+            Err(TryRecvError::Empty) => {
+                let mut committer = self.committer.lock();
+                if committer.keep_up() {
+                    return StepOutcome::Worked;
+                }
+                let has_rested = self.is_resting;
+                self.is_resting = !has_rested && !committer.behind.is_empty();
+                StepOutcome::of(has_rested && committer.write_behind())
+            }
             Err(TryRecvError::Disconnected) => {
+                self.committer.lock().write_behind();
                 self.position.close();
                 StepOutcome::Ended
             }
@@ -142,7 +155,7 @@ impl<R: Release> Steps for CommitterSteps<R> {
     }
 
     fn wait(&mut self) {
-        self.inbox.wait(None);
+        self.inbox.wait(self.is_resting.then_some(BEHIND_REST));
     }
 }
 
@@ -236,6 +249,8 @@ struct Committer<R> {
     released: Arc<AtomicU64>,
     gathered: Vec<CommitRequest<R>>,
     batches: Vec<SealedBatch>,
+    /// Batches that the journal is yet to write behind their replies.
+    behind: Vec<SealedBatch>,
     spare_buffers: Vec<Vec<u8>>,
 }
 
@@ -252,17 +267,31 @@ impl<R: Release> Committer<R> {
         let count = self.gathered.len() as u64;
         self.release_gathered(outcome);
         self.released.fetch_add(count, Ordering::Release);
-        if outcome == CommitOutcome::Durable && self.write_behind() {
-            self.feed.offer(&mut self.batches, &mut self.spare_buffers);
+        if outcome == CommitOutcome::Failed {
+            return;
+        }
+        if !self.journal.writes_behind() {
+            return self.feed.offer(&mut self.batches, &mut self.spare_buffers);
+        }
+        self.behind.append(&mut self.batches);
+        let bytes: usize = self.behind.iter().map(|batch| batch.bytes.len()).sum();
+        if self.behind.len() >= BEHIND_BATCHES_MAX || bytes >= BEHIND_BYTES_MAX {
+            self.write_behind();
         }
     }
 
     /// Writes what the replies did not wait for, before anybody follows it: a checkpoint must not name
-    /// what the journal lacks. Returns whether it is written.
+    /// what the journal lacks. Returns whether there was something.
     fn write_behind(&mut self) -> bool {
-        let (journal, batches) = (&mut self.journal, &self.batches);
-        let written = guard(|| journal.write_behind(batches));
-        written.map_err(|error| self.fail(&error)).is_ok()
+        if self.behind.is_empty() || self.health.is_failed() {
+            return false;
+        }
+        let (journal, behind) = (&mut self.journal, &self.behind);
+        match guard(|| journal.write_behind(behind)) {
+            Ok(()) => self.feed.offer(&mut self.behind, &mut self.spare_buffers),
+            Err(error) => drop(self.fail(&error)),
+        }
+        true
     }
 
     /// Takes what is queued, up to what one commit may hold.

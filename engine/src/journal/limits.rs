@@ -21,6 +21,14 @@ pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
 /// Requests gathered into one durable commit, so that empty ones cannot hold up the first.
 pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 
+/// What a journal that is written behind its replies may leave behind before it is written.
+/// Units: batches.
+pub const BEHIND_BATCHES_MAX: usize = 8;
+/// The same. Units: bytes.
+pub const BEHIND_BYTES_MAX: usize = 1024 * 1024;
+/// How long what is left behind waits for more where nothing comes.
+pub const BEHIND_REST: Duration = Duration::from_millis(2);
+
 /// Bytes of a segment file at least, however little is kept: it holds a merged batch.
 pub const SEGMENT_BYTES_MIN: u64 = 512 * 1024;
 

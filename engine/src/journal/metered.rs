@@ -36,6 +36,10 @@ impl<J: Journal> Journal for MeteredJournal<J> {
         appended
     }
 
+    fn writes_behind(&self) -> bool {
+        self.journal.writes_behind()
+    }
+
     fn write_behind(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
         self.journal.write_behind(batches)
     }

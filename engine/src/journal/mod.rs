@@ -66,9 +66,14 @@ pub trait Journal: Send {
     /// Cost: one sync.
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError>;
 
-    /// Writes what need not be written before the replies leave: `batches` were appended last.
+    /// Tells whether an append leaves something to `write_behind`.
+    fn writes_behind(&self) -> bool {
+        false
+    }
+
+    /// Writes what need not be written before the replies leave: `batches` are those appended since.
     /// Errors: as `append`.
-    /// Cost: nothing where an append writes everything.
+    /// Cost: nothing where an append writes everything; else one sync.
     fn write_behind(&mut self, _batches: &[SealedBatch]) -> Result<(), JournalError> {
         Ok(())
     }

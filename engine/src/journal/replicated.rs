@@ -1,7 +1,7 @@
 //! The journal of a node that leads: the window first, then the node's own log.
 //!
-//! A reply waits for the window only. The log follows, so a node's log is a prefix of the chain, and a
-//! node that starts again reads the rest from the window.
+//! A reply waits for the window only. The log follows by a few batches, written together, so a node's log
+//! is a prefix of the chain, and a node that starts again reads the rest from the window.
 
 use super::chain::{BatchNumber, ChainPosition, SealedBatch};
 use super::window::{ChainWindow, WINDOW_APPEND_BYTES, WindowTip, append_certainly, tip_certainly};
@@ -42,10 +42,11 @@ impl Journal for ReplicatedJournal {
         Ok(())
     }
 
+    fn writes_behind(&self) -> bool {
+        true
+    }
+
     fn write_behind(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
-        if batches.is_empty() {
-            return Ok(());
-        }
         self.log.append(batches)
     }
 

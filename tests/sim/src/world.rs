@@ -392,7 +392,12 @@ impl World {
 
     fn step_committer(&mut self) -> StepOutcome {
         self.unwritten = 0;
-        self.parts().deciding.committer.step()
+        let committer = &mut self.parts().deciding.committer;
+        match committer.step() {
+            // Time passes, after which it may write what it has left behind.
+            StepOutcome::Idle => committer.step(),
+            outcome => outcome,
+        }
     }
 
     fn send(&mut self, commands: Vec<Command>) {

@@ -7,7 +7,8 @@
 //!
 //! INVARIANT: the chain ends where the first batch is missing or broken, and this is an end only if
 //! nothing behind it was written later: a batch of a later group proves that the broken one was
-//! durable, so that it was damaged and not torn.
+//! durable, so that it was damaged and not torn. A node of a cluster writes several groups at once, and
+//! has what it cuts from the others: there only the note and the checkpoint count.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub(super) struct Claims<'a> {
     pub(super) identity: Option<&'a JournalIdentity>,
     pub(super) checkpoint: Option<ChainPosition>,
     pub(super) proof: Proof,
+    /// Whether others have what is cut.
+    pub(super) is_follower: bool,
 }
 
 /// Proves the journal on `disk`; `None` if nothing was ever written to it.
@@ -171,6 +174,7 @@ fn find_segments(disk: &dyn Disk, head: &JournalHead) -> Result<FoundSegments, J
 struct Walk {
     partition: u16,
     checkpoint: Option<ChainPosition>,
+    is_follower: bool,
     /// The segment at which it begins.
     start: u64,
     cursor: ChainCursor,
@@ -192,7 +196,7 @@ impl Walk {
         segments: &VecDeque<Arc<LogSegment>>,
         claims: &Claims<'_>,
     ) -> Result<Self, JournalError> {
-        let Claims { checkpoint, proof, .. } = *claims;
+        let Claims { checkpoint, proof, is_follower, .. } = *claims;
         let oldest = segments.front().map(|segment| segment.after);
         if let (Some(checkpoint), Some(oldest)) = (checkpoint, oldest)
             && oldest.number > checkpoint.number
@@ -214,6 +218,7 @@ impl Walk {
         let walk = Self {
             partition,
             checkpoint,
+            is_follower,
             start: start.map_or(0, |start| start.ordinal),
             cursor,
             stop: None,
@@ -287,8 +292,8 @@ impl Walk {
         };
         if let Some(stop) = &self.stop {
             match self.behind(&stop.segment)? {
-                Behind::LaterGroup => return Err(stop.damaged()),
-                Behind::TornGroup => notes.push(torn(&stop.segment)),
+                Behind::LaterGroup if !self.is_follower => return Err(stop.damaged()),
+                Behind::LaterGroup | Behind::TornGroup => notes.push(torn(&stop.segment)),
                 Behind::Nothing if stop.is_of_batch(BatchNumber(tip.number.0 + 1)) => {
                     notes.push(torn(&stop.segment));
                 }

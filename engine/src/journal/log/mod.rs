@@ -161,29 +161,38 @@ impl LogJournal {
         expected: &Expectation,
         retention: LogRetention,
     ) -> Result<Self, JournalError> {
-        let mut opened = Self::open_to_follow(disk, expected, retention)?;
+        let mut opened = Self::open_proven(disk, expected, retention, false)?;
         opened.begin_epoch()?;
         opened.check_reservation()?;
         Ok(opened)
     }
 
     /// Opens the journal on the given disk to append what another one has, barriers and all: this open
-    /// writes no barrier.
+    /// writes no barrier. What is broken beyond note and checkpoint is cut, for the other one has it.
     /// Errors: as `open`.
     pub fn open_to_follow(
         disk: Arc<dyn Disk>,
         expected: &Expectation,
         retention: LogRetention,
     ) -> Result<Self, JournalError> {
+        Self::open_proven(disk, expected, retention, true)
+    }
+
+    fn open_proven(
+        disk: Arc<dyn Disk>,
+        expected: &Expectation,
+        retention: LogRetention,
+        is_follower: bool,
+    ) -> Result<Self, JournalError> {
         let Expectation { identity, checkpoint } = expected;
-        let claims =
-            Claims { identity: Some(identity), checkpoint: *checkpoint, proof: Proof::Tail };
+        let identity = Some(identity);
+        let claims = Claims { identity, checkpoint: *checkpoint, proof: Proof::Tail, is_follower };
         let found = match inspect(&*disk, DiskAccess::Exclusive, &claims)? {
             Some(found) => found,
-            None => LogInspection::new(JournalHead::create(&*disk, *identity)?),
+            None => LogInspection::new(JournalHead::create(&*disk, expected.identity)?),
         };
         let LogInspection { head, segments, unused, tip, notes } = found;
-        let mark = AckMark::create(&*disk, identity.directory_id);
+        let mark = AckMark::create(&*disk, expected.identity.directory_id);
         let mut opened = Self {
             mark: mark.map_err(JournalError::io("cannot make the acknowledgement note"))?,
             zeroed_until: segments.back().map_or(0, |newest| newest.end()),
@@ -523,7 +532,7 @@ pub fn open_read_only_on(
     identity: Option<&JournalIdentity>,
     checkpoint: Option<ChainPosition>,
 ) -> Result<ReadOnlyJournal, JournalError> {
-    let claims = Claims { identity, checkpoint, proof: Proof::Whole };
+    let claims = Claims { identity, checkpoint, proof: Proof::Whole, is_follower: false };
     let found = inspect(disk, DiskAccess::Shared, &claims)?
         .ok_or_else(|| JournalError::NotAJournal { what: "it is empty".to_owned() })?;
     let (first, lock) = (found.first(), found.head.lock_keeper());

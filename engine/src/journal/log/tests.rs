@@ -357,6 +357,28 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
         let refused = refusal(&damaged, &EXPECTED);
         assert!(matches!(refused, JournalError::Damaged { .. }), "block {block}: {refused}");
     }
+    // Others have what a node of a cluster cuts. What was noted is not cut there either.
+    for has_note in [false, true] {
+        let damaged = disk.after_kill();
+        if !has_note {
+            damaged.remove("ack").unwrap();
+        }
+        damaged.flip(&segment_name(3), 4 * BLOCK_LEN + 90, 1);
+        let opened = LogJournal::open_to_follow(Arc::new(damaged), &EXPECTED, SMALL);
+        match opened {
+            Ok(journal) => {
+                assert!(!has_note, "a noted batch is cut");
+                let offset = 4 * BLOCK_BYTES;
+                let last_seq = journal.recovered().last_seq;
+                let file = segment_name(3);
+                assert_eq!(journal.notes(), [JournalNote::TornTail { file, offset, last_seq }]);
+            }
+            Err(refused) => {
+                let is_noted = matches!(refused, JournalError::EndsBeforeAcknowledged { .. });
+                assert!(has_note && is_noted, "{refused}");
+            }
+        }
+    }
     // The last one looks torn. Nobody was told of it, as far as anything says.
     let damaged = disk.after_power_failure();
     damaged.remove("ack").unwrap();
