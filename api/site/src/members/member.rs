@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -14,19 +13,17 @@ use cardswitch_engine::store::query::{CardFilter, CardRow, Page};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::change_member;
 use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::fields::Fields;
-use serde_json::Value;
 
 use super::form::{MemberForm, faults_of, seen};
 use super::{get_member, member_badge, role_words};
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager, MemberReader, Right};
-use crate::seen::{Seen, changed_meanwhile};
+use crate::seen::Seen;
 use crate::words::{Badge, Moment, card_badge, card_name, moment, person};
 
 /// How many cards the page shows.
@@ -114,7 +111,7 @@ pub(super) async fn member_page(
         dimensions,
         cards,
     };
-    Ok(frame::page(state, &title, Some(&acting.session), content))
+    Ok(with_status(frame::page(state, &title, Some(&acting.session), content), faults.status()))
 }
 
 fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError> {
@@ -165,33 +162,13 @@ pub(super) async fn change(
     SiteForm(form): SiteForm<MemberForm>,
 ) -> Result<Response, ApiError> {
     let member = get_member(&state, &acting, MemberId(id)).await?;
-    let changed = seen(&member).changed_since(&form.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
-        return again(&state, &acting, &member, (None, faults, StatusCode::CONFLICT)).await;
+    if let Err(faults) = seen(&member).check(&form.seen) {
+        return member_page(&state, &acting, &member, (None, faults)).await;
     }
     let mut body = form.body();
     find_meant(&state, &acting, &mut body).await?;
-    let text = Value::Object(body).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    match change_member(&state, (&acting).into(), member.id, fields).await {
+    match change_member(&state, (&acting).into(), member.id, FormBody::of(body).fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_SAVED)),
-        Err(error) => {
-            let status = error.status();
-            let faults = faults_of(error)?;
-            again(&state, &acting, &member, (Some(form), faults, status)).await
-        }
+        Err(error) => member_page(&state, &acting, &member, (Some(form), faults_of(error)?)).await,
     }
-}
-
-/// The page again, after what was not done.
-pub(super) async fn again(
-    state: &AppState,
-    acting: &Acting,
-    member: &Member,
-    (form, faults, status): (Option<MemberForm>, Faults, StatusCode),
-) -> Result<Response, ApiError> {
-    let mut page = member_page(state, acting, member, (form, faults)).await?;
-    *page.status_mut() = status;
-    Ok(page)
 }

@@ -9,7 +9,6 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::RequisitionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page};
@@ -17,21 +16,18 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::fields::Fields;
 use cardswitch_wire::reference::MemberReference;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::form::{RequisitionForm, deadline, faults_of, seen};
 use super::{may_change, may_review, may_see};
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
 use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, Right};
-use crate::seen::{Seen, changed_meanwhile};
+use crate::seen::Seen;
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 
 /// How many cards of a member are offered to fulfil what they ask for.
@@ -246,17 +242,16 @@ pub(super) async fn change(
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
-    let changed = changed_since(&known, &acting.company, &form.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
+    let seen = seen(&known, &acting.company);
+    if let Err(faults) = seen.check(&form.seen) {
+        let changed = seen.changed_since(&form.seen);
         let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
     let mut body = form.body(acting.company.zone, Some(&known));
     find_meant(&state, &acting, &mut body).await?;
-    let text = Value::Object(body).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    match change_requisition(&state, ((&acting).into(), None), known.id, fields).await {
+    let body = FormBody::of(body);
+    match change_requisition(&state, ((&acting).into(), None), known.id, body.fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
             let status = error.status();
@@ -268,15 +263,6 @@ pub(super) async fn change(
             again(&state, &acting, &known, (said, status)).await
         }
     }
-}
-
-/// What somebody else has changed since a form was made.
-pub(super) fn changed_since(
-    known: &Requisition,
-    company: &Company,
-    sent: &str,
-) -> Vec<&'static str> {
-    seen(known, company).changed_since(sent)
 }
 
 /// The page again, after what was not done.
@@ -291,19 +277,12 @@ pub(super) async fn again(
     Ok(page)
 }
 
-/// What `POST /requisitions/{id}/cancel` takes.
-#[derive(Debug, Deserialize)]
-pub(super) struct CancelForm {
-    #[serde(default)]
-    is_confirmed: bool,
-}
-
 /// Takes it back. POST /requisitions/{id}/cancel.
 pub(super) async fn cancel(
     State(state): State<AppState>,
     acting: Acting,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<CancelForm>,
+    SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
     let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
     if !may_change(&acting, &known) {
