@@ -6,18 +6,18 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::member::{Member, MemberState};
-use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, Page};
+use cardswitch_engine::store::query::{CardRow, Page};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::change_member;
 use cardswitch_v1::routes::view::{View, read_view};
 
 use super::form::{MemberForm, faults_of, seen};
 use super::{get_member, member_badge, role_words};
+use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
-use crate::dimension_choices::{DimensionChoice, find_meant};
+use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
@@ -115,33 +115,21 @@ pub(super) async fn member_page(
 }
 
 fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError> {
-    let labels = ["Category", "Department", "Label", "Location"];
-    let references = view.dimension_references(&member.dimensions)?;
-    let known = labels.into_iter().zip(references);
     Ok(MemberFacts {
         name: person(&member.first_name, &member.last_name, &member.email),
         email: member.email.clone(),
         badge: member_badge(member.state),
         role: role_words(member.role),
         code: member.code.clone(),
-        tags: known.filter_map(|(label, known)| Some((label, known?.name))).collect(),
+        tags: tags_of(view, &member.dimensions)?,
         since: moment(member.created_at, view.company.zone),
     })
 }
 
 fn cards_of(view: &View<'_>, member: &Member) -> Result<Cards, StoreError> {
-    let listed =
-        view.snapshot.list_cards(view.company.slot, &held_by(member), &Page::first(CARDS_SHOWN))?;
+    let (filter, page) = (open_cards_of(member.slot), Page::first(CARDS_SHOWN));
+    let listed = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
     Ok(Cards { count: listed.count, rows: listed.rows.iter().map(held_card).collect() })
-}
-
-/// What a member holds and what is not closed.
-fn held_by(member: &Member) -> CardFilter {
-    CardFilter {
-        assigned_to: Some(member.slot),
-        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
-        ..CardFilter::default()
-    }
 }
 
 fn held_card(card: &CardRow) -> HeldCard {

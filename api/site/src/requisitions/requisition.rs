@@ -8,10 +8,9 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
-use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::RequisitionId;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, Page};
+use cardswitch_engine::store::query::Page;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
 use cardswitch_v1::routes::view::{View, read_view};
@@ -20,8 +19,9 @@ use cardswitch_wire::reference::MemberReference;
 
 use super::form::{RequisitionForm, deadline, faults_of, seen};
 use super::{may_change, may_review, may_see};
+use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
-use crate::dimension_choices::{DimensionChoice, find_meant};
+use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::Faults;
 use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
@@ -188,22 +188,12 @@ fn facts_of(
         asked_at: moment(requisition.created_at, zone),
         buy_by: requisition.end_time.map(|at| deadline(at, zone)),
         note: note.lines().map(str::to_owned).collect(),
-        tags: tags_of(view, requisition)?,
+        tags: tags_of(view, &requisition.dimensions)?,
         reviewed_by: reviewer.as_ref().map(name),
         approved_at: requisition.approved_at.map(|at| moment(at, zone)),
         card: card.as_ref().map(|card| card_name(&card.profile)),
         card_path: card_path.map(|card| format!("/cards/{}", card.profile.id.0)),
     })
-}
-
-fn tags_of(
-    view: &View<'_>,
-    requisition: &Requisition,
-) -> Result<Vec<(&'static str, String)>, StoreError> {
-    let labels = ["Category", "Department", "Label", "Location"];
-    let references = view.dimension_references(&requisition.dimensions)?;
-    let known = labels.into_iter().zip(references);
-    Ok(known.filter_map(|(label, known)| Some((label, known?.name))).collect())
 }
 
 /// The cards that may fulfil what a member asks for: a new one, or one that they hold.
@@ -212,12 +202,7 @@ fn cards_of(
     requisition: &Requisition,
     chosen: &str,
 ) -> Result<Vec<Choice>, StoreError> {
-    let filter = CardFilter {
-        assigned_to: Some(requisition.member),
-        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
-        ..CardFilter::default()
-    };
-    let page = Page::first(CARDS_OFFERED);
+    let (filter, page) = (open_cards_of(requisition.member), Page::first(CARDS_OFFERED));
     let known = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
     let new = Choice {
         value: String::new(),

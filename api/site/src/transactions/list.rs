@@ -106,9 +106,7 @@ fn read_rows(
     // Whatever was asked for, who does not see the company sees what is theirs.
     filter.member = own.or(filter.member);
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
-    let rows =
-        found.rows.iter().map(|row| TransactionLine::of(row, view)).collect::<Result<_, _>>()?;
-    Ok(Some(Listed { count: found.count, rows }))
+    found.load(|row| TransactionLine::of(&row, view)).map(Some)
 }
 
 impl TransactionLine {
