@@ -6,6 +6,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use cardswitch_identity::state::AppState;
@@ -98,13 +99,12 @@ pub(super) async fn list_page(
     let (part, company) = (Part { offset: query.offset }, &acting.company);
     let read = read_view(state, acting, |view| {
         let page = Page { order: order_of(&query.order), ..part.page() };
-        let found = find_cards(view, acting, query, &page)?;
-        let rows = found.rows.iter().map(|card| row(card, view));
+        let found = find_cards(view, acting, query, &page)?.load(|card| row(&card, view))?;
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
-        Ok((rows.collect::<Result<Vec<_>, _>>()?, found.count, offered))
+        Ok((found, offered))
     });
-    let (rows, count, offered) = read.await?;
+    let (Listed { rows, count }, offered) = read.await?;
     let filters = [
         ("state", &*query.state),
         ("holder", &*query.holder),
@@ -169,6 +169,12 @@ fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
         holder: holder.unwrap_or_default(),
         is_active: card.record.usage.state == CardState::Active,
     })
+}
+
+/// The cards that a member holds and that are not closed.
+pub(crate) fn open_cards_of(member: MemberSlot) -> CardFilter {
+    let states = STATES[0].2.to_vec();
+    CardFilter { assigned_to: Some(member), states, ..CardFilter::default() }
 }
 
 /// Who holds a card.

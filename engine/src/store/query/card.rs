@@ -76,10 +76,17 @@ impl CardFilter {
         !self.states.is_empty() || self.description_contains.is_some()
     }
 
-    fn accepts(&self, card: &CardRow, lowered: Option<&str>) -> bool {
+    /// Whether a card fits the part of the filter that rows decide; texts are in lower case.
+    fn accepts(&self, card: &CardRow) -> bool {
         let has_state = self.states.is_empty() || self.states.contains(&card.record.usage.state);
-        has_state
-            && lowered.is_none_or(|part| card.profile.description.to_lowercase().contains(part))
+        let has_text = |part: &str| card.profile.description.to_lowercase().contains(part);
+        has_state && self.description_contains.as_deref().is_none_or(has_text)
+    }
+
+    /// The same filter, its texts in lower case.
+    fn lowered(&self) -> Self {
+        let lowered = |part: &Option<String>| part.as_ref().map(|part| part.to_lowercase());
+        Self { description_contains: lowered(&self.description_contains), ..self.clone() }
     }
 }
 
@@ -145,6 +152,7 @@ impl Snapshot {
         filter: &CardFilter,
         page: &Page,
     ) -> Result<Listed<CardRow>, StoreError> {
+        let filter = &filter.lowered();
         let mut cards = self.card_tables()?;
         let Some(slots) = cards.created_within(page)? else { return Ok(Listed::EMPTY) };
         let of_company = self.table(COMPANY_CARDS)?;
@@ -156,16 +164,14 @@ impl Snapshot {
             let range = (company.0, *slots.start())..=(company.0, *slots.end());
             if filter.reads_rows() {
                 let keys = of_company.range(range)?;
-                let lowered = filter.description_contains.as_ref().map(|part| part.to_lowercase());
                 return list::filter_page(keys, page, |(_, slot)| {
                     let card = cards.card(CardSlot(slot))?;
-                    Ok(filter.accepts(&card, lowered.as_deref()).then_some(card))
+                    Ok(filter.accepts(&card).then_some(card))
                 });
             }
             return list_all(&of_company, range, page)?.load(|slot| cards.card(CardSlot(slot)));
         };
         let marked = self.table(CARD_MARKS)?;
-        let lowered = filter.description_contains.as_ref().map(|part| part.to_lowercase());
         let range = mark_key(*first, *slots.start())..=mark_key(*first, *slots.end());
         list::filter_page(marked.range(range)?, page, |(_, _, slot)| {
             if of_company.get((company.0, slot))?.is_none() {
@@ -177,7 +183,7 @@ impl Snapshot {
                 }
             }
             let card = cards.card(CardSlot(slot))?;
-            Ok(filter.accepts(&card, lowered.as_deref()).then_some(card))
+            Ok(filter.accepts(&card).then_some(card))
         })
     }
 
@@ -196,11 +202,10 @@ impl Snapshot {
         if filter.description_contains.is_none() {
             return hits.list(slots, page)?.load(|slot| cards.card(slot_of(slot)?));
         }
-        let lowered = filter.description_contains.as_ref().map(|part| part.to_lowercase());
         let mut listed = Listed::EMPTY;
         for slot in hits.scan(slots, page.order) {
             let card = cards.card(slot_of(slot?)?)?;
-            if filter.accepts(&card, lowered.as_deref()) {
+            if filter.accepts(&card) {
                 if page.holds(listed.count) {
                     listed.rows.push(card);
                 }
