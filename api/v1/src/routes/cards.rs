@@ -15,7 +15,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
+use cardswitch_engine::store::query::{CardFilter, CardRow, CardText, Listed};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
@@ -238,6 +238,10 @@ fn settable_state(value: &RawValue) -> Result<SettableCardState, Flaw> {
     }
 }
 
+/// Filters by a part of a text.
+const TEXT_FILTERS: [(&str, &str, CardText); 1] =
+    [("description", "Whose description contains this text, in any case.", CardText::Description)];
+
 /// The filters of GET /v1/cards; ids stay ids until the tables are at hand.
 #[derive(Debug)]
 struct ListCardsRequest {
@@ -255,11 +259,11 @@ impl ListCardsRequest {
             &CardState::ALL.map(render_card_state),
             parse_card_state,
         );
-        let about = "Whose description contains this text, in any case.";
-        let description = query.noted("description", about, any_text);
-        let description_contains = description.map(str::to_owned);
-        let filter =
-            CardFilter { dimensions, states, description_contains, ..CardFilter::default() };
+        let contains = TEXT_FILTERS.into_iter().filter_map(|(name, about, text)| {
+            Some((text, query.noted(name, about, any_text)?.to_owned()))
+        });
+        let contains = contains.collect();
+        let filter = CardFilter { dimensions, states, contains, ..CardFilter::default() };
         Self { assigned_to, filter }
     }
 

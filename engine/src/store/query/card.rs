@@ -58,8 +58,25 @@ pub struct CardFilter {
     pub states: Vec<CardState>,
     /// With a number that ends in these digits, in ASCII.
     pub last_four: Option<[u8; 4]>,
-    /// With this in its description, in any case.
-    pub description_contains: Option<String>,
+    /// With each of these parts in that text, in any case.
+    pub contains: Vec<(CardText, String)>,
+}
+
+/// A text of a card that may be looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardText {
+    /// Shown above it.
+    Description,
+}
+
+impl CardText {
+    /// The text of a card.
+    #[must_use]
+    pub fn of(self, profile: &CardProfile) -> &str {
+        match self {
+            Self::Description => &profile.description,
+        }
+    }
 }
 
 impl CardFilter {
@@ -73,20 +90,20 @@ impl CardFilter {
 
     /// Whether the rows, not the keys alone, decide.
     fn reads_rows(&self) -> bool {
-        !self.states.is_empty() || self.description_contains.is_some()
+        !self.states.is_empty() || !self.contains.is_empty()
     }
 
     /// Whether a card fits the part of the filter that rows decide; texts are in lower case.
     fn accepts(&self, card: &CardRow) -> bool {
         let has_state = self.states.is_empty() || self.states.contains(&card.record.usage.state);
-        let has_text = |part: &str| card.profile.description.to_lowercase().contains(part);
-        has_state && self.description_contains.as_deref().is_none_or(has_text)
+        let text_of = |text: &CardText| text.of(&card.profile).to_lowercase();
+        has_state && self.contains.iter().all(|(text, part)| text_of(text).contains(part))
     }
 
     /// The same filter, its texts in lower case.
     fn lowered(&self) -> Self {
-        let lowered = |part: &Option<String>| part.as_ref().map(|part| part.to_lowercase());
-        Self { description_contains: lowered(&self.description_contains), ..self.clone() }
+        let lowered = self.contains.iter().map(|(text, part)| (*text, part.to_lowercase()));
+        Self { contains: lowered.collect(), ..self.clone() }
     }
 }
 
@@ -199,7 +216,7 @@ impl Snapshot {
         let classes = Classes::of_cards(&filter.states);
         let hits = Hits::Classes { sets: &sets, company, classes };
         let slots = u64::from(*slots.start())..u64::from(*slots.end()) + 1;
-        if filter.description_contains.is_none() {
+        if filter.contains.is_empty() {
             return hits.list(slots, page)?.load(|slot| cards.card(slot_of(slot)?));
         }
         let mut listed = Listed::EMPTY;
