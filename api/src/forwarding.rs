@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
+use axum::http::HeaderValue;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_cluster::Leader;
 use cardswitch_edge::client_address::{ClientAddress, FORWARDED_FOR};
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::hop_by_hop::{drop_of_connection, hand_back};
 use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
 use cardswitch_edge::input::BODY_BYTES_MAX;
 use cardswitch_edge::min_seq::is_read;
@@ -41,19 +42,6 @@ pub(crate) const LEADER_PATIENCE: Duration = Duration::from_secs(3);
 const RETRY_EVERY: Duration = Duration::from_millis(25);
 /// The longest body that is handed on: a receipt, and what surrounds it. Units: bytes.
 const FORWARDED_BYTES_MAX: usize = RECEIPT_BYTES_MAX + BODY_BYTES_MAX;
-/// Fields that are of one connection, or that the next one makes itself.
-const OF_CONNECTION: [HeaderName; 9] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::EXPECT,
-    header::CONTENT_LENGTH,
-];
-
 /// The way to whoever leads, for requests.
 #[derive(Debug)]
 pub struct Forwarding {
@@ -101,7 +89,7 @@ impl Forwarding {
                     Ok(answer) => {
                         // It is taken for the next request once this answer is read.
                         self.kept.lock().push(to_leader);
-                        return Ok(hand_back(answer, leaders));
+                        return Ok(hand_back_while_led(answer, leaders));
                     }
                     Err(mut broken) => broken.take_message().is_some(),
                 },
@@ -178,23 +166,12 @@ fn request_for_leader(parts: &Parts, body: &Bytes) -> Result<Request<Full<Bytes>
     Ok(request)
 }
 
-fn drop_of_connection(headers: &mut HeaderMap) {
-    for name in &OF_CONNECTION {
-        headers.remove(name);
-    }
-}
-
-fn hand_back(answer: Response<Incoming>, leaders: watch::Receiver<Option<Leader>>) -> Response {
-    let (mut parts, body) = answer.into_parts();
-    let length = parts.headers.remove(header::CONTENT_LENGTH);
-    drop_of_connection(&mut parts.headers);
-    // The answer to HEAD has the length of what GET would show.
-    if let Some(length) = length {
-        parts.headers.insert(header::CONTENT_LENGTH, length);
-    }
-    let mut leaders = leaders;
+fn hand_back_while_led(
+    answer: Response<Incoming>,
+    mut leaders: watch::Receiver<Option<Leader>>,
+) -> Response {
     let replaced = Box::pin(async move { drop(leaders.changed().await) });
-    Response::from_parts(parts, Body::new(LeadersBody { body, replaced }))
+    hand_back(answer, |body| Body::new(LeadersBody { body, replaced }))
 }
 
 /// The body of an answer, as long as the one who gives it leads: it may be silent for ever.

@@ -5,12 +5,14 @@
 
 pub mod actor;
 pub mod address_counts;
+pub mod bearer;
 pub mod bounded;
 pub mod client_address;
 pub mod descriptors;
 pub mod door_stream;
 pub mod error;
 pub mod fault_plan;
+pub mod hop_by_hop;
 pub mod http_connection;
 mod http_stream;
 pub mod idempotency_header;
