@@ -1,7 +1,11 @@
-//! Header fields that are of one connection, which whoever hands a message on drops.
+//! Requests and answers as they are handed on from one connection to another.
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, Response, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+
+use crate::client_address::{ClientAddress, FORWARDED_FOR};
+use crate::error::ApiError;
 
 /// Fields that are of one connection, or that the next one makes itself.
 const OF_CONNECTION: [HeaderName; 9] = [
@@ -16,8 +20,24 @@ const OF_CONNECTION: [HeaderName; 9] = [
     header::CONTENT_LENGTH,
 ];
 
-/// Drops the fields of a request that are of its connection.
-pub fn drop_of_connection(headers: &mut HeaderMap) {
+/// The request as another server is asked it, which is told the client's address.
+/// Errors: its target is none.
+pub fn hand_on<B>(parts: &Parts, body: B) -> Result<Request<B>, ApiError> {
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    let request = Request::builder().method(parts.method.clone()).uri(target).body(body);
+    let mut request = request.map_err(|error| ApiError::internal(&error))?;
+    let mut headers = parts.headers.clone();
+    drop_of_connection(&mut headers);
+    if let Some(client) = ClientAddress::of(&parts.extensions) {
+        // INVARIANT: an address is made of a header's characters.
+        let client = HeaderValue::try_from(client);
+        headers.insert(FORWARDED_FOR, client.unwrap_or(HeaderValue::from_static("unknown")));
+    }
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+fn drop_of_connection(headers: &mut HeaderMap) {
     for name in &OF_CONNECTION {
         headers.remove(name);
     }

@@ -17,6 +17,7 @@ pub mod http_connection;
 mod http_stream;
 pub mod idempotency_header;
 pub mod input;
+pub mod kept_connections;
 mod known;
 pub mod lasting_access;
 pub mod lingering;
