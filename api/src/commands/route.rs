@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use cardswitch_edge::descriptors::raise_limit;
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_route::{CellAddresses, Cells, HttpDoor, serve_http, serve_iso8583};
 use cardswitch_secrets::issuing::CardNumbers;
@@ -59,6 +60,7 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let peers = admission(FIRST, args.iso8583, &peers).map_err(Failure::usage)?.peers;
     let proxies =
         parse_networks("trusted_proxies", &args.trusted_proxies).map_err(Failure::usage)?;
+    raise_limit();
     let mut stop = StopSignal::listen()?;
     let (http, iso8583) = (bind("HTTP", args.http).await?, bind("ISO 8583", args.iso8583).await?);
     let (http_address, iso8583_address) =
