@@ -2,8 +2,8 @@
 //! else with it.
 
 use cardswitch_harness::{
-    Acquirer, HttpClient, Installation, Message, NetworkTransaction, Purchase, Route, Switch,
-    TestCard, next_stan, run_cardswitch, transactions_of_card,
+    Acquirer, HttpClient, HttpRequest, Installation, Message, NetworkTransaction, Purchase, Route,
+    Switch, TestCard, next_stan, run_cardswitch, transactions_of_card,
 };
 use serde_json::{Value, json};
 
@@ -137,6 +137,28 @@ fn what_names_no_cell_is_answered_by_the_home_cell() {
     assert_eq!(ask(&mut acquirer, Some("5555550000000004")), "14");
     assert_eq!(ask(&mut acquirer, Some("453711000")), "14");
     assert_eq!(ask(&mut acquirer, None), "30");
+}
+
+#[test]
+fn long_bodies_pass_both_ways_as_they_are() {
+    let (_first, second, route) = two_cells();
+    let bought =
+        second.network_api(&route).post("/network/v1/authorizations", &purchase_of(second.card()));
+    let bought = bought.expect(200);
+    let id = bought["transaction_id"].as_str().expect("an id");
+    let path = format!("/v1/transactions/{id}/receipt");
+    let mut receipt = b"%PDF-1.7\n1 0 obj\n".to_vec();
+    receipt.extend((0_u32..700_000).flat_map(u32::to_be_bytes));
+    let headers = [("content-type", "application/pdf")];
+    let upload = HttpRequest { method: "POST", path: &path, headers: &headers, body: &receipt };
+    let api = second.api(&route);
+    assert_eq!(api.send(&upload).expect(201)["size"], receipt.len());
+    assert_eq!(api.get(&path).bytes(), receipt);
+    // Refused by the cell before its end, and told.
+    let too_long = vec![b'x'; 12 << 20];
+    let upload = HttpRequest { body: &too_long, ..upload };
+    assert_eq!(api.send(&upload).expect_error(413)["code"], "body_too_large");
+    assert_eq!(api.get(&path).bytes(), receipt);
 }
 
 #[test]
