@@ -188,7 +188,7 @@ pub(super) async fn make_own_token(
     if check_approved(scope, app.approved).is_err() {
         return Ok(not_approved());
     }
-    let secret = DrawnSecret::draw()?;
+    let secret = DrawnSecret::draw_token(&state.switch)?;
     let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
     state.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant)))).await?;
     let shown = ShownOnce {

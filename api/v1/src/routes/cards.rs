@@ -18,7 +18,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, CardText, Listed};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
 use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
@@ -354,7 +354,7 @@ pub async fn make_card(
 async fn issue_card(state: &AppState, asked: &IssuingOrder) -> Result<CardId, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     for _ in 0..DRAWS_MAX {
-        let drawn = issuer.draw_card(asked, state.now(), &mut SystemRandom);
+        let drawn = issuer.draw_card(asked, state.now(), &mut state.switch.random());
         let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
         let id = card.id;
         match state.carry_out(AdminCommand::Card(CardCommand::Issue(card))).await {
