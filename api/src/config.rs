@@ -7,12 +7,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use cardswitch_cluster::ClusterAddress;
 use cardswitch_dialects::DialectError;
 use cardswitch_edge::fault_plan::FaultRuleError;
 use cardswitch_edge::tls::{TlsFileError, TlsFiles};
+use cardswitch_iso8583::line_of;
 use cardswitch_network::zone::ZoneSettings;
 use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
 use cardswitch_zone::KeyFileError;
@@ -295,10 +297,13 @@ impl From<SettingError> for ConfigError {
     }
 }
 
-/// The line that a parser's error is about, from 1.
-pub(crate) fn line_of(text: &str, error: &toml::de::Error) -> usize {
-    let start = error.span().map_or(0, |span| span.start);
-    1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count()
+/// What the text of a file says.
+pub(crate) fn parse_file<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
+    toml::from_str(text).map_err(|error: toml::de::Error| ConfigError::Parse {
+        path: path.to_owned(),
+        line: line_of(text, error.span().map_or(0, |span| span.start)),
+        source: Box::new(error),
+    })
 }
 
 /// Reads the configuration file: the one named, which must exist, or the one in the data
@@ -310,10 +315,7 @@ pub fn read_settings(named: Option<&Path>, data: Option<&Path>) -> Result<Settin
         (None, None) => return Ok(Settings::default()),
     };
     match std::fs::read_to_string(&path) {
-        Ok(text) => toml::from_str(&text).map_err(|error: toml::de::Error| {
-            let line = line_of(&text, &error);
-            ConfigError::Parse { path, line, source: Box::new(error) }
-        }),
+        Ok(text) => parse_file(&path, &text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
             Ok(Settings::default())
         }

@@ -3,11 +3,12 @@
 //! A number is a seed, from which seldom faults of every kind are drawn. Anything else names a file of rules.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use cardswitch_edge::fault_plan::{FaultPlan, FaultRules};
 
-use crate::config::{ConfigError, line_of};
+use crate::config::{ConfigError, parse_file};
 use crate::telemetry::health::HealthNote;
 
 /// What `/readyz` says while faults are on.
@@ -27,9 +28,6 @@ pub fn open_plan(setting: Option<&str>) -> Result<Option<Arc<FaultPlan>>, Config
 
 fn read_plan(path: &str) -> Result<FaultPlan, ConfigError> {
     let text = fs::read_to_string(path).map_err(|error| ConfigError::Read(path.into(), error))?;
-    let rules: FaultRules = toml::from_str(&text).map_err(|source: toml::de::Error| {
-        let line = line_of(&text, &source);
-        ConfigError::Parse { path: path.into(), line, source: Box::new(source) }
-    })?;
+    let rules: FaultRules = parse_file(Path::new(path), &text)?;
     FaultPlan::of(rules).map_err(|error| ConfigError::Faults(path.to_owned(), error))
 }

@@ -13,22 +13,19 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_cluster::Leader;
-use cardswitch_edge::client_address::{ClientAddress, FORWARDED_FOR};
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::hop_by_hop::{hand_back, hand_on};
 use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
 use cardswitch_edge::input::BODY_BYTES_MAX;
+use cardswitch_edge::kept_connections::{KeptConnection, KeptConnections};
 use cardswitch_edge::min_seq::is_read;
 use cardswitch_edge::request_body::{read_body, read_upload};
 use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use http_body_util::Full;
 use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -41,38 +38,20 @@ pub(crate) const LEADER_PATIENCE: Duration = Duration::from_secs(3);
 const RETRY_EVERY: Duration = Duration::from_millis(25);
 /// The longest body that is handed on: a receipt, and what surrounds it. Units: bytes.
 const FORWARDED_BYTES_MAX: usize = RECEIPT_BYTES_MAX + BODY_BYTES_MAX;
-/// Fields that are of one connection, or that the next one makes itself.
-const OF_CONNECTION: [HeaderName; 9] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::EXPECT,
-    header::CONTENT_LENGTH,
-];
-
 /// The way to whoever leads, for requests.
 #[derive(Debug)]
 pub struct Forwarding {
     leaders: watch::Receiver<Option<Leader>>,
-    kept: Mutex<Vec<LeaderConnection>>,
+    kept: KeptConnections<SocketAddr, Full<Bytes>>,
 }
 
-/// A connection to a leader.
-#[derive(Debug)]
-struct LeaderConnection {
-    leader: SocketAddr,
-    sender: SendRequest<Full<Bytes>>,
-}
+type LeaderConnection = KeptConnection<SocketAddr, Full<Bytes>>;
 
 impl Forwarding {
     /// The way to the leaders that are told here.
     #[must_use]
-    pub const fn new(leaders: watch::Receiver<Option<Leader>>) -> Self {
-        Self { leaders, kept: Mutex::new(Vec::new()) }
+    pub fn new(leaders: watch::Receiver<Option<Leader>>) -> Self {
+        Self { leaders, kept: KeptConnections::default() }
     }
 
     /// Has the leader answer a request.
@@ -95,13 +74,13 @@ impl Forwarding {
         loop {
             let reached = timeout_at(until, self.reach(&mut leaders)).await;
             let mut to_leader = reached.map_err(|_| ApiError::no_leader())?;
-            let request = request_for_leader(parts, &body)?;
+            let request = hand_on(parts, Full::new(body.clone()))?;
             let is_unsent = tokio::select! {
                 answered = to_leader.sender.try_send_request(request) => match answered {
                     Ok(answer) => {
                         // It is taken for the next request once this answer is read.
-                        self.kept.lock().push(to_leader);
-                        return Ok(hand_back(answer, leaders));
+                        self.kept.keep(to_leader);
+                        return Ok(hand_back_while_led(answer, leaders));
                     }
                     Err(mut broken) => broken.take_message().is_some(),
                 },
@@ -115,32 +94,13 @@ impl Forwarding {
     }
 
     async fn reach(&self, leaders: &mut watch::Receiver<Option<Leader>>) -> LeaderConnection {
-        let connect = |leader| async move {
-            match self.take_kept(leader) {
+        let connect = |leader: SocketAddr| async move {
+            match self.kept.take(&leader, |other| *other != leader) {
                 Some(kept) => Ok(kept),
-                None => LeaderConnection::open(leader).await,
+                None => KeptConnection::over(TcpStream::connect(leader).await?, leader).await,
             }
         };
         reach_leader(leaders, |leader| leader.http, connect).await
-    }
-
-    fn take_kept(&self, leader: SocketAddr) -> Option<LeaderConnection> {
-        let mut kept = self.kept.lock();
-        kept.retain(|kept| kept.leader == leader && !kept.sender.is_closed());
-        let ready = kept.iter().position(|kept| kept.sender.is_ready())?;
-        Some(kept.swap_remove(ready))
-    }
-}
-
-impl LeaderConnection {
-    async fn open(leader: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(leader).await?;
-        stream.set_nodelay(true)?;
-        let (mut sender, driver) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        tokio::spawn(async move { drop(driver.await) });
-        sender.ready().await.map_err(io::Error::other)?;
-        Ok(Self { leader, sender })
     }
 }
 
@@ -162,39 +122,12 @@ pub(crate) async fn reach_leader<T, F: Future<Output = io::Result<T>>>(
     }
 }
 
-fn request_for_leader(parts: &Parts, body: &Bytes) -> Result<Request<Full<Bytes>>, ApiError> {
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-    let request = Request::builder().method(parts.method.clone()).uri(target);
-    let request = request.body(Full::new(body.clone()));
-    let mut request = request.map_err(|error| ApiError::internal(&error))?;
-    let mut headers = parts.headers.clone();
-    drop_of_connection(&mut headers);
-    if let Some(client) = ClientAddress::of(&parts.extensions) {
-        // INVARIANT: an address is made of a header's characters.
-        let client = HeaderValue::try_from(client);
-        headers.insert(FORWARDED_FOR, client.unwrap_or(HeaderValue::from_static("unknown")));
-    }
-    *request.headers_mut() = headers;
-    Ok(request)
-}
-
-fn drop_of_connection(headers: &mut HeaderMap) {
-    for name in &OF_CONNECTION {
-        headers.remove(name);
-    }
-}
-
-fn hand_back(answer: Response<Incoming>, leaders: watch::Receiver<Option<Leader>>) -> Response {
-    let (mut parts, body) = answer.into_parts();
-    let length = parts.headers.remove(header::CONTENT_LENGTH);
-    drop_of_connection(&mut parts.headers);
-    // The answer to HEAD has the length of what GET would show.
-    if let Some(length) = length {
-        parts.headers.insert(header::CONTENT_LENGTH, length);
-    }
-    let mut leaders = leaders;
+fn hand_back_while_led(
+    answer: Response<Incoming>,
+    mut leaders: watch::Receiver<Option<Leader>>,
+) -> Response {
     let replaced = Box::pin(async move { drop(leaders.changed().await) });
-    Response::from_parts(parts, Body::new(LeadersBody { body, replaced }))
+    hand_back(answer, |body| Body::new(LeadersBody { body, replaced }))
 }
 
 /// The body of an answer, as long as the one who gives it leads: it may be silent for ever.

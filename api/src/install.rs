@@ -24,6 +24,7 @@ use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::cell::Cell;
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CompanyId, MemberId, Timestamp, UserId,
@@ -171,7 +172,7 @@ impl From<MasterKeyError> for InstallError {
     }
 }
 
-/// Makes the data directory and everything in it. `made` is told how many cards there are so far.
+/// Makes the data directory and everything in it, of the cell that `random` names. `made` is told how many cards there are so far.
 /// Errors: see `InstallError`; an existing data directory is never touched.
 pub async fn install(
     order: &Installation,
@@ -184,7 +185,7 @@ pub async fn install(
     let drawn = MasterKey::draw(random)?;
     let mut data_key = DataKey::default();
     random.fill(data_key.as_mut_slice())?;
-    let (directory, master) = make_directory(order, directory_id, drawn)?;
+    let (directory, master) = make_directory(order, (directory_id, random.cell()), drawn)?;
     let secrets = Secrets::from_root(*data_key);
     let wrapped = WrappedKey::wrap(&data_key, &master, directory_id).map_err(DataKeyError::Seal)?;
     write_wrapped(directory.path(), &wrapped, &secrets)?;
@@ -213,10 +214,10 @@ pub async fn install(
 /// before the directory is made, and one that was made for nothing goes.
 fn make_directory(
     order: &Installation,
-    id: [u8; 16],
+    (id, cell): ([u8; 16], Option<Cell>),
     drawn: MasterKey,
 ) -> Result<(DataDirectory, MasterKey), InstallError> {
-    let create = || DataDirectory::create(&order.data, id);
+    let create = || DataDirectory::create_in_cell(&order.data, id, cell);
     match (find_master_key(order)?, order.master_key.own_path(&order.data)) {
         (Some(found), _) => Ok((create()?, found)),
         (None, None) => Ok((create()?, drawn)),
@@ -282,7 +283,7 @@ impl Installer<'_> {
             password_hash: Some(password_hash),
             developer_of: Vec::new(),
         }));
-        let access_token = self.draw_token()?;
+        let access_token = self.random.token()?;
         let token = NewAccessToken {
             id: AccessTokenId(self.random.id(self.at)?),
             digest: token_digest(&access_token),
@@ -296,7 +297,7 @@ impl Installer<'_> {
             origin: TokenOrigin::Operator,
             label: LineText::default(),
         })));
-        let network_key = self.draw_token()?;
+        let network_key = self.random.token()?;
         let key = AdminCommand::SetNetworkKey(token_digest(&network_key));
         self.carry_out(vec![member, user, token, key]).await?;
         Ok(Credentials {
@@ -452,12 +453,6 @@ impl Installer<'_> {
         let mut bytes = [0; 4];
         self.random.fill(&mut bytes)?;
         Ok(u32::from_le_bytes(bytes) % limit)
-    }
-
-    fn draw_token(&mut self) -> Result<String, InstallError> {
-        let mut bytes = [0; 32];
-        self.random.fill(&mut bytes)?;
-        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// A password and its Argon2id hash.

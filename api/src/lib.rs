@@ -12,6 +12,7 @@
 //! | `identity` | callers, users, OAuth, idempotency; the state of handlers |
 //! | `v1` | the resources of `/v1`, SCIM |
 //! | `site` | pages |
+//! | `route` | messages and requests handed to the cell that they name |
 //! | `feed`, `load` | the simulated card network, which knows nothing of the switch; a load, measured |
 //!
 //! Each crate knows those above it in the table only; this one knows all.

@@ -68,7 +68,7 @@ pub(crate) fn copy_running(
 ) -> Result<Copied, CopyError> {
     let known = tables()?.checkpoint()?.position().number;
     let needed = tables_bytes(directory)? + journal_bytes(directory, journal, known)?;
-    let copy = NewDirectory::make(to, directory.id(), needed)?;
+    let copy = NewDirectory::make(to, directory, needed)?;
     copy.add(beside, CopyStage::Underway)?;
     let tables = tables()?;
     let checkpoint = tables.copy_to(&copy.directory.store_path())?;
@@ -117,7 +117,7 @@ pub fn restore(
     let position = chain_position(&checkpoint);
     let own = open_read_only(&source.journal_path(), Some(&identity), Some(position))?;
     let needed = tables_bytes(&source)? + journal_bytes(&source, &own.reader, position.number)?;
-    let copy = NewDirectory::make(to, source.id(), needed)?;
+    let copy = NewDirectory::make(to, &source, needed)?;
     tables.read()?.copy_to(&copy.directory.store_path())?;
     let until = Until { batch: None, time: wanted.until };
     let mut tail = Tail::begin(&copy, &checkpoint)?;
@@ -224,8 +224,8 @@ struct NewDirectory {
 }
 
 impl NewDirectory {
-    /// Makes it where there is room for so much. Units: bytes.
-    fn make(place: &Path, id: [u8; 16], needed: u64) -> Result<Self, CopyError> {
+    /// Makes it, of the same identity as `of`, where there is room for so much. Units: bytes.
+    fn make(place: &Path, of: &DataDirectory, needed: u64) -> Result<Self, CopyError> {
         if fs::symlink_metadata(place).is_ok() {
             return Err(CopyError::Exists(place.to_path_buf()));
         }
@@ -234,7 +234,7 @@ impl NewDirectory {
         let unfinished = place.with_file_name(name);
         make_room(&unfinished)?;
         check_room(place, needed)?;
-        let directory = DataDirectory::create(&unfinished, id)?;
+        let directory = DataDirectory::create_in_cell(&unfinished, of.id(), of.cell())?;
         Ok(Self { directory, unfinished, place: place.to_path_buf() })
     }
 
@@ -398,13 +398,16 @@ mod tests {
 
     #[test]
     fn a_copy_that_does_not_fit_is_not_begun() {
-        let parent = tempfile::tempdir().unwrap();
+        let [origin, parent] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let cell = "07".parse().ok();
+        let origin = DataDirectory::create_in_cell(origin.path(), [7; 16], cell).unwrap();
         let place = parent.path().join("not").join("yet").join("there");
-        let refused = NewDirectory::make(&place, [7; 16], u64::MAX).err().unwrap();
+        let refused = NewDirectory::make(&place, &origin, u64::MAX).err().unwrap();
         assert!(matches!(refused, CopyError::NoRoom { needed: u64::MAX, .. }), "{refused}");
         assert!(refused.to_string().contains("MiB are free there"), "{refused}");
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing is left behind");
         check_room(Path::new("relative"), 0).unwrap();
-        drop(NewDirectory::make(&place, [7; 16], 1).unwrap());
+        let made = NewDirectory::make(&place, &origin, 1).unwrap();
+        assert_eq!((made.directory.id(), made.directory.cell()), ([7; 16], cell));
     }
 }

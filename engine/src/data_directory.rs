@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `directory` | text: a title line, `layouts` and 16 hex digits, `id` and 32 hex digits; also the lock |
+//! | `directory` | text: a title line, `layouts` and 16 hex digits, `id` and 32 hex digits, in a cell `cell` and two digits; also the lock |
 //! | `journal/` | the journal, see `journal::log` |
 //! | `store.redb` | the query tables, see `store` |
 //! | `receipts/` | files of receipts, which the edge keeps |
@@ -14,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::domain::cell::Cell;
 use crate::layouts::FINGERPRINT;
 
 const TITLE: &str = "cardswitch data directory";
@@ -24,9 +25,16 @@ const IDENTITY_BYTES_MAX: u64 = 4096;
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
-    id: [u8; 16],
+    identity: Identity,
     /// Held for as long as the directory is open; the system lets go of it with the process.
     _lock: File,
+}
+
+/// What an identity file says.
+#[derive(Clone, Copy, Debug)]
+struct Identity {
+    id: [u8; 16],
+    cell: Option<Cell>,
 }
 
 /// Why a directory cannot be used.
@@ -60,23 +68,32 @@ impl DataDirectory {
     /// Makes a new data directory at `path`, which may be an existing empty directory. What is made is
     /// its owner's alone; what is there stays as open as it is.
     pub fn create(path: &Path, id: [u8; 16]) -> Result<Self, DirectoryError> {
+        Self::create_in_cell(path, id, None)
+    }
+
+    /// As `create`, for a switch of this cell.
+    pub fn create_in_cell(
+        path: &Path,
+        id: [u8; 16],
+        cell: Option<Cell>,
+    ) -> Result<Self, DirectoryError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| DirectoryError::Io(path.into(), error))?;
-        let identity = path.join(IDENTITY_FILE);
+        let place = path.join(IDENTITY_FILE);
         let mut file =
-            OpenOptions::new().read(true).write(true).create_new(true).open(&identity).map_err(
+            OpenOptions::new().read(true).write(true).create_new(true).open(&place).map_err(
                 |error| match error.kind() {
                     io::ErrorKind::AlreadyExists => DirectoryError::Exists(path.into()),
-                    _ => DirectoryError::Io(identity.clone(), error),
+                    _ => DirectoryError::Io(place.clone(), error),
                 },
             )?;
-        let id_text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        write!(file, "{TITLE}\nlayouts {FINGERPRINT}\nid {id_text}\n")
+        let identity = Identity { id, cell };
+        file.write_all(identity.text().as_bytes())
             .and_then(|()| file.sync_all())
             .and_then(|()| File::open(path)?.sync_all())
-            .map_err(|error| DirectoryError::Io(identity, error))?;
+            .map_err(|error| DirectoryError::Io(place, error))?;
         lock(&file, path, Access::Exclusive)?;
-        Ok(Self { path: path.into(), id, _lock: file })
+        Ok(Self { path: path.into(), identity, _lock: file })
     }
 
     /// Opens a data directory for writing.
@@ -90,24 +107,37 @@ impl DataDirectory {
     }
 
     fn open_for(path: &Path, access: Access) -> Result<Self, DirectoryError> {
-        let identity = path.join(IDENTITY_FILE);
-        let file = open_identity(path, &identity)?;
+        let place = path.join(IDENTITY_FILE);
+        let file = open_identity(path, &place)?;
         lock(&file, path, access)?;
-        let id = read_identity(&file, &identity)?;
-        Ok(Self { path: path.into(), id, _lock: file })
+        let identity = read_identity(&file, &place)?;
+        Ok(Self { path: path.into(), identity, _lock: file })
     }
 
     /// The id of the directory at `path`, which may be in use.
     /// Errors: it is none, or has other layouts.
     pub fn id_of(path: &Path) -> Result<[u8; 16], DirectoryError> {
         let identity = path.join(IDENTITY_FILE);
-        read_identity(&open_identity(path, &identity)?, &identity)
+        read_identity(&open_identity(path, &identity)?, &identity).map(|identity| identity.id)
+    }
+
+    /// The cell of the directory at `path`, which may be in use.
+    /// Errors: as `id_of`.
+    pub fn cell_of(path: &Path) -> Result<Option<Cell>, DirectoryError> {
+        let identity = path.join(IDENTITY_FILE);
+        read_identity(&open_identity(path, &identity)?, &identity).map(|identity| identity.cell)
     }
 
     /// The directory's id, which its files carry.
     #[must_use]
     pub const fn id(&self) -> [u8; 16] {
-        self.id
+        self.identity.id
+    }
+
+    /// The cell of its switch, if it is of one.
+    #[must_use]
+    pub const fn cell(&self) -> Option<Cell> {
+        self.identity.cell
     }
 
     /// Where the directory is.
@@ -153,7 +183,7 @@ fn lock(file: &File, path: &Path, access: Access) -> Result<(), DirectoryError> 
     })
 }
 
-fn read_identity(file: &File, path: &Path) -> Result<[u8; 16], DirectoryError> {
+fn read_identity(file: &File, path: &Path) -> Result<Identity, DirectoryError> {
     let mut text = String::new();
     file.take(IDENTITY_BYTES_MAX).read_to_string(&mut text).map_err(|error| {
         match error.kind() {
@@ -170,8 +200,26 @@ fn read_identity(file: &File, path: &Path) -> Result<[u8; 16], DirectoryError> {
         let directory = path.parent().unwrap_or(path);
         return Err(DirectoryError::OtherLayouts(directory.into()));
     }
-    let id = lines.next().and_then(|line| parse_id(line.strip_prefix("id ")?));
-    id.ok_or_else(foreign)
+    let id =
+        lines.next().and_then(|line| parse_id(line.strip_prefix("id ")?)).ok_or_else(foreign)?;
+    let cell = match lines.next() {
+        None => None,
+        Some(line) => Some(parse_cell(line).ok_or_else(foreign)?),
+    };
+    Ok(Identity { id, cell })
+}
+
+fn parse_cell(line: &str) -> Option<Cell> {
+    line.strip_prefix("cell ")?.parse().ok()
+}
+
+impl Identity {
+    /// What `read_identity` reads.
+    fn text(self) -> String {
+        let id: String = self.id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let cell = self.cell.map(|cell| format!("cell {cell}\n")).unwrap_or_default();
+        format!("{TITLE}\nlayouts {FINGERPRINT}\nid {id}\n{cell}")
+    }
 }
 
 fn parse_id(text: &str) -> Option<[u8; 16]> {
@@ -202,6 +250,29 @@ mod tests {
         assert_eq!(DataDirectory::id_of(&path).unwrap(), [7; 16]);
         drop(made);
         assert_eq!(DataDirectory::open(&path).unwrap().id(), [7; 16]);
+    }
+
+    #[test]
+    fn a_directory_keeps_its_cell() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        let cell: Cell = "07".parse().unwrap();
+        drop(DataDirectory::create_in_cell(&path, [7; 16], Some(cell)).unwrap());
+        let opened = DataDirectory::open(&path).unwrap();
+        assert_eq!((opened.id(), opened.cell()), ([7; 16], Some(cell)));
+        drop(opened);
+        let identity = std::fs::read_to_string(path.join(IDENTITY_FILE)).unwrap();
+        for line in ["cell 7", "cell 100", "cell", "cell x7", ""] {
+            let text = identity.replace("cell 07", line);
+            std::fs::write(path.join(IDENTITY_FILE), text).unwrap();
+            assert!(
+                matches!(DataDirectory::open(&path), Err(DirectoryError::Foreign(_))),
+                "{line}"
+            );
+        }
+        let without = identity.replace("cell 07\n", "");
+        std::fs::write(path.join(IDENTITY_FILE), without).unwrap();
+        assert_eq!(DataDirectory::open(&path).unwrap().cell(), None);
     }
 
     #[test]

@@ -133,6 +133,13 @@ impl Installation {
         self.start(data, "info", further)
     }
 
+    /// Starts `cardswitch serve` where it was before: at these doors (HTTP, ISO 8583, for operators).
+    #[track_caller]
+    #[must_use]
+    pub fn serve_at(&self, doors: [SocketAddr; 3]) -> Switch {
+        self.serve_node(None, (&self.data(), doors), &[], &[])
+    }
+
     /// Starts a node of a cluster at `doors` (HTTP, ISO 8583, for operators), which a node takes again
     /// when it begins again.
     #[track_caller]

@@ -20,6 +20,7 @@ mod message;
 mod postgresql;
 mod purchase;
 mod random;
+mod route;
 mod source;
 mod switch;
 
@@ -41,5 +42,6 @@ pub use message::{Message, de39_of};
 pub use postgresql::Postgresql;
 pub use purchase::{Purchase, next_stan, original_data};
 pub use random::{Random, campaign_scaled, seed_for};
+pub use route::Route;
 pub use source::{connect_from, crowd, descriptors_of_this_process};
 pub use switch::Switch;

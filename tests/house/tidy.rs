@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of `api/`, lowest first: each may know the engine and those before it.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 13] = [
     "iso8583",
     "dialects",
     "wire",
@@ -14,6 +14,7 @@ const ROOMS: [&str; 12] = [
     "zone",
     "edge",
     "network",
+    "route",
     "statements",
     "notify",
     "identity",

@@ -4,6 +4,7 @@
 mod admission;
 mod authorization;
 mod bad_input;
+mod cells;
 mod codec;
 mod demo;
 mod faults;

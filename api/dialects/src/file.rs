@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use cardswitch_iso8583::line_of;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use crate::{DialectError, line_of};
+use crate::DialectError;
 
 /// A dialect file.
 #[derive(Clone, Debug, Default, Deserialize)]

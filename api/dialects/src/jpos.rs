@@ -8,12 +8,12 @@
 //!
 //! Source: the documented names of the classes; no code of jPOS is used.
 
+use cardswitch_iso8583::line_of;
 use quick_xml::events::attributes::Attributes;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
 use crate::import::{Described, Described8583, Letters, Prefix, Refused, Written};
-use crate::line_of;
 
 /// An `isofield` or `isofieldpackager`.
 struct Element {

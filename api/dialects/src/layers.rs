@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use cardswitch_iso8583::{FIELDS, Length};
+use cardswitch_iso8583::{FIELDS, Length, line_of};
 use toml::Spanned;
 
 use crate::file::{
     BytesName, CountedName, DialectFile, DigitsName, FieldEntry, FieldTable, FillerName,
     PrefixName, TextName, Version, read,
 };
-use crate::{DialectError, line_of, shipped};
+use crate::{DialectError, shipped};
 
 /// What `base` says for a file that is based on nothing.
 const NOTHING: &str = "none";

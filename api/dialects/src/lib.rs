@@ -100,8 +100,3 @@ pub fn check_framing(dialect: &Dialect) -> Result<(), DialectError> {
         reason: error.to_string(),
     })
 }
-
-/// The line of an offset, from 1.
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
-}

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use cardswitch_iso8583::line_of;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::import::{Described, Described8583, Letters, Prefix, Refused, Written};
-use crate::line_of;
 
 #[derive(Deserialize)]
 struct MoovSpecification<'t> {

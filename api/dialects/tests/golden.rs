@@ -8,9 +8,14 @@
 
 use std::path::{Path, PathBuf};
 
-use cardswitch_iso8583::{Class, Dialect, MessageBuilder, Mti, decode, field};
+use cardswitch_iso8583::{Dialect, MessageBuilder, decode};
 
-/// A golden file, taken apart.
+use golden_message::GoldenMessage;
+
+#[path = "../../iso8583/tests/golden_message/mod.rs"]
+mod golden_message;
+
+/// A golden file, in terms of its dialect and of the default one.
 struct Golden {
     dialect: Dialect,
     frame: Vec<u8>,
@@ -20,51 +25,16 @@ struct Golden {
 
 impl Golden {
     fn read(path: &Path) -> Self {
-        let text = std::fs::read_to_string(path).unwrap();
-        let (mut dialect, mut frame) = (Dialect::default(), Vec::new());
-        let mut built = MessageBuilder::new(Mti::NETWORK_REQUEST);
-        for line in text.lines() {
-            let (name, value) = line.split_once(": ").unwrap();
-            built = match name {
-                "dialect" => {
-                    dialect = cardswitch_dialects::find(value).unwrap();
-                    built
-                }
-                "frame" => {
-                    frame = unhex(value);
-                    built
-                }
-                "mti" => built.with_mti(Mti::parse(value.as_bytes()).unwrap()),
-                element => {
-                    let element = element.parse().unwrap();
-                    match field(element).unwrap().class {
-                        Class::Binary => built.set(element, &unhex(value)),
-                        _ => built.set(element, value.as_bytes()),
-                    }
-                }
-            };
-        }
+        let listed = GoldenMessage::read(path);
+        let dialect = cardswitch_dialects::find(&listed.dialect).unwrap();
         let mut plain = Vec::new();
-        built.encode(&mut plain).unwrap();
-        Self { dialect, frame, plain }
+        listed.build().encode(&mut plain).unwrap();
+        Self { dialect, frame: listed.frame, plain }
     }
 }
 
-fn unhex(text: &str) -> Vec<u8> {
-    assert!(text.len().is_multiple_of(2));
-    (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
-        .collect()
-}
-
 fn golden_files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let mut files: Vec<_> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    assert!(files.len() >= 47, "golden files are missing: {} found", files.len());
-    files
+    golden_message::files(env!("CARGO_MANIFEST_DIR"), 47)
 }
 
 #[test]

@@ -232,6 +232,8 @@ failures! {
     recovering() SERVICE_UNAVAILABLE "recovering" "the switch is starting";
     /// No node leads the cluster, or none that can make sure of it.
     no_leader() SERVICE_UNAVAILABLE "no_leader" "no node of the cluster leads for certain";
+    /// The cell that the request names is not there.
+    cell_down() SERVICE_UNAVAILABLE "cell_down" "the cell of this request does not answer";
     /// So many requests are being answered that this one was not begun.
     busy() SERVICE_UNAVAILABLE "busy" "too many requests are being answered";
     /// Nothing is sent to a webhook endpoint that is off.

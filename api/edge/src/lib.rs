@@ -5,16 +5,19 @@
 
 pub mod actor;
 pub mod address_counts;
+pub mod bearer;
 pub mod bounded;
 pub mod client_address;
 pub mod descriptors;
 pub mod door_stream;
 pub mod error;
 pub mod fault_plan;
+pub mod hop_by_hop;
 pub mod http_connection;
 mod http_stream;
 pub mod idempotency_header;
 pub mod input;
+pub mod kept_connections;
 mod known;
 pub mod lasting_access;
 pub mod lingering;

@@ -18,8 +18,10 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::{Awaiting, Snapshot, StoreError};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
+use cardswitch_secrets::issuing::{CellRandom, SystemRandom};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
 
 use self::event_news::EventNews;
 use crate::error::ApiError;
@@ -69,6 +71,19 @@ impl Switch {
     #[must_use]
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Randomness whose ids, tokens and card numbers name the cell of this switch, if it is of one.
+    #[must_use]
+    pub fn random(&self) -> CellRandom<SystemRandom> {
+        CellRandom::new(SystemRandom, self.engine.directory().cell())
+    }
+
+    /// An id of this switch, later than those before.
+    #[must_use]
+    pub fn new_id(&self) -> Uuid {
+        let (id, cell) = (Uuid::now_v7(), self.engine.directory().cell());
+        cell.map_or(id, |cell| cell.mark_id(id))
     }
 
     /// Asks the shard and waits for its answer, which is durable.

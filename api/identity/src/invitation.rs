@@ -11,7 +11,7 @@ use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{TicketId, UserId};
 use cardswitch_notify::mail::News;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
@@ -31,7 +31,7 @@ impl Invitation {
     /// Draws what the link opens with.
     /// Errors: no randomness.
     pub fn draw(state: &AppState) -> Result<Self, ApiError> {
-        let (key, now, mut random) = (DrawnSecret::draw()?, state.now(), SystemRandom);
+        let (key, now, mut random) = (DrawnSecret::draw()?, state.now(), state.switch.random());
         let invite = NewInvite {
             user: UserId(random.id(now)?),
             digest: key.digest,

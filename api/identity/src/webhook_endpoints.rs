@@ -128,8 +128,7 @@ pub async fn create(
     company: CompanyId,
     given: GivenEndpoint,
 ) -> Result<(WebhookEndpointId, WebhookSecret), ApiError> {
-    let mut random = SystemRandom;
-    let id = WebhookEndpointId(random.id(state.now())?);
+    let id = WebhookEndpointId(state.switch.random().id(state.now())?);
     let (secret, sealed_secret) = drawn(state, id)?;
     let GivenEndpoint { address: url, description, app } = given;
     let new = NewWebhookEndpoint { id, company, app, url, description, sealed_secret };

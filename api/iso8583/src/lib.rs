@@ -11,6 +11,7 @@
 //! | `echo`, `answer` | what an answer repeats of its request, and the answer |
 //! | `describe` | a message as text, card data masked |
 //! | `spelling` | what a stream seems to be that the dialect does not read |
+//! | `text_line` | the line that an error in a text file names |
 //! | the other files | the inner structure of one data element each |
 //!
 //! No dependencies, no I/O, no clock. INVARIANT: no input makes this crate panic or read outside the frame, and no
@@ -40,6 +41,7 @@ pub mod pin_block;
 pub mod private_use;
 pub mod replacement_amounts;
 pub mod spelling;
+mod text_line;
 pub mod track2;
 mod translate_in;
 mod translate_out;
@@ -65,6 +67,7 @@ pub use original_data::OriginalData;
 pub use pin_block::{Pin, decode_pin_block, encode_pin_block};
 pub use private_use::{PresentmentNumber, PrivateUse, PrivateUseWriter};
 pub use spelling::Spelling;
+pub use text_line::line_of;
 pub use track2::Track2;
 pub use translate_in::{Translated, TranslationFault};
 pub use translation::Translation;

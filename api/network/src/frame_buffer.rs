@@ -20,7 +20,7 @@ const _: () = assert!(LEFTOVER_BYTES_MAX < limits::READ_BYTES);
 
 /// Bytes as they came, and how many frames without a byte have come in a row.
 #[derive(Default)]
-pub(super) struct FrameBuffer {
+pub struct FrameBuffer {
     bytes: Vec<u8>,
     read_to: usize,
     empty_frames: usize,
@@ -28,7 +28,7 @@ pub(super) struct FrameBuffer {
 
 /// What comes next out of the buffer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub enum Next {
     /// A message, at this place of `bytes`.
     Message(Option<Tpdu>, Range<usize>),
     /// A frame that cannot be a message was taken off.
@@ -41,7 +41,7 @@ pub(super) enum Next {
 
 /// Why nothing more is taken from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
+pub enum Loss {
     /// Nobody knows where the next message starts.
     Framing(FramingLoss),
     /// Too many frames without a byte.
@@ -50,7 +50,8 @@ pub(super) enum Loss {
 
 impl Loss {
     /// The reason as the log writes it.
-    pub(super) const fn reason(self) -> &'static str {
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
         match self {
             Self::Framing(loss) => loss.reason(),
             Self::EmptyFrames => "too many empty frames in a row",
@@ -60,7 +61,7 @@ impl Loss {
 
 impl FrameBuffer {
     /// Where the next read puts its bytes.
-    pub(super) fn space(&mut self) -> &mut Vec<u8> {
+    pub fn space(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() < limits::READ_BYTES {
             self.move_to(buffers::take());
         } else {
@@ -86,7 +87,9 @@ impl FrameBuffer {
         matches!(next_frame(self.unread(), framing), Frame::ZeroLength { .. })
     }
 
-    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+    /// The bytes of a message.
+    #[must_use]
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 
@@ -96,12 +99,12 @@ impl FrameBuffer {
     }
 
     /// Notes that the peer was silent for a while, which ends a row of empty frames.
-    pub(super) fn note_pause(&mut self) {
+    pub fn note_pause(&mut self) {
         self.empty_frames = 0;
     }
 
     /// Takes the next frame off.
-    pub(super) fn take(&mut self, framing: &Framing) -> Next {
+    pub fn take(&mut self, framing: &Framing) -> Next {
         loop {
             let unread = &self.bytes[self.read_to..];
             match next_frame(unread, framing) {
@@ -132,7 +135,7 @@ impl FrameBuffer {
     }
 
     /// Gives memory back where every byte was read, or only a part of a frame is left.
-    pub(super) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         let unread = self.unread_bytes();
         if unread <= LEFTOVER_BYTES_MAX && self.bytes.capacity() > LEFTOVER_BYTES_MAX {
             self.move_to(Vec::with_capacity(unread));

@@ -7,6 +7,7 @@
 use cardswitch_engine::directory::card::{CardOrder, NewCard};
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::cell::Cell;
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, Timestamp};
 use cardswitch_engine::domain::text::LineText;
@@ -14,6 +15,7 @@ use chrono::{Datelike, Days, Months};
 use chrono_tz::Tz;
 use uuid::Uuid;
 
+use crate::hex::to_hex;
 use crate::pan::Pan;
 use crate::{SealError, Secrets};
 
@@ -41,11 +43,50 @@ pub trait RandomSource {
     /// Errors: the source is exhausted or unavailable.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), IssueError>;
 
+    /// The cell that ids, tokens and card numbers drawn here name.
+    fn cell(&self) -> Option<Cell> {
+        None
+    }
+
     /// A new id: a version 7 UUID of the instant `at`.
     fn id(&mut self, at: Timestamp) -> Result<Uuid, IssueError> {
         let mut random = [0; 10];
         self.fill(&mut random)?;
-        Ok(uuid::Builder::from_unix_timestamp_millis(at.unix_ms(), &random).into_uuid())
+        let id = uuid::Builder::from_unix_timestamp_millis(at.unix_ms(), &random).into_uuid();
+        Ok(self.cell().map_or(id, |cell| cell.mark_id(id)))
+    }
+
+    /// A new secret: 256 random bits, as 64 hexadecimal digits. In a cell the first two are its own.
+    fn token(&mut self) -> Result<String, IssueError> {
+        let mut bytes = [0; 32];
+        self.fill(&mut bytes)?;
+        let token = to_hex(&bytes);
+        Ok(self.cell().map_or_else(|| token.clone(), |cell| cell.mark_token(&token)))
+    }
+}
+
+/// A source whose ids, tokens and card numbers name a cell, if there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CellRandom<R> {
+    source: R,
+    cell: Option<Cell>,
+}
+
+impl<R: RandomSource> CellRandom<R> {
+    /// The same randomness for a switch of `cell`.
+    #[must_use]
+    pub const fn new(source: R, cell: Option<Cell>) -> Self {
+        Self { source, cell }
+    }
+}
+
+impl<R: RandomSource> RandomSource for CellRandom<R> {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), IssueError> {
+        self.source.fill(bytes)
+    }
+
+    fn cell(&self) -> Option<Cell> {
+        self.cell
     }
 }
 
@@ -81,10 +122,11 @@ impl CardNumbers {
         is_bin.then(|| Self { bin: bin.as_bytes().to_vec() })
     }
 
-    /// A number of 16 digits with a right check digit.
+    /// A number of 16 digits with a right check digit. In a cell its two digits follow the first ones.
     /// Errors: no randomness.
     pub fn draw(&self, random: &mut dyn RandomSource) -> Result<Pan, IssueError> {
         let mut leading = self.bin.clone();
+        leading.extend(random.cell().iter().flat_map(|cell| cell.digits()));
         while leading.len() < PAN_LEN - 1 {
             leading.push(b'0' + random_digit(random)?);
         }
@@ -238,6 +280,26 @@ mod tests {
         // 1,000 draws out of 10^7 numbers: a few may meet, not many.
         assert!(seen.len() > 990, "{}", seen.len());
         assert!(numbers.draw(&mut SystemRandom).unwrap().is_luhn_valid());
+    }
+
+    #[test]
+    fn what_is_drawn_in_a_cell_names_it() {
+        let (cell, at) = ("07".parse().unwrap(), parse_time("2026-03-01T07:59:59Z").unwrap());
+        let (mut plain, mut random) = (stream(7), CellRandom::new(stream(7), Some(cell)));
+        for bin in ["411111", "4111111", "41111111"].repeat(20) {
+            let numbers = CardNumbers::new(bin).unwrap();
+            let pan = numbers.draw(&mut random).unwrap();
+            assert!(pan.is_luhn_valid());
+            assert_eq!(pan.digits().len(), 16);
+            assert_eq!(Cell::of_card_number(pan.digits(), bin.as_bytes()), Some(cell));
+            assert_eq!(Cell::of_id(random.id(at).unwrap()), Some(cell));
+            assert_eq!(Cell::of_token(&random.token().unwrap()), Some(cell));
+        }
+        // Whoever has no cell draws as before.
+        let mut without = CellRandom::new(stream(7), None);
+        assert_eq!(without.id(at).unwrap(), plain.id(at).unwrap());
+        assert_eq!(without.token().unwrap(), plain.token().unwrap());
+        assert_eq!(plain.token().unwrap().len(), 64);
     }
 
     #[test]

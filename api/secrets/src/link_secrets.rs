@@ -26,9 +26,9 @@ impl LinkKey {
     /// A key that nobody can guess.
     /// Errors: no randomness.
     pub fn draw(random: &mut dyn RandomSource) -> Result<Self, IssueError> {
-        let mut key = Self([0; 32]);
-        random.fill(&mut key.0)?;
-        Ok(key)
+        let text = Zeroizing::new(random.token()?);
+        // INVARIANT: a token is what an address has.
+        Self::parse(&text).ok_or(IssueError::NoRandomness)
     }
 
     /// Reads the key in an address; none where the text cannot be one.

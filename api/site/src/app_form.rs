@@ -114,8 +114,8 @@ impl AppForm {
 
     /// The same, with something said about all of it.
     #[must_use]
-    pub(super) fn with_alert(mut self, alert: impl Into<String>) -> Self {
-        self.alert = alert.into();
+    pub(super) fn with_alert(mut self, alert: &str) -> Self {
+        alert.clone_into(&mut self.alert);
         self
     }
 

@@ -19,16 +19,16 @@ use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
 use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
 use cardswitch_identity::state::AppState;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks, seen};
 use super::apps::{ShownOnce, refused};
 use super::error_page::error_page;
-use super::forms::SiteForm;
+use super::faults::with_status;
+use super::forms::{ConfirmForm, SiteForm};
 use super::notice::{Notice, go_on};
 use super::rights::{Acting, AppManager};
-use super::seen::{Seen, changed_meanwhile};
+use super::seen::Seen;
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
 
@@ -113,12 +113,9 @@ pub(super) async fn update_app(
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
-    let changed = seen(&app).changed_since(&fields.seen);
-    if !changed.is_empty() {
-        let form = AppForm::of_app(&app).with_alert(changed_meanwhile(&changed));
-        let mut page = app_page(&state, &acting, &app, &form);
-        *page.status_mut() = StatusCode::CONFLICT;
-        return Ok(page);
+    if let Err(faults) = seen(&app).check(&fields.seen) {
+        let form = AppForm::of_app(&app).with_alert(faults.alert());
+        return Ok(with_status(app_page(&state, &acting, &app, &form), faults.status()));
     }
     let terms = match fields.terms(app.approved) {
         Ok(terms) => terms,
@@ -191,7 +188,7 @@ pub(super) async fn make_own_token(
     if check_approved(scope, app.approved).is_err() {
         return Ok(not_approved());
     }
-    let secret = DrawnSecret::draw()?;
+    let secret = DrawnSecret::draw_token(&state.switch)?;
     let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
     state.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant)))).await?;
     let shown = ShownOnce {
@@ -247,19 +244,12 @@ fn not_approved() -> Response {
     error_page(StatusCode::FORBIDDEN, "Not approved yet", text)
 }
 
-/// What `POST /apps/{id}/delete` takes.
-#[derive(Debug, Deserialize)]
-pub(super) struct DeleteAppForm {
-    #[serde(default)]
-    is_confirmed: bool,
-}
-
 /// Takes an app away, with its tokens and codes. POST /apps/{id}/delete.
 pub(super) async fn delete_app(
     State(state): State<AppState>,
     AppManager(acting): AppManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<DeleteAppForm>,
+    SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
     if !form.is_confirmed {

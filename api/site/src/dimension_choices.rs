@@ -161,6 +161,16 @@ pub(super) fn chosen_of(
     Ok(references.map(|known| known.map_or_else(String::new, |known| known.id.to_string())))
 }
 
+/// The names of an object's dimensions, each with what people call its kind.
+pub(super) fn tags_of(
+    view: &View<'_>,
+    dimensions: &Dimensions,
+) -> Result<Vec<(&'static str, String)>, StoreError> {
+    let kinds = DimensionKind::ALL.map(|kind| kind_words(kind).label);
+    let known = kinds.into_iter().zip(view.dimension_references(dimensions)?);
+    Ok(known.filter_map(|(label, known)| Some((label, known?.name))).collect())
+}
+
 /// What was sent, to be shown again: what was not, as the object has it.
 pub(super) fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
     let mut chosen = known;

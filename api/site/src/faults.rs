@@ -13,6 +13,7 @@ use cardswitch_wire::fault::{Fault, Flaw};
 /// The faults of a form, and what is said above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults {
+    status: StatusCode,
     alert: String,
     by_param: Vec<(String, String)>,
 }
@@ -22,22 +23,28 @@ impl Faults {
     pub(super) fn new(faults: &[Fault]) -> Self {
         let by_param = faults.iter().map(|fault| (fault.param.clone(), words_of(&fault.flaw)));
         let alert = "Please fix the highlighted fields.".to_owned();
-        Self { alert, by_param: by_param.collect() }
+        Self { status: StatusCode::BAD_REQUEST, alert, by_param: by_param.collect() }
     }
 
     /// Of a refusal that the visitor can do something about: its fields, or what it says.
     /// Errors: any other failure, which has a page of its own.
     pub(super) fn of_refusal(error: ApiError) -> Result<Self, ApiError> {
-        match error.status().as_u16() {
+        let status = error.status();
+        match status.as_u16() {
             400 if !error.faults().is_empty() => Ok(Self::new(error.faults())),
-            400 | 409 => Ok(Self::alert_only(sentence(error.message()))),
+            400 | 409 => Ok(Self { status, ..Self::alert_only(sentence(error.message())) }),
             _ => Err(error),
         }
     }
 
     /// Something about the whole form.
     pub(super) fn alert_only(alert: impl Into<String>) -> Self {
-        Self { alert: alert.into(), by_param: Vec::new() }
+        Self { status: StatusCode::BAD_REQUEST, alert: alert.into(), by_param: Vec::new() }
+    }
+
+    /// The present state is in the way.
+    pub(super) fn conflict(alert: impl Into<String>) -> Self {
+        Self { status: StatusCode::CONFLICT, ..Self::alert_only(alert) }
     }
 
     /// With one more fault, told in a whole sentence.
@@ -45,6 +52,9 @@ impl Faults {
     pub(super) fn and(mut self, param: &str, text: &str) -> Self {
         if self.alert.is_empty() {
             "Please fix the highlighted fields.".clone_into(&mut self.alert);
+        }
+        if self.status.is_success() {
+            self.status = StatusCode::BAD_REQUEST;
         }
         self.by_param.push((param.to_owned(), text.to_owned()));
         self
@@ -57,6 +67,11 @@ impl Faults {
             *param = format!("{outer}.{param}");
         }
         self
+    }
+
+    /// The status of a page that shows them.
+    pub(super) const fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// Whether there are none.

@@ -8,12 +8,15 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::read_body;
 use cardswitch_identity::state::AppState;
-use serde::Deserializer;
+use cardswitch_wire::fields::Fields;
 use serde::de::value::{Error as FormError, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Error as _, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use url::form_urlencoded;
 
 use super::csrf;
@@ -56,6 +59,28 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         }
         read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))
     }
+}
+
+/// What a form says, as the body that `/v1` takes.
+#[derive(Debug)]
+pub(super) struct FormBody(String);
+
+impl FormBody {
+    pub(super) fn of(body: impl Into<Value>) -> Self {
+        Self(body.into().to_string())
+    }
+
+    /// What the reader of `/v1` takes.
+    pub(super) fn fields(&self) -> Result<Fields<'_>, ApiError> {
+        Fields::parse(self.0.as_bytes()).ok_or_else(ApiError::malformed_body)
+    }
+}
+
+/// What a form takes whose only field is a box to tick.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct ConfirmForm {
+    #[serde(default)]
+    pub(super) is_confirmed: bool,
 }
 
 /// The refusal of a form whose sender may not do any more what they could when it began to come: their

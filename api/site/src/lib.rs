@@ -75,7 +75,7 @@ use axum::response::Redirect;
 use axum::routing::{get, post};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use uuid::Uuid;
 
 use self::session::MaybeSignedIn;
@@ -146,5 +146,5 @@ async fn start(MaybeSignedIn(session): MaybeSignedIn) -> Redirect {
 /// A new id.
 /// Errors: no randomness.
 fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
-    Ok(SystemRandom.id(state.now())?)
+    Ok(state.switch.random().id(state.now())?)
 }

@@ -36,6 +36,16 @@ pub(super) fn order_of(text: &str) -> Order {
     if text == ORDERS[1].0 { Order::OldestFirst } else { Order::NewestFirst }
 }
 
+/// The address of a list with those filters that are filled in.
+pub(super) fn filtered<'a>(
+    path: &str,
+    filters: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> String {
+    let filled = filters.into_iter().filter(|(_, value)| !value.is_empty());
+    let query = Serializer::new(String::new()).extend_pairs(filled).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
 /// What stands below a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pager {
@@ -61,13 +71,8 @@ impl Pager {
         filters: &[(&str, &str)],
     ) -> Self {
         let at = |offset: usize| {
-            let mut query = Serializer::new(String::new());
-            query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()));
-            if offset > 0 {
-                query.append_pair("offset", &offset.to_string());
-            }
-            let query = query.finish();
-            if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+            let offset = if offset > 0 { offset.to_string() } else { String::new() };
+            filtered(path, filters.iter().copied().chain([("offset", &*offset)]))
         };
         let last = part.offset.saturating_add(shown);
         let has_more = u64::try_from(last).is_ok_and(|last| last < count) && shown > 0;

@@ -7,13 +7,14 @@
 //! ```text
 //! let seen = Seen::default().field("description", &card.description).field("budget", &budget);
 //! // In the template: <input type="hidden" name="seen" value="{{ seen }}">
-//! let changed = seen.changed_since(&form.seen);
-//! if !changed.is_empty() { .. changed_meanwhile(&changed) .. StatusCode::CONFLICT .. }
+//! if let Err(faults) = seen.check(&form.seen) { .. }
 //! ```
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
+
+use super::faults::Faults;
 
 /// The values of a thing as a form shows them, each under the words people know it by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,14 @@ impl Seen {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(value.to_string()));
         self.0.push((name, u32::from_be_bytes([a, b, c, d])));
         self
+    }
+
+    /// Errors: what the page says where somebody else was quicker.
+    pub(super) fn check(&self, sent: &str) -> Result<(), Faults> {
+        match &*self.changed_since(sent) {
+            [] => Ok(()),
+            changed => Err(Faults::conflict(changed_meanwhile(changed))),
+        }
     }
 
     /// The names of the values that are not those of the form that sent `sent`: all of them, where
@@ -54,8 +63,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// What the page says where somebody else was quicker.
-pub(super) fn changed_meanwhile(names: &[&str]) -> String {
+fn changed_meanwhile(names: &[&str]) -> String {
     format!("Not saved: {}. Review the current values and save again.", who_was_quicker(names))
 }
 

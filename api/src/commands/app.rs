@@ -15,7 +15,7 @@ use cardswitch_engine::store::query::{Order, Page};
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use cardswitch_identity::oauth::scope;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
@@ -133,7 +133,7 @@ async fn add(args: AddAppArgs, office: &Office, outcome: &mut Outcome) -> Result
     }
     let DrawnSecret { text: secret, digest } = DrawnSecret::draw().map_err(Failure::new)?;
     let at = switch.engine().clock().now();
-    let id = AppId(SystemRandom.id(at).map_err(Failure::new)?);
+    let id = AppId(switch.random().id(at).map_err(Failure::new)?);
     let scope = access_scope(&args.scope);
     let name = args.name.clone();
     let new = NewApp {
@@ -179,10 +179,10 @@ async fn approve_new(
     if !has_token {
         return Ok(None);
     }
-    let DrawnSecret { text, digest } = DrawnSecret::draw().map_err(Failure::new)?;
+    let DrawnSecret { text, digest } = DrawnSecret::draw_token(switch).map_err(Failure::new)?;
     let at = switch.engine().clock().now();
     let token = NewAccessToken {
-        id: AccessTokenId(SystemRandom.id(at).map_err(Failure::new)?),
+        id: AccessTokenId(switch.random().id(at).map_err(Failure::new)?),
         digest,
         company: company.id,
         scope,

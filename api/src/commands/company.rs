@@ -11,7 +11,7 @@ use cardswitch_engine::domain::company::{Address, Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_secrets::token_digest;
 use cardswitch_wire::address::read_address;
 use cardswitch_wire::amount::parse_amount;
@@ -109,13 +109,11 @@ impl CompanyCommand {
 
 async fn add(args: AddCompanyArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
     let switch = &office.switch;
-    let mut random = SystemRandom;
+    let mut random = switch.random();
     let at = switch.engine().clock().now();
     let company = new_company(args.company.order()?, &office.network, at, &mut random)
         .map_err(Failure::new)?;
-    let mut bytes = [0; 32];
-    random.fill(&mut bytes).map_err(Failure::new)?;
-    let access_token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let access_token = random.token().map_err(Failure::new)?;
     let token = NewAccessToken {
         id: AccessTokenId(random.id(at).map_err(Failure::new)?),
         digest: token_digest(&access_token),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::decision::{
     DecidedBy, Explanation, IncrementDecision, Quantity, RuleFinding, explain, explain_increment,
 };
@@ -74,7 +75,8 @@ fn find(args: &ExplainArgs) -> Result<Found, Failure> {
     let keys = open_keys(&args.data, &args.master_key.source()).map_err(Failure::new)?;
     let id = TransactionId(args.transaction);
     let partition = u8::try_from(PARTITION).map_err(Failure::new)?;
-    let mint = IdMint::new(keys.secrets.id_key(), partition);
+    let cell = DataDirectory::cell_of(&args.data).map_err(Failure::new)?;
+    let mint = IdMint::new(keys.secrets.id_key(), partition).in_cell(cell);
     let unknown = || Failure::new(format!("no transaction `{}`", args.transaction));
     let seq = mint.open_transaction_id(id).ok_or_else(unknown)?;
     let tables = inspection.read().map_err(Failure::new)?;

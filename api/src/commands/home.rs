@@ -91,7 +91,7 @@ impl Home {
         say(&format!("making {} test cards", program.cards));
         std::fs::create_dir_all(&self.path).map_err(|error| unusable(&self.path, error))?;
         let installation = self.installation(program)?;
-        let mut random = random_source(program.seed);
+        let mut random = random_source(program.seed, None);
         let credentials =
             install(&installation, random.as_mut(), &|_| {}).await.map_err(Failure::new)?;
         let text = serde_json::to_string(&credentials).map_err(Failure::new)?;

@@ -3,11 +3,12 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
+use cardswitch_engine::domain::cell::Cell;
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_secrets::issuing::{CardNumbers, RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{CardNumbers, CellRandom, RandomSource, SystemRandom};
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_secrets::private_file;
 use cardswitch_wire::amount::parse_amount;
@@ -52,6 +53,9 @@ pub struct InitArgs {
     /// Record this time (RFC 3339) instead of now: for runs on a manual clock
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
+    /// Two digits of the cell that the switch is, behind `route`; cannot change later
+    #[arg(long, value_name = "NN")]
+    cell: Option<Cell>,
     #[command(flatten)]
     master_key: MasterKeyArgs,
     /// Print one JSON object
@@ -134,7 +138,7 @@ pub fn demo_company() -> CompanyArgs {
 pub async fn run(args: InitArgs) -> Result<(), Failure> {
     let installation = installation(&args)?;
     let bar = progress_bar(installation.cards, !args.json);
-    let mut random = random_source(args.seed);
+    let mut random = random_source(args.seed, args.cell);
     let made = |count: usize| bar.set_position(count as u64);
     let credentials = install(&installation, random.as_mut(), &made).await.map_err(Failure::new)?;
     bar.finish_and_clear();
@@ -198,13 +202,14 @@ fn parse_start(text: &str) -> Result<Timestamp, Failure> {
     parse_time(text).ok_or_else(|| Failure::usage(format!("`{text}` is no RFC 3339 time")))
 }
 
-/// The system's randomness, or a stream that is the same for the same seed.
-pub fn random_source(seed: Option<u64>) -> Box<dyn RandomSource + Send> {
+/// The system's randomness, or a stream that is the same for the same seed; for a switch of `cell`.
+pub fn random_source(seed: Option<u64>, cell: Option<Cell>) -> Box<dyn RandomSource + Send> {
     match seed {
-        None => Box::new(SystemRandom),
+        None => Box::new(CellRandom::new(SystemRandom, cell)),
         Some(seed) => {
             let mut stream = ChaCha20Rng::seed_from_u64(seed);
-            Box::new(move |bytes: &mut [u8]| stream.fill_bytes(bytes))
+            let fill = move |bytes: &mut [u8]| stream.fill_bytes(bytes);
+            Box::new(CellRandom::new(fill, cell))
         }
     }
 }

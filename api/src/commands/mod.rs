@@ -26,6 +26,7 @@ mod manual_page;
 pub mod master_key;
 pub mod pan_key;
 mod remote_switch;
+pub mod route;
 mod running;
 mod secured_line;
 pub mod send;
@@ -104,6 +105,8 @@ pub enum Command {
     /// Several switches that stand in for each other, on etcd
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Hand messages and requests to the cell that they name, one of several switches that share nothing
+    Route(Box<route::RouteArgs>),
     /// Let people sign in, give them roles
     #[command(subcommand)]
     User(user::UserSubcommand),
@@ -168,6 +171,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => administer(Administration::Company(command)).await,
         Command::Cluster(command) => cluster::run(command).await,
+        Command::Route(args) => route::run(*args).await,
         Command::User(command) => administer(Administration::User(command)).await,
         Command::App(command) => administer(Administration::App(command)).await,
         Command::Token(command) => administer(Administration::Token(command)).await,

@@ -6,7 +6,7 @@ use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::query::{Order, Page};
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_wire::time::render_time;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -90,10 +90,11 @@ impl TokenCommand {
 
 async fn add(args: AddTokenArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
     let company = args.of.find(office).await?;
-    let DrawnSecret { text: access_token, digest } = DrawnSecret::draw().map_err(Failure::new)?;
+    let DrawnSecret { text: access_token, digest } =
+        DrawnSecret::draw_token(&office.switch).map_err(Failure::new)?;
     let at = office.switch.engine().clock().now();
     let token = NewAccessToken {
-        id: AccessTokenId(SystemRandom.id(at).map_err(Failure::new)?),
+        id: AccessTokenId(office.switch.random().id(at).map_err(Failure::new)?),
         digest,
         company: company.id,
         scope: access_scope(&args.scope),

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::Snapshot;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_v1::routes::members::NAME_CHARS_MAX;
 use cardswitch_wire::email::is_email;
 use serde::{Deserialize, Serialize};
@@ -294,7 +294,7 @@ async fn issue_link(office: &Office, user: UserId) -> Result<String, Failure> {
 }
 
 fn new_id(switch: &Switch) -> Result<Uuid, Failure> {
-    SystemRandom.id(switch.engine().clock().now()).map_err(Failure::new)
+    switch.random().id(switch.engine().clock().now()).map_err(Failure::new)
 }
 
 fn report(args: &AddUserArgs, (user, link): (UserId, Option<&str>), outcome: &mut Outcome) {

@@ -46,6 +46,7 @@ codes! {
     "busy" 503 "Too many requests are being answered. Wait for `Retry-After`, then repeat."
     "card_not_virtual" 409 "Only virtual cards show their number; a physical card has it printed."
     "card_terminated" 409 "A terminated card stays so. Create another card."
+    "cell_down" 503 "The cell that the token or id names does not answer. Wait for `Retry-After`, then repeat."
     "challenge_over" 401 "No answer is pending for this token: it is unknown, expired, or had too many wrong answers. Ask for a token again."
     "clock_not_manual" 409 "The clock follows the system. Start the switch with `--clock manual` to set it."
     "code_taken" 409 "Another object of this kind has this code."

@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use cardswitch_iso8583::line_of;
 use cardswitch_secrets::hex::{from_hex, to_hex};
 use zeroize::Zeroizing;
 
@@ -67,9 +68,7 @@ impl ZoneKeys {
         let text = fs::read_to_string(path).map_err(|cause| error(cause.to_string()))?;
         let text = Zeroizing::new(text);
         let table: toml::Table = text.parse().map_err(|cause: toml::de::Error| {
-            let start = cause.span().map_or(0, |span| span.start);
-            let before = text.bytes().take(start);
-            let line = 1 + before.filter(|byte| *byte == b'\n').count();
+            let line = line_of(&text, cause.span().map_or(0, |span| span.start));
             // The parser would quote the line.
             error(format!("line {line} is no TOML"))
         })?;

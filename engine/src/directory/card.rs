@@ -321,12 +321,7 @@ fn bytes_of(card: &IssuedCard) -> usize {
     CARD_BYTES
         + card.sealed_pan.0.len()
         + profile.texts().map(str::len).iter().sum::<usize>()
-        + addresses.map(address_bytes).sum::<usize>()
-}
-
-fn address_bytes(address: &Address) -> usize {
-    let Address { attn, address_1, address_2, city, state, zip_code, country } = address;
-    [attn, address_1, address_2, city, state, zip_code, country].map(|text| text.len()).iter().sum()
+        + addresses.flat_map(Address::texts).map(|text| text.len()).sum::<usize>()
 }
 
 fn update_card(

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod authorization_id;
 pub mod business_date;
 pub mod card;
+pub mod cell;
 pub(crate) mod changes;
 pub mod company;
 pub mod credential;

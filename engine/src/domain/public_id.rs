@@ -7,7 +7,7 @@
 //! | 4 | version, 7 |
 //! | 12 | tag, high part |
 //! | 2 | variant, binary 10 |
-//! | 14 | tag, low part |
+//! | 14 | tag, low part; in a switch with a cell the upper seven are the cell |
 //! | 48 | partition (8) and sequence (40), permuted |
 //!
 //! So an id leads to its row without an index, tells nobody the volume of business, and a forged
@@ -18,11 +18,16 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use uuid::Uuid;
 
+use super::cell::{Cell, ID_SHIFT};
 use super::ids::{LineSeq, StatementLineId, Timestamp, TransactionId, TransactionSeq};
 
 const SEQUENCE_BITS: u32 = 40;
 const PAYLOAD_MASK: u64 = (1 << 48) - 1;
-const TAG_MASK: u64 = (1 << 26) - 1;
+/// What of the low half the tag has, above the payload.
+const TAG_LOW_MASK: u64 = (1 << 14) - 1;
+/// The same beside a cell.
+const TAG_LOW_MASK_IN_CELL: u64 = (1 << (ID_SHIFT - 48)) - 1;
+const TAG_HIGH_MASK: u64 = 0xfff << 14;
 const HALF_MASK: u64 = (1 << 24) - 1;
 const ROUNDS: u8 = 4;
 
@@ -38,6 +43,7 @@ enum IdKind {
 pub struct IdMint {
     key: [u8; 16],
     partition: u8,
+    cell: Option<Cell>,
 }
 
 impl std::fmt::Debug for IdMint {
@@ -50,7 +56,13 @@ impl IdMint {
     /// A mint for one partition.
     #[must_use]
     pub const fn new(key: [u8; 16], partition: u8) -> Self {
-        Self { key, partition }
+        Self { key, partition, cell: None }
+    }
+
+    /// The mint of a cell, which its ids name.
+    #[must_use]
+    pub const fn in_cell(self, cell: Option<Cell>) -> Self {
+        Self { cell, ..self }
     }
 
     /// The id of the transaction `seq`, accepted at `at`.
@@ -84,7 +96,8 @@ impl IdMint {
         let tag = self.tag(kind, time_ms, payload);
         let high = time_ms << 16 | 0x7000 | tag >> 14;
         let low = 0b10 << 62 | (tag & 0x3fff) << 48 | payload;
-        Uuid::from_u64_pair(high, low)
+        let id = Uuid::from_u64_pair(high, low);
+        self.cell.map_or(id, |cell| cell.mark_id(id))
     }
 
     fn open(&self, kind: IdKind, id: Uuid) -> Option<u64> {
@@ -92,8 +105,11 @@ impl IdMint {
         if high >> 12 & 0xf != 7 || low >> 62 != 0b10 {
             return None;
         }
+        if self.cell.is_some() && self.cell != Cell::of_id(id) {
+            return None;
+        }
         let payload = low & PAYLOAD_MASK;
-        let tag = (high & 0xfff) << 14 | (low >> 48 & 0x3fff);
+        let tag = (high & 0xfff) << 14 | (low >> 48 & self.tag_low_mask());
         if tag != self.tag(kind, high >> 16, payload) {
             return None;
         }
@@ -107,7 +123,14 @@ impl IdMint {
         hasher.write_u8(kind as u8);
         hasher.write_u64(time_ms);
         hasher.write_u64(payload);
-        hasher.finish() & TAG_MASK
+        hasher.finish() & (TAG_HIGH_MASK | self.tag_low_mask())
+    }
+
+    const fn tag_low_mask(&self) -> u64 {
+        match self.cell {
+            None => TAG_LOW_MASK,
+            Some(_) => TAG_LOW_MASK_IN_CELL,
+        }
     }
 
     fn round(&self, round: u8, half: u64) -> u64 {
@@ -152,6 +175,27 @@ mod tests {
             assert_eq!(mint.open_line_id(StatementLineId(id.0)), None);
             let forged = TransactionId(Uuid::from_u128(id.0.as_u128() ^ 1));
             assert_eq!(mint.open_transaction_id(forged), None);
+        }
+    }
+
+    #[test]
+    fn ids_of_a_cell_name_it_and_open_in_no_other() {
+        let mint = IdMint::new(*b"0123456789abcdef", 0);
+        let [first, second] = ["01", "99"].map(|cell| cell.parse().unwrap());
+        let [in_first, in_second] = [first, second].map(|cell| mint.clone().in_cell(Some(cell)));
+        let at = Timestamp(1_772_000_000_000_000);
+        for seq in (1..500).map(TransactionSeq) {
+            let id = in_first.transaction_id(at, seq);
+            assert_eq!((id.0.get_version_num(), Cell::of_id(id.0)), (7, Some(first)));
+            assert_eq!(in_first.open_transaction_id(id), Some(seq));
+            // The same key, as if a directory were copied: an id is still of one cell.
+            let moved = TransactionId(second.mark_id(id.0));
+            assert_eq!(in_second.open_transaction_id(id), None);
+            assert_eq!(in_first.open_transaction_id(moved), None);
+            for bit in 0..62 {
+                let forged = TransactionId(Uuid::from_u128(id.0.as_u128() ^ 1 << bit));
+                assert_eq!(in_first.open_transaction_id(forged), None, "{bit}");
+            }
         }
     }
 }

@@ -175,7 +175,7 @@ impl Recovered {
             trim,
             store,
             clock: Arc::new(clock),
-            ids: IdMint::new(id_key, 0),
+            ids: IdMint::new(id_key, 0).in_cell(directory.cell()),
             directory: Arc::new(directory),
             is_replicated: false,
         };

@@ -7,16 +7,16 @@
 use super::card_money::CardMoney;
 use super::execute_authorization::{declined_without_transaction, execute_authorize};
 use super::execute_card::{Attempt, Judgement, count_attempt, judge, velocity_facts};
-use super::execute_network::amount_for_account;
+use super::execute_network::{amount_for_account, log_entry};
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::Moment;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind};
-use crate::command::network::{CardRef, Increment};
+use crate::command::network::Increment;
 use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::{IncrementDecision, Rule, RuleSet};
 use crate::domain::authorization_id::authorization_id_of;
-use crate::domain::card::{MaskedPan, SuspensionReason};
+use crate::domain::card::SuspensionReason;
 use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::money::Minor;
@@ -120,17 +120,10 @@ fn answer(
 
 /// Notes an increment that added nothing; its purchase stands as it stood.
 fn log_declined(change: &mut ShardChange<'_>, command: &Increment, reason: SubReason) {
-    let masked_pan = match command.card {
-        Some(CardRef::Pan(_, masked)) => masked,
-        _ => MaskedPan::default(),
-    };
-    change.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
-        at: change.moment.at,
-        kind: NetworkMessageKind::Increment,
-        masked_pan,
+    let entry = NetworkLogEntry {
         amount: command.amounts.amount,
         currency: command.amounts.currency,
-        rrn: String::new(),
-        reason,
-    })));
+        ..log_entry(change, (NetworkMessageKind::Increment, reason), command.card)
+    };
+    change.push(Effect::NetworkLog(Box::new(entry)));
 }

@@ -81,17 +81,32 @@ pub(super) fn log_unknown_card(
     card: CardRef,
     facts: Option<&PurchaseFacts>,
 ) {
-    let masked_pan = match card {
-        CardRef::Pan(_, masked) => masked,
-        CardRef::Id(_) => MaskedPan::default(),
-    };
-    change.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
-        at: change.moment.at,
-        kind,
-        masked_pan,
+    let entry = NetworkLogEntry {
         amount: facts.map_or(Minor::ZERO, |facts| facts.amounts.amount),
         currency: facts.and_then(|facts| facts.amounts.currency),
         rrn: facts.map_or_else(String::new, |facts| facts.trace.rrn.to_string()),
-        reason: SubReason::UnknownCard,
-    })));
+        ..log_entry(change, (kind, SubReason::UnknownCard), Some(card))
+    };
+    change.push(Effect::NetworkLog(Box::new(entry)));
+}
+
+/// A note of a message that makes no transaction and names no amount.
+pub(super) fn log_entry(
+    change: &ShardChange<'_>,
+    (kind, reason): (NetworkMessageKind, SubReason),
+    card: Option<CardRef>,
+) -> NetworkLogEntry {
+    let masked_pan = match card {
+        Some(CardRef::Pan(_, masked)) => masked,
+        _ => MaskedPan::default(),
+    };
+    NetworkLogEntry {
+        at: change.moment.at,
+        kind,
+        masked_pan,
+        amount: Minor::ZERO,
+        currency: None,
+        rrn: String::new(),
+        reason,
+    }
 }

@@ -1,12 +1,12 @@
 //! Reversals: what is still held goes back; what was settled at once is compensated by a line.
 
 use super::card_money::CardMoney;
+use super::execute_network::log_entry;
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
-use crate::command::network::{CardRef, ReversalAmount, Reverse};
+use crate::command::network::{ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
-use crate::domain::card::MaskedPan;
 use crate::domain::ids::Timestamp;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::response_code::SubReason;
@@ -63,19 +63,11 @@ fn log_refused(
     open: Option<&OpenTransaction>,
     reason: SubReason,
 ) {
-    let masked_pan = match command.card {
-        Some(CardRef::Pan(_, masked)) => masked,
-        _ => MaskedPan::default(),
-    };
-    change.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
-        at: change.moment.at,
-        kind: NetworkMessageKind::Reversal,
-        masked_pan,
+    let entry = NetworkLogEntry {
         amount: open.map_or(Minor::ZERO, |open| open.requested),
-        currency: None,
-        rrn: String::new(),
-        reason,
-    })));
+        ..log_entry(change, (NetworkMessageKind::Reversal, reason), command.card)
+    };
+    change.push(Effect::NetworkLog(Box::new(entry)));
 }
 
 /// Gives back what the reversal says and returns how much that was.

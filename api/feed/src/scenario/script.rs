@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cardswitch_iso8583::line_of;
 use toml::Spanned;
 
 use super::file::{
@@ -135,7 +136,7 @@ impl Script {
     /// Errors: text that is no scenario, with the line and the key at fault.
     pub(super) fn parse(text: &str) -> Result<Self, Flaw> {
         let file: ScenarioFile = toml::from_str(text).map_err(|error: toml::de::Error| Flaw {
-            line: line_at(text, error.span().map_or(0, |span| span.start)),
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
             message: error.message().to_owned(),
         })?;
         let mut cards = file.setup.cards;
@@ -144,7 +145,7 @@ impl Script {
         }
         let mut steps = Vec::new();
         for (number, step) in (1_usize..).zip(file.step) {
-            let line = line_at(text, step.span().start);
+            let line = line_of(text, step.span().start);
             let step =
                 read_step(number, line, step, &cards).map_err(|message| Flaw { line, message })?;
             steps.push(step);
@@ -164,11 +165,6 @@ impl Script {
         let start = file.setup.start.unwrap_or(START);
         Ok(Self { about: file.about, start, cards, account, steps })
     }
-}
-
-/// The line that a byte lies in, from one.
-fn line_at(text: &str, start: usize) -> usize {
-    1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count()
 }
 
 fn read_step(

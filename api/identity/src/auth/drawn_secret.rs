@@ -1,6 +1,7 @@
 //! Secrets that the switch makes for others: access tokens, codes, sessions, links, client secrets.
 //! Each is shown once and kept by its hash alone.
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_secrets::issuing::{IssueError, RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
 
@@ -19,9 +20,17 @@ impl DrawnSecret {
     /// A secret that nobody can guess.
     /// Errors: no randomness.
     pub fn draw() -> Result<Self, IssueError> {
-        let mut bytes = [0; 32];
-        SystemRandom.fill(&mut bytes)?;
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self::draw_from(&mut SystemRandom)
+    }
+
+    /// An access token, which names the cell of its switch.
+    /// Errors: no randomness.
+    pub fn draw_token(switch: &Switch) -> Result<Self, IssueError> {
+        Self::draw_from(&mut switch.random())
+    }
+
+    fn draw_from(random: &mut dyn RandomSource) -> Result<Self, IssueError> {
+        let text = random.token()?;
         Ok(Self { digest: token_digest(&text), text })
     }
 }

@@ -19,12 +19,13 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
-use axum::http::header::{ALLOW, AUTHORIZATION};
+use axum::http::header::ALLOW;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::actor::acting;
+use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
@@ -161,7 +162,7 @@ fn not_served(parts: &Parts, state: &AppState) -> Response {
 /// The holder of the token in these headers.
 /// Errors: there is none, or it opens nothing; the tables cannot be read.
 pub fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
-    let token = token_in(headers).ok_or_else(ApiError::unauthorized)?;
+    let token = bearer_of(headers).ok_or_else(ApiError::unauthorized)?;
     let digest = token_digest(token);
     // Tokens change rarely, and whoever changes one waits until the tables show it.
     let read = || state.switch.read_at_once(|snapshot| read_caller(snapshot, &digest));
@@ -177,11 +178,6 @@ fn read_caller(snapshot: &Snapshot, digest: &[u8; 32]) -> Result<Option<Caller>,
     let member = token.member().map_or(Ok(None), |member| snapshot.member(member))?;
     let member = member.map(|member| member.id);
     Ok(Some(Caller { company, token: token.id, scope: token.scope, member }))
-}
-
-/// The text of the token in these headers.
-pub(crate) fn token_in(headers: &HeaderMap) -> Option<&str> {
-    headers.get(AUTHORIZATION)?.to_str().ok().and_then(token_of)
 }
 
 impl FromRequestParts<AppState> for Caller {
@@ -205,35 +201,5 @@ impl FromRequestParts<AppState> for Call {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         Ok(Self(state.clone(), Caller::from_request_parts(parts, state).await?))
-    }
-}
-
-/// The token in an Authorization header, under the scheme `Token` or `Bearer`.
-fn token_of(header: &str) -> Option<&str> {
-    let (scheme, token) = header.trim().split_once(' ')?;
-    let is_known = ["token", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
-    Some(token.trim()).filter(|token| is_known && !token.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_come_under_either_scheme() {
-        let rows = [
-            ("Token abc", Some("abc")),
-            ("token abc", Some("abc")),
-            ("Bearer abc", Some("abc")),
-            ("BEARER  abc ", Some("abc")),
-            ("Basic abc", None),
-            ("abc", None),
-            ("Token", None),
-            ("Token ", None),
-            ("", None),
-        ];
-        for (header, token) in rows {
-            assert_eq!(token_of(header), token, "{header}");
-        }
     }
 }

@@ -16,7 +16,7 @@ use cardswitch_engine::directory::ticket::{
 };
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AppId, TicketId, Timestamp, UserId};
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_wire::fields::parse_id;
 use url::form_urlencoded;
 
@@ -292,7 +292,7 @@ impl AuthorizationRequest {
         };
         let ticket = NewTicket {
             digest: secret.digest,
-            id: TicketId(SystemRandom.id(now)?),
+            id: TicketId(state.switch.random().id(now)?),
             user,
             expires_at: now.plus(CODE_LIFETIME),
             address: address.to_owned(),

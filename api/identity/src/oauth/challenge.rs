@@ -14,6 +14,7 @@ use axum::RequestExt;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::user::ProvenPassword;
@@ -24,9 +25,9 @@ use super::address_of;
 use super::parameters::Parameters;
 use super::password_grant;
 use super::reply::{ChallengeBody, TokenBody, reply};
+use crate::auth::find_caller;
 use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
 use crate::auth::throttle::{Beyond, Source};
-use crate::auth::{find_caller, token_in};
 use crate::state::AppState;
 
 /// An answer to a question.
@@ -63,7 +64,7 @@ async fn show(
     address: Option<IpAddr>,
 ) -> Result<(StatusCode, ChallengeBody), ApiError> {
     let attempt = state.throttle.admit(None, address.map(Source::Address)).await?;
-    let Some(token) = token_in(headers) else {
+    let Some(token) = bearer_of(headers) else {
         attempt.failed();
         return Err(ApiError::challenge_over());
     };
@@ -111,7 +112,7 @@ async fn answer(
     parameters: &Parameters,
     address: Option<IpAddr>,
 ) -> Result<(StatusCode, AnsweredBody), ApiError> {
-    let token = token_in(headers).ok_or_else(ApiError::challenge_over)?;
+    let token = bearer_of(headers).ok_or_else(ApiError::challenge_over)?;
     let digest = token_digest(token);
     let given = parameters.required("answer")?;
     let Some(pending) = find_pending(state, &digest) else {

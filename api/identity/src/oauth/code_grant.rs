@@ -19,7 +19,7 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_secrets::token_digest;
 
 use super::parameters::Parameters;
@@ -99,12 +99,12 @@ async fn exchange(
     known: &Known,
     app: &App,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
-    let secret = DrawnSecret::draw()?;
+    let secret = DrawnSecret::draw_token(&state.switch)?;
     let digest = known.ticket.digest;
     let exchange = CodeExchange {
         digest,
         token: NewAccessToken {
-            id: AccessTokenId(SystemRandom.id(state.now())?),
+            id: AccessTokenId(state.switch.random().id(state.now())?),
             digest: secret.digest,
             company: known.company.id,
             scope: known.code.scope,

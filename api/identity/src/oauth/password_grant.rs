@@ -20,7 +20,7 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;
 use uuid::Uuid;
@@ -52,7 +52,7 @@ pub(super) async fn give(
     let password = parameters.required("password")?;
     let user = find_user(state, app, email, password).await?;
     let (company, member) = find_membership(state, &user, company)?;
-    let secret = DrawnSecret::draw()?;
+    let secret = DrawnSecret::draw_token(&state.switch)?;
     let pending = PendingToken { app: app.id, company: company.id, member: member.id };
     let purpose = Purpose::Token(pending.clone());
     let source = Source::App(app.id);
@@ -128,7 +128,7 @@ pub async fn make_token(
 ) -> Result<(), ApiError> {
     let grant = NewTokenGrant {
         token: NewAccessToken {
-            id: AccessTokenId(SystemRandom.id(state.now())?),
+            id: AccessTokenId(state.switch.random().id(state.now())?),
             digest,
             company: pending.company,
             scope: READ,

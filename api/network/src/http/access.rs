@@ -2,9 +2,9 @@
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use bytes::Bytes;
+use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::{read_json_body, read_json_text};
 use cardswitch_secrets::{digests_equal, token_digest};
@@ -28,19 +28,11 @@ impl FromRequestParts<DoorState> for NetworkAccess {
 /// Whether a request with these headers carries the network key.
 /// Errors: it does not; the tables cannot be read.
 pub(super) fn check_access(headers: &HeaderMap, state: &DoorState) -> Result<(), ApiError> {
-    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let key = header.and_then(key_of).ok_or_else(ApiError::network_key_needed)?;
+    let key = bearer_of(headers).ok_or_else(ApiError::network_key_needed)?;
     match state.switch.network_key()? {
         Some(expected) if digests_equal(&expected, &token_digest(key)) => Ok(()),
         _ => Err(ApiError::network_key_needed()),
     }
-}
-
-/// The key in an Authorization header, under the scheme `Token` or `Bearer`.
-fn key_of(header: &str) -> Option<&str> {
-    let (scheme, key) = header.trim().split_once(' ')?;
-    let is_known = ["token", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
-    Some(key.trim()).filter(|key| is_known && !key.is_empty())
 }
 
 /// A body of type `application/json`, not yet read.

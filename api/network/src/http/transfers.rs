@@ -102,19 +102,16 @@ fn read_bank_account(fields: &mut Fields<'_>) -> BankAccount {
     account
 }
 
+/// What a request about a transfer that is there carries.
+type ConclusionRequest = (State<DoorState>, NetworkAccess, Path<String>, HeaderMap, EmptyBody);
+
 /// Post a transfer in transit.
 #[utoipa::path(
     post, path = "/network/v1/transfers/{transaction_id}/settle",
     responses((status = 200, body = TransferAnswer)),
 )]
-pub(super) async fn settle(
-    state: State<DoorState>,
-    access: NetworkAccess,
-    id: Path<String>,
-    headers: HeaderMap,
-    _: EmptyBody,
-) -> Result<Response, ApiError> {
-    conclude(state, access, id, headers, TransferConclusion::Settle).await
+pub(super) async fn settle(request: ConclusionRequest) -> Result<Response, ApiError> {
+    conclude(request, TransferConclusion::Settle).await
 }
 
 /// Reverse a transfer.
@@ -122,21 +119,12 @@ pub(super) async fn settle(
     post, path = "/network/v1/transfers/{transaction_id}/return",
     responses((status = 200, body = TransferAnswer)),
 )]
-pub(super) async fn bring_back(
-    state: State<DoorState>,
-    access: NetworkAccess,
-    id: Path<String>,
-    headers: HeaderMap,
-    _: EmptyBody,
-) -> Result<Response, ApiError> {
-    conclude(state, access, id, headers, TransferConclusion::Return).await
+pub(super) async fn bring_back(request: ConclusionRequest) -> Result<Response, ApiError> {
+    conclude(request, TransferConclusion::Return).await
 }
 
 async fn conclude(
-    State(state): State<DoorState>,
-    _: NetworkAccess,
-    Path(id): Path<String>,
-    headers: HeaderMap,
+    (State(state), _, Path(id), headers, _): ConclusionRequest,
     conclusion: TransferConclusion,
 ) -> Result<Response, ApiError> {
     let id: Uuid = id.parse().map_err(|_| ApiError::not_found())?;

@@ -3,7 +3,6 @@
 
 use askama::Template;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -13,7 +12,7 @@ use cardswitch_engine::store::query::{CardRow, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::allowances::change_allowance;
 use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::{Fields, parse_id};
+use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 
 use super::allowing::Allowing;
@@ -22,11 +21,10 @@ use super::card_form::CardForm;
 use super::face::Face;
 use super::get_card;
 use crate::faults::{Faults, with_status};
-use crate::forms::SiteForm;
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
-use crate::seen::changed_meanwhile;
 use crate::transactions::find;
 
 #[derive(Template)]
@@ -78,7 +76,7 @@ async fn allowance_page(
     card: &CardRow,
     shown: Shown,
 ) -> Result<Response, ApiError> {
-    let csrf = acting.session.csrf(state);
+    let (csrf, status) = (acting.session.csrf(state), shown.faults.status());
     let content = read_view(state, acting, |view| {
         let known = CardFields::of_card(card, view)?;
         let seen = known.seen_allowance().to_string();
@@ -90,7 +88,8 @@ async fn allowance_page(
         let form = CardForm::new(typed.or(least).unwrap_or(known), faults, view)?;
         Ok(AllowanceContent { csrf, seen, face, form, may_reset, allowing })
     });
-    Ok(frame::page(state, "Budget and limits", Some(&acting.session), content.await?))
+    let page = frame::page(state, "Budget and limits", Some(&acting.session), content.await?);
+    Ok(with_status(page, status))
 }
 
 /// POST /cards/{id}/allowance.
@@ -102,25 +101,18 @@ pub(super) async fn save(
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
     let known = read_view(&state, &acting, |view| CardFields::of_card(&card, view)).await?;
-    let changed = known.seen_allowance().changed_since(&typed.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
+    if let Err(faults) = known.seen_allowance().check(&typed.seen) {
         let shown = Shown { faults, ..Shown::default() };
-        let page = allowance_page(&state, &acting, &card, shown).await?;
-        return Ok(with_status(page, StatusCode::CONFLICT));
+        return allowance_page(&state, &acting, &card, shown).await;
     }
     let company = &acting.company;
-    let body = typed.changed_allowance(&known, company.zone);
-    let json = serde_json::to_vec(&body).map_err(|error| ApiError::internal(&error))?;
-    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
-    match change_allowance(&state, company, card.profile.allowance_id, fields).await {
+    let body = FormBody::of(typed.changed_allowance(&known, company.zone));
+    match change_allowance(&state, company, card.profile.allowance_id, body.fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
         Err(error) => {
-            let status = error.status();
             let faults = Faults::of_refusal(error)?.below("allowance");
             let shown = Shown { typed: Some(typed), faults, purchase: None };
-            let page = allowance_page(&state, &acting, &card, shown).await?;
-            Ok(with_status(page, status))
+            allowance_page(&state, &acting, &card, shown).await
         }
     }
 }

@@ -98,12 +98,17 @@ impl CardFields {
         [&self.category, &self.department, &self.label, &self.location].map(Option::as_deref)
     }
 
+    /// The texts of the card itself, by the names that they have in `/v1`.
+    fn texts(&self) -> [(&'static str, &str); 1] {
+        [("description", &self.description)]
+    }
+
     /// What a form shows of the card itself.
     pub(super) fn seen_profile(&self) -> Seen {
-        DIMENSION_FIELDS.into_iter().zip(self.dimensions()).fold(
-            Seen::default().field("description", &self.description).field("holder", &self.holder),
-            |seen, (name, value)| seen.field(name, value.unwrap_or_default()),
-        )
+        let dimensions = DIMENSION_FIELDS.into_iter().zip(self.dimensions());
+        let dimensions = dimensions.map(|(name, value)| (name, value.unwrap_or_default()));
+        let fields = self.texts().into_iter().chain([("holder", &*self.holder)]).chain(dimensions);
+        fields.fold(Seen::default(), |seen, (name, value)| seen.field(name, value))
     }
 
     /// What a form shows of the allowance.
@@ -139,8 +144,10 @@ impl CardFields {
     /// What of the card itself is other than a form showed.
     pub(super) fn changed_profile(&self, shown: &Self, holder: Option<Uuid>) -> Map<String, Value> {
         let mut body = Map::new();
-        if self.description != shown.description {
-            body.insert("description".into(), self.description.trim().into());
+        for ((name, typed), (_, shown)) in self.texts().into_iter().zip(shown.texts()) {
+            if typed != shown {
+                body.insert(name.into(), typed.trim().into());
+            }
         }
         if self.holder.trim() != shown.holder {
             let holder = if self.holder.trim().is_empty() { None } else { holder };

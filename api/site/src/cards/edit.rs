@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -11,7 +10,6 @@ use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards::change_card;
 use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::fields::Fields;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
@@ -19,11 +17,10 @@ use super::face::Face;
 use super::get_card;
 use crate::dimension_choices::find_meant;
 use crate::faults::{Faults, with_status};
-use crate::forms::SiteForm;
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
-use crate::seen::changed_meanwhile;
 
 #[derive(Template)]
 #[template(path = "cards/edit.html")]
@@ -52,14 +49,15 @@ async fn edit_page(
     typed: Option<CardFields>,
     faults: Faults,
 ) -> Result<Response, ApiError> {
-    let csrf = acting.session.csrf(state);
+    let (csrf, status) = (acting.session.csrf(state), faults.status());
     let content = read_view(state, acting, |view| {
         let known = CardFields::of_card(card, view)?;
         let seen = known.seen_profile().to_string();
         let form = CardForm::new(typed.unwrap_or(known), faults, view)?;
         Ok(EditContent { csrf, seen, face: Face::new(card, view.company, view.now), form })
     });
-    Ok(frame::page(state, "Edit the card", Some(&acting.session), content.await?))
+    let page = frame::page(state, "Edit the card", Some(&acting.session), content.await?);
+    Ok(with_status(page, status))
 }
 
 /// POST /cards/{id}/edit.
@@ -75,23 +73,17 @@ pub(super) async fn save(
         Ok((CardFields::of_card(&card, view)?, holder))
     };
     let (known, holder) = read_view(&state, &acting, read).await?;
-    let changed = known.seen_profile().changed_since(&typed.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
-        let page = edit_page(&state, &acting, &card, None, faults).await?;
-        return Ok(with_status(page, StatusCode::CONFLICT));
+    if let Err(faults) = known.seen_profile().check(&typed.seen) {
+        return edit_page(&state, &acting, &card, None, faults).await;
     }
     let mut body = typed.changed_profile(&known, holder);
     find_meant(&state, &acting, &mut body).await?;
-    let json = serde_json::to_vec(&body).map_err(|error| ApiError::internal(&error))?;
-    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
-    match change_card(&state, (&acting).into(), card.profile.id, fields).await {
+    let body = FormBody::of(body);
+    match change_card(&state, (&acting).into(), card.profile.id, body.fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_SAVED)),
         Err(error) => {
-            let status = error.status();
             let faults = Faults::of_refusal(error)?;
-            let page = edit_page(&state, &acting, &card, Some(typed), faults).await?;
-            Ok(with_status(page, status))
+            edit_page(&state, &acting, &card, Some(typed), faults).await
         }
     }
 }

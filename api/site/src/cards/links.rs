@@ -13,7 +13,7 @@ use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::shared_links::share_card;
 use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::{Fields, parse_id};
+use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use super::face::Face;
 use super::get_card;
 use crate::choices::{Choice, choices};
 use crate::faults::{Faults, with_status};
-use crate::forms::SiteForm;
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
@@ -149,7 +149,7 @@ fn link_page(
         fields,
         faults,
     };
-    frame::page(state, "Share card", Some(&acting.session), content)
+    with_status(frame::page(state, "Share card", Some(&acting.session), content), faults.status())
 }
 
 /// POST /cards/{id}/links/new.
@@ -160,16 +160,12 @@ pub(super) async fn make_link(
     SiteForm(typed): SiteForm<LinkFields>,
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
-    let json = serde_json::to_vec(&typed.body(card.profile.id));
-    let json = json.map_err(|error| ApiError::internal(&error))?;
-    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
-    match share_card(&state, (&acting).into(), fields).await {
+    let body = FormBody::of(typed.body(card.profile.id));
+    match share_card(&state, (&acting).into(), body.fields()?).await {
         Ok(link) => Ok(go_on(&state, &format!("/cards/{id}?link={}", link.0), Notice::LINK_MADE)),
         Err(error) => {
-            let status = error.status();
             let faults = Faults::of_refusal(error)?;
-            let page = link_page(&state, &acting, &card, &typed, &faults);
-            Ok(with_status(page, status))
+            Ok(link_page(&state, &acting, &card, &typed, &faults))
         }
     }
 }

@@ -6,8 +6,9 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
+use cardswitch_engine::store::query::{CardFilter, CardRow, CardText, Listed, Page};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 use serde::Deserialize;
@@ -51,8 +52,22 @@ impl CardListQuery {
         known.map_or(STATES[0].2, |(.., states)| *states)
     }
 
+    /// The filters as an address has them.
+    fn pairs(&self) -> [(&'static str, &str); 4] {
+        let Self { state, holder, text, order, .. } = self;
+        [("state", state), ("holder", holder), ("text", text), ("order", order)]
+    }
+
+    /// What texts have to contain.
+    fn contains(&self) -> Vec<(CardText, String)> {
+        let typed = [(CardText::Description, &self.text)].into_iter();
+        let typed = typed.map(|(text, part)| (text, part.trim().to_owned()));
+        typed.filter(|(_, part)| !part.is_empty()).collect()
+    }
+
     fn is_filtered(&self) -> bool {
-        !(self.state.is_empty() && self.holder.trim().is_empty() && self.text.trim().is_empty())
+        let mut filters = self.pairs().into_iter().filter(|(name, _)| *name != "order");
+        filters.any(|(_, value)| !value.trim().is_empty())
     }
 }
 
@@ -98,19 +113,12 @@ pub(super) async fn list_page(
     let (part, company) = (Part { offset: query.offset }, &acting.company);
     let read = read_view(state, acting, |view| {
         let page = Page { order: order_of(&query.order), ..part.page() };
-        let found = find_cards(view, acting, query, &page)?;
-        let rows = found.rows.iter().map(|card| row(card, view));
+        let found = find_cards(view, acting, query, &page)?.load(|card| row(&card, view))?;
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
-        Ok((rows.collect::<Result<Vec<_>, _>>()?, found.count, offered))
+        Ok((found, offered))
     });
-    let (rows, count, offered) = read.await?;
-    let filters = [
-        ("state", &*query.state),
-        ("holder", &*query.holder),
-        ("text", &*query.text),
-        ("order", &*query.order),
-    ];
+    let (Listed { rows, count }, offered) = read.await?;
     let content = CardListContent {
         csrf: acting.session.csrf(state),
         alert,
@@ -121,7 +129,7 @@ pub(super) async fn list_page(
         orders: choices(ORDERS, &query.order),
         is_filtered: query.is_filtered(),
         offered,
-        pager: Pager::new(part, rows.len(), count, "/cards", &filters),
+        pager: Pager::new(part, rows.len(), count, "/cards", &query.pairs()),
         rows,
         query,
     };
@@ -139,7 +147,7 @@ fn find_cards(
     let mut filter = CardFilter {
         assigned_to: acting.limited_to(),
         states: query.states().to_vec(),
-        description_contains: (!text.is_empty()).then(|| text.to_owned()),
+        contains: query.contains(),
         ..CardFilter::default()
     };
     let holder = query.holder.trim();
@@ -151,8 +159,7 @@ fn find_cards(
     }
     // Four digits are the last ones of a number; where no card has these, they may be in a name.
     if let Some(digits) = last_four_of(text) {
-        let filter =
-            CardFilter { last_four: Some(digits), description_contains: None, ..filter.clone() };
+        let filter = CardFilter { last_four: Some(digits), contains: Vec::new(), ..filter.clone() };
         let listed = view.snapshot.list_cards(company, &filter, page)?;
         if listed.count > 0 {
             return Ok(listed);
@@ -169,6 +176,12 @@ fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
         holder: holder.unwrap_or_default(),
         is_active: card.record.usage.state == CardState::Active,
     })
+}
+
+/// The cards that a member holds and that are not closed.
+pub(crate) fn open_cards_of(member: MemberSlot) -> CardFilter {
+    let states = STATES[0].2.to_vec();
+    CardFilter { assigned_to: Some(member), states, ..CardFilter::default() }
 }
 
 /// Who holds a card.

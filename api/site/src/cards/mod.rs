@@ -22,7 +22,7 @@ mod card_page;
 mod edit;
 pub(super) mod face;
 mod links;
-mod list;
+pub(super) mod list;
 mod new_card;
 mod number;
 pub(super) mod purchases;

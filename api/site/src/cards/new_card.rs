@@ -2,20 +2,18 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards;
 use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::Fields;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
 use crate::dimension_choices::find_meant;
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
@@ -43,15 +41,11 @@ async fn new_card_page(
     fields: CardFields,
     faults: Faults,
 ) -> Result<Response, ApiError> {
-    let is_refused = !faults.is_empty();
+    let status = faults.status();
     let form = read_view(state, acting, |view| CardForm::new(fields, faults, view)).await?;
     let csrf = acting.session.csrf(state);
     let content = NewCardContent { csrf, company: &acting.company.name, form };
-    let mut page = frame::page(state, "New card", Some(&acting.session), content);
-    if is_refused {
-        *page.status_mut() = StatusCode::BAD_REQUEST;
-    }
-    Ok(page)
+    Ok(with_status(frame::page(state, "New card", Some(&acting.session), content), status))
 }
 
 /// POST /cards/new.
@@ -70,7 +64,5 @@ async fn make(state: &AppState, acting: &Acting, fields: &CardFields) -> Result<
     let holder = read_view(state, acting, |view| holder_id(&fields.holder, None, view)).await?;
     let mut body = fields.new_card(holder, &acting.company);
     find_meant(state, acting, &mut body).await?;
-    let json = serde_json::to_vec(&body).map_err(|error| ApiError::internal(&error))?;
-    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
-    cards::make_card(state, acting.into(), fields).await
+    cards::make_card(state, acting.into(), FormBody::of(body).fields()?).await
 }

@@ -12,7 +12,7 @@ use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards::change_card;
-use cardswitch_wire::fields::{Fields, parse_id};
+use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use super::face::Face;
 use super::get_card;
 use super::list::{CardListQuery, list_page};
 use crate::faults::{Faults, with_status};
-use crate::forms::SiteForm;
+use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::pager::ROWS;
@@ -49,8 +49,8 @@ pub(super) async fn change(
             Ok(go_on(&state, &format!("/cards/{id}"), notice))
         }
         Err(error) => {
-            let status = error.status();
             let faults = Faults::of_refusal(error)?;
+            let status = faults.status();
             let alert = match faults.of("assigned_to") {
                 "" => faults.alert().to_owned(),
                 _ => "Assign the card before you activate it.".to_owned(),
@@ -68,10 +68,8 @@ async fn set_state(
     card: CardId,
     to: &str,
 ) -> Result<(), ApiError> {
-    let json = serde_json::to_vec(&json!({"state": to}));
-    let json = json.map_err(|error| ApiError::internal(&error))?;
-    let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
-    change_card(state, acting.into(), card, fields).await
+    let body = FormBody::of(json!({"state": to}));
+    change_card(state, acting.into(), card, body.fields()?).await
 }
 
 /// What `POST /cards/suspend` takes.
@@ -142,19 +140,12 @@ async fn close_page(
     Ok(frame::page(state, "Close the card", Some(&acting.session), content))
 }
 
-/// What `POST /cards/{id}/close` takes.
-#[derive(Debug, Deserialize)]
-pub(super) struct CloseForm {
-    #[serde(default)]
-    is_confirmed: bool,
-}
-
 /// POST /cards/{id}/close.
 pub(super) async fn close(
     State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<CloseForm>,
+    SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
     if !form.is_confirmed {

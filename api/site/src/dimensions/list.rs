@@ -9,15 +9,14 @@ use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::dimensions::make;
 use cardswitch_v1::routes::view::{Reader, read_view};
-use cardswitch_wire::fields::{Fields, parse_id};
-use serde_json::Value;
+use cardswitch_wire::fields::parse_id;
 
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, tree};
 use super::{KindTab, KindWords, OfKind, kind_words, tabs};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::pager::{Pager, Part};
@@ -84,7 +83,8 @@ async fn list_page(
         fields,
         faults,
     };
-    Ok(frame::page(state, words.plural, Some(&acting.session), content))
+    let page = frame::page(state, words.plural, Some(&acting.session), content);
+    Ok(with_status(page, faults.status()))
 }
 
 impl DimensionLine {
@@ -108,14 +108,10 @@ pub(super) async fn make_dimension(
 ) -> Result<Response, ApiError> {
     let mut body = sent.body();
     find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
-    let body = Value::Object(body).to_string();
-    let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    let Err(error) = make(&state, Reader::from(&acting), kind, fields).await else {
+    let body = FormBody::of(body);
+    let Err(error) = make(&state, Reader::from(&acting), kind, body.fields()?).await else {
         return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_MADE));
     };
-    let status = error.status();
     let faults = Faults::of_refusal(error)?;
-    let mut page = list_page(&state, &acting, (kind, Part::default()), (&sent, &faults)).await?;
-    *page.status_mut() = status;
-    Ok(page)
+    list_page(&state, &acting, (kind, Part::default()), (&sent, &faults)).await
 }

@@ -13,15 +13,12 @@ mod page;
 pub(super) mod tree;
 
 use axum::Router;
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::response::Redirect;
 use axum::routing::{get, post};
 use cardswitch_engine::domain::card::DimensionKind;
 
-use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
-use cardswitch_wire::reference::plural_of;
+use cardswitch_v1::routes::dimensions::OfKind;
 
 /// The pages of the four kinds, which one template serves.
 pub(super) fn dimension_routes() -> Router<AppState> {
@@ -30,20 +27,6 @@ pub(super) fn dimension_routes() -> Router<AppState> {
         .route("/dimensions/{kind}", get(list::list_dimensions).post(list::make_dimension))
         .route("/dimensions/{kind}/{id}", get(page::show_dimension).post(page::change_dimension))
         .route("/dimensions/{kind}/{id}/delete", post(page::delete_dimension))
-}
-
-/// Which of the four a path is about.
-#[derive(Clone, Copy, Debug)]
-struct OfKind(DimensionKind);
-
-impl<S: Send + Sync> FromRequestParts<S> for OfKind {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        let plural = parts.uri.path().split('/').nth(2);
-        let kind = DimensionKind::ALL.into_iter().find(|kind| plural == Some(plural_of(*kind)));
-        kind.map(Self).ok_or_else(ApiError::not_found)
-    }
 }
 
 /// What a kind is called on pages.

@@ -15,20 +15,18 @@ use cardswitch_engine::store::query::{CardFilter, Page, TransactionFilter};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::dimensions::change;
 use cardswitch_v1::routes::view::{Reader, View, read_view};
-use cardswitch_wire::fields::{Fields, parse_id};
-use serde::Deserialize;
-use serde_json::Value;
+use cardswitch_wire::fields::parse_id;
 
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, Tree, below_and_itself, tree};
 use super::{KindWords, OfKind, kind_words};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::{Faults, with_status};
-use crate::forms::SiteForm;
+use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, DimensionManager};
-use crate::seen::{Seen, changed_meanwhile};
+use crate::seen::Seen;
 
 #[derive(Template)]
 #[template(path = "dimensions/page.html")]
@@ -187,7 +185,8 @@ fn dimension_page(
         carried: found.carried,
         delete_alert: shown.delete_alert,
     };
-    frame::page(state, &branch.dimension.name, Some(&acting.session), content)
+    let page = frame::page(state, &branch.dimension.name, Some(&acting.session), content);
+    with_status(page, shown.faults.status())
 }
 
 /// Changes one. POST /dimensions/{kind}/{id}.
@@ -199,31 +198,19 @@ pub(super) async fn change_dimension(
     SiteForm(sent): SiteForm<DimensionFields>,
 ) -> Result<Response, ApiError> {
     let found = find(&state, &acting, kind, id).await?;
-    let changed = found.seen().changed_since(&sent.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
+    if let Err(faults) = found.seen().check(&sent.seen) {
         let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
-        let page = dimension_page(&state, &acting, &found, &shown);
-        return Ok(with_status(page, StatusCode::CONFLICT));
+        return Ok(dimension_page(&state, &acting, &found, &shown));
     }
     let mut body = sent.body();
     find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
-    let body = Value::Object(body).to_string();
-    let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    let Err(error) = change(&state, Reader::from(&acting), (kind, id), fields).await else {
+    let body = FormBody::of(body);
+    let Err(error) = change(&state, Reader::from(&acting), (kind, id), body.fields()?).await else {
         return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_SAVED));
     };
-    let status = error.status();
     let faults = Faults::of_refusal(error)?;
     let shown = DimensionForm { fields: sent, faults, delete_alert: "" };
-    Ok(with_status(dimension_page(&state, &acting, &found, &shown), status))
-}
-
-/// What `POST /dimensions/{kind}/{id}/delete` takes.
-#[derive(Debug, Deserialize)]
-pub(super) struct DeleteDimensionForm {
-    #[serde(default)]
-    is_confirmed: bool,
+    Ok(dimension_page(&state, &acting, &found, &shown))
 }
 
 /// Removes one, also from what carries it. POST /dimensions/{kind}/{id}/delete.
@@ -232,7 +219,7 @@ pub(super) async fn delete_dimension(
     DimensionManager(acting): DimensionManager,
     OfKind(kind): OfKind,
     BehindKind(id): BehindKind,
-    SiteForm(form): SiteForm<DeleteDimensionForm>,
+    SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
     let found = find(&state, &acting, kind, id).await?;
     if !form.is_confirmed {
@@ -249,10 +236,9 @@ pub(super) async fn delete_dimension(
     {
         Ok(()) => Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_DELETED)),
         Err(error) => {
-            let status = error.status();
-            let shown =
-                DimensionForm { faults: Faults::of_refusal(error)?, ..DimensionForm::of(&found) };
-            Ok(with_status(dimension_page(&state, &acting, &found, &shown), status))
+            let faults = Faults::of_refusal(error)?;
+            let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
+            Ok(dimension_page(&state, &acting, &found, &shown))
         }
     }
 }

@@ -112,9 +112,11 @@ impl MemberForm {
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     match error.code() {
         "email_taken" => {
-            Ok(Faults::default().and("email", "Another member has this email address."))
+            Ok(Faults::conflict("").and("email", "Another member has this email address."))
         }
-        "code_taken" => Ok(Faults::default().and("code", "Another member has this employee ID.")),
+        "code_taken" => {
+            Ok(Faults::conflict("").and("code", "Another member has this employee ID."))
+        }
         _ => Faults::of_refusal(error),
     }
 }

@@ -7,14 +7,12 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::invite_member;
 use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::Fields;
-use serde_json::Value;
 
 use super::form::{MemberForm, faults_of};
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager};
@@ -53,7 +51,8 @@ async fn new_page(
         roles: form.roles(None),
         dimensions,
     };
-    Ok(frame::page(state, "Invite a member", Some(&acting.session), content))
+    let page = frame::page(state, "Invite a member", Some(&acting.session), content);
+    Ok(with_status(page, faults.status()))
 }
 
 /// POST /members/new.
@@ -64,15 +63,8 @@ pub(super) async fn invite(
 ) -> Result<Response, ApiError> {
     let mut body = form.body();
     find_meant(&state, &acting, &mut body).await?;
-    let text = Value::Object(body).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    match invite_member(&state, (&acting).into(), fields).await {
+    match invite_member(&state, (&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(go_on(&state, &format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
-        Err(error) => {
-            let status = error.status();
-            let mut page = new_page(&state, &acting, &form, &faults_of(error)?).await?;
-            *page.status_mut() = status;
-            Ok(page)
-        }
+        Err(error) => new_page(&state, &acting, &form, &faults_of(error)?).await,
     }
 }

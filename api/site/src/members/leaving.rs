@@ -5,7 +5,6 @@ mod effects;
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -14,18 +13,18 @@ use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::{change_member, remove_member};
 use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 
 use self::effects::{Effects, effects_of};
+use serde_json::json;
+
 use super::get_member;
-use super::member::again;
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use super::member::member_page;
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager};
-use crate::seen::changed_meanwhile;
 use crate::words::person;
 
 /// In which way.
@@ -88,7 +87,7 @@ async fn ask(
         return Ok(Redirect::to(&format!("/members/{}", id.0)).into_response());
     }
     let effects = read_effects(state, acting, &member).await?;
-    Ok(leave_page(state, acting, &member, (way, effects, String::new())))
+    Ok(leave_page(state, acting, &member, (way, effects, &Faults::default())))
 }
 
 /// Whether a member can still leave in this way.
@@ -111,7 +110,7 @@ fn leave_page(
     state: &AppState,
     acting: &Acting,
     member: &Member,
-    (way, effects, alert): (Way, Effects, String),
+    (way, effects, faults): (Way, Effects, &Faults),
 ) -> Response {
     let name = person(&member.first_name, &member.last_name, &member.email);
     let is_deletion = way == Way::Deleted;
@@ -125,10 +124,10 @@ fn leave_page(
         is_self: member.slot == acting.member.slot,
         is_deletion,
         was_active: member.takes_part(),
-        alert,
+        alert: faults.alert().to_owned(),
         effects,
     };
-    frame::page(state, &title, Some(&acting.session), content)
+    with_status(frame::page(state, &title, Some(&acting.session), content), faults.status())
 }
 
 /// POST /members/{id}/deactivate.
@@ -164,15 +163,12 @@ async fn leave(
     }
     let effects = read_effects(state, acting, &member).await?;
     // INVARIANT: nothing ends that was not on the list when it was agreed to.
-    let changed = effects.seen().changed_since(&form.seen);
-    if !changed.is_empty() {
-        let alert = changed_meanwhile(&changed);
-        return Ok(refused(state, acting, &member, (way, effects, alert, StatusCode::CONFLICT)));
+    if let Err(faults) = effects.seen().check(&form.seen) {
+        return Ok(leave_page(state, acting, &member, (way, effects, &faults)));
     }
     if !form.is_confirmed {
-        let alert = "Tick the box to confirm.".to_owned();
-        let status = StatusCode::BAD_REQUEST;
-        return Ok(refused(state, acting, &member, (way, effects, alert, status)));
+        let faults = Faults::alert_only("Tick the box to confirm.");
+        return Ok(leave_page(state, acting, &member, (way, effects, &faults)));
     }
     let (done, notice) = match way {
         Way::Deactivated => (deactivated(state, acting, id).await, Notice::MEMBER_DEACTIVATED),
@@ -183,27 +179,11 @@ async fn leave(
         Ok(()) if member.slot == acting.member.slot => Ok(go_on(state, "/", notice)),
         Ok(()) if way == Way::Deleted => Ok(go_on(state, "/members", notice)),
         Ok(()) => Ok(go_on(state, &path, notice)),
-        Err(error) => {
-            let status = error.status();
-            let faults = Faults::of_refusal(error)?;
-            again(state, acting, &member, (None, faults, status)).await
-        }
+        Err(error) => member_page(state, acting, &member, (None, Faults::of_refusal(error)?)).await,
     }
 }
 
 async fn deactivated(state: &AppState, acting: &Acting, id: MemberId) -> Result<(), ApiError> {
-    let body = br#"{"is_active": false}"#;
-    let fields = Fields::parse(body).ok_or_else(ApiError::malformed_body)?;
-    change_member(state, acting.into(), id, fields).await
-}
-
-fn refused(
-    state: &AppState,
-    acting: &Acting,
-    member: &Member,
-    (way, effects, alert, status): (Way, Effects, String, StatusCode),
-) -> Response {
-    let mut page = leave_page(state, acting, member, (way, effects, alert));
-    *page.status_mut() = status;
-    page
+    let body = FormBody::of(json!({"is_active": false}));
+    change_member(state, acting.into(), id, body.fields()?).await
 }

@@ -94,8 +94,7 @@ fn find(
 ) -> Result<Listed<MemberLine>, StoreError> {
     let accepts = |member: &Member| query.accepts(member);
     let listed = view.snapshot.list_members(view.company.slot, &part.page(), accepts)?;
-    let rows = listed.rows.iter().map(|member| row(view, member));
-    Ok(Listed { count: listed.count, rows: rows.collect::<Result<_, _>>()? })
+    listed.load(|member| row(view, &member))
 }
 
 fn row(view: &View<'_>, member: &Member) -> Result<MemberLine, StoreError> {

@@ -2,31 +2,28 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::member::{Member, MemberState};
-use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, Page};
+use cardswitch_engine::store::query::{CardRow, Page};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::change_member;
 use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::fields::Fields;
-use serde_json::Value;
 
 use super::form::{MemberForm, faults_of, seen};
 use super::{get_member, member_badge, role_words};
+use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
-use crate::dimension_choices::{DimensionChoice, find_meant};
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager, MemberReader, Right};
-use crate::seen::{Seen, changed_meanwhile};
+use crate::seen::Seen;
 use crate::words::{Badge, Moment, card_badge, card_name, moment, person};
 
 /// How many cards the page shows.
@@ -114,37 +111,25 @@ pub(super) async fn member_page(
         dimensions,
         cards,
     };
-    Ok(frame::page(state, &title, Some(&acting.session), content))
+    Ok(with_status(frame::page(state, &title, Some(&acting.session), content), faults.status()))
 }
 
 fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError> {
-    let labels = ["Category", "Department", "Label", "Location"];
-    let references = view.dimension_references(&member.dimensions)?;
-    let known = labels.into_iter().zip(references);
     Ok(MemberFacts {
         name: person(&member.first_name, &member.last_name, &member.email),
         email: member.email.clone(),
         badge: member_badge(member.state),
         role: role_words(member.role),
         code: member.code.clone(),
-        tags: known.filter_map(|(label, known)| Some((label, known?.name))).collect(),
+        tags: tags_of(view, &member.dimensions)?,
         since: moment(member.created_at, view.company.zone),
     })
 }
 
 fn cards_of(view: &View<'_>, member: &Member) -> Result<Cards, StoreError> {
-    let listed =
-        view.snapshot.list_cards(view.company.slot, &held_by(member), &Page::first(CARDS_SHOWN))?;
+    let (filter, page) = (open_cards_of(member.slot), Page::first(CARDS_SHOWN));
+    let listed = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
     Ok(Cards { count: listed.count, rows: listed.rows.iter().map(held_card).collect() })
-}
-
-/// What a member holds and what is not closed.
-fn held_by(member: &Member) -> CardFilter {
-    CardFilter {
-        assigned_to: Some(member.slot),
-        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
-        ..CardFilter::default()
-    }
 }
 
 fn held_card(card: &CardRow) -> HeldCard {
@@ -165,33 +150,13 @@ pub(super) async fn change(
     SiteForm(form): SiteForm<MemberForm>,
 ) -> Result<Response, ApiError> {
     let member = get_member(&state, &acting, MemberId(id)).await?;
-    let changed = seen(&member).changed_since(&form.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
-        return again(&state, &acting, &member, (None, faults, StatusCode::CONFLICT)).await;
+    if let Err(faults) = seen(&member).check(&form.seen) {
+        return member_page(&state, &acting, &member, (None, faults)).await;
     }
     let mut body = form.body();
     find_meant(&state, &acting, &mut body).await?;
-    let text = Value::Object(body).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    match change_member(&state, (&acting).into(), member.id, fields).await {
+    match change_member(&state, (&acting).into(), member.id, FormBody::of(body).fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_SAVED)),
-        Err(error) => {
-            let status = error.status();
-            let faults = faults_of(error)?;
-            again(&state, &acting, &member, (Some(form), faults, status)).await
-        }
+        Err(error) => member_page(&state, &acting, &member, (Some(form), faults_of(error)?)).await,
     }
-}
-
-/// The page again, after what was not done.
-pub(super) async fn again(
-    state: &AppState,
-    acting: &Acting,
-    member: &Member,
-    (form, faults, status): (Option<MemberForm>, Faults, StatusCode),
-) -> Result<Response, ApiError> {
-    let mut page = member_page(state, acting, member, (form, faults)).await?;
-    *page.status_mut() = status;
-    Ok(page)
 }

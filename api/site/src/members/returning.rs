@@ -19,14 +19,14 @@ use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::Letter;
 use cardswitch_v1::routes::members::change_member;
-use cardswitch_wire::fields::Fields;
 use serde::de::IgnoredAny;
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::get_member;
-use super::member::again;
+use super::member::member_page;
 use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::forms::{FormBody, SiteForm};
 use crate::fresh_id;
 use crate::notice::{Notice, go_on};
 use crate::rights::MemberManager;
@@ -49,14 +49,11 @@ pub(super) async fn reactivate(
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let member = get_member(&state, &acting, MemberId(id)).await?;
-    let body = br#"{"is_active": true}"#;
-    let fields = Fields::parse(body).ok_or_else(ApiError::malformed_body)?;
-    match change_member(&state, (&acting).into(), member.id, fields).await {
+    let body = FormBody::of(json!({"is_active": true}));
+    match change_member(&state, (&acting).into(), member.id, body.fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_REACTIVATED)),
         Err(error) => {
-            let status = error.status();
-            let faults = Faults::of_refusal(error)?;
-            again(&state, &acting, &member, (None, faults, status)).await
+            member_page(&state, &acting, &member, (None, Faults::of_refusal(error)?)).await
         }
     }
 }

@@ -8,9 +8,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::RequisitionStatus;
-use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, TransactionFilter};
+use cardswitch_engine::store::query::{Page, RequisitionFilter, TransactionFilter};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 
@@ -19,6 +18,7 @@ use super::live::{LiveOverviews, SwitchFigures};
 use super::shown::OverviewFigures;
 use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::cards::face::Face;
+use crate::cards::list::open_cards_of;
 use crate::cards::purchases::Purchase;
 use crate::frame;
 use crate::next::ACCOUNT_PATH;
@@ -118,12 +118,8 @@ async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiErro
 
 fn own(acting: &Acting, view: &View<'_>) -> Result<Own, StoreError> {
     let (company, member) = (view.company, acting.member.slot);
-    let filter = CardFilter {
-        assigned_to: Some(member),
-        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
-        ..CardFilter::default()
-    };
-    let cards = view.snapshot.list_cards(company.slot, &filter, &Page::first(CARDS))?;
+    let cards = open_cards_of(member);
+    let cards = view.snapshot.list_cards(company.slot, &cards, &Page::first(CARDS))?;
     let reviews = acting.may(Right::ReviewRequisitions);
     let filter = RequisitionFilter {
         card: None,

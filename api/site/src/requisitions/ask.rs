@@ -14,16 +14,15 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{ask_for, check_network};
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::fields::Fields;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::form::{RequisitionForm, faults_of};
 use super::list::barrier;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
 use crate::error_page::error_page;
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::Acting;
@@ -71,7 +70,8 @@ async fn new_page(
         members,
         dimensions,
     };
-    Ok(frame::page(state, "Request a purchase", Some(&acting.session), content))
+    let page = frame::page(state, "Request a purchase", Some(&acting.session), content);
+    Ok(with_status(page, faults.status()))
 }
 
 /// For whom somebody may ask; none where that is for themselves only.
@@ -106,16 +106,8 @@ pub(super) async fn ask(
     let is_for_other = acting.session.is_administrator() && !form.member.is_empty();
     let member = if is_for_other { &form.member } else { &own };
     body.insert("member".to_owned(), json!({ "id": member }));
-    let text = Value::Object(body).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    match ask_for(&state, (&acting).into(), fields).await {
+    match ask_for(&state, (&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(go_on(&state, &format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),
-        Err(error) => {
-            let status = error.status();
-            let faults = faults_of(error)?;
-            let mut page = new_page(&state, &acting, &form, &faults).await?;
-            *page.status_mut() = status;
-            Ok(page)
-        }
+        Err(error) => new_page(&state, &acting, &form, &faults_of(error)?).await,
     }
 }

@@ -13,12 +13,11 @@ use cardswitch_v1::routes::requisitions::{check_network, parse_status};
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
-use url::form_urlencoded::Serializer;
 
 use super::form::deadline;
 use super::sees_all;
 use crate::frame;
-use crate::pager::{Pager, Part};
+use crate::pager::{Pager, Part, filtered};
 use crate::rights::Acting;
 use crate::words::{Badge, Moment, moment, money, person, requisition_badge};
 
@@ -118,8 +117,7 @@ fn find(
     }
     let page = Part { offset: query.offset }.page();
     let listed = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
-    let rows = listed.rows.iter().map(|requisition| row(view, requisition));
-    Ok((of, Listed { count: listed.count, rows: rows.collect::<Result<_, _>>()? }))
+    Ok((of, listed.load(|requisition| row(view, &requisition))?))
 }
 
 fn row(view: &View<'_>, requisition: &Requisition) -> Result<RequisitionLine, StoreError> {
@@ -148,16 +146,10 @@ fn tabs(query: &RequisitionListQuery) -> Vec<StatusTab> {
         ("canceled", "", Some(RequisitionStatus::Canceled)),
     ];
     let here = parse_status(&query.status);
-    let tab = |(name, label, status): (&str, &'static str, Option<RequisitionStatus>)| {
-        let mut filters = Serializer::new(String::new());
-        let filled = [("status", name), ("member", &query.member)];
-        filters.extend_pairs(filled.iter().filter(|(_, value)| !value.is_empty()));
-        let filters = filters.finish();
-        StatusTab {
-            label: status.map_or(label, |status| requisition_badge(status).word),
-            path: if filters.is_empty() { PATH.to_owned() } else { format!("{PATH}?{filters}") },
-            is_here: here == status,
-        }
+    let tab = |(name, label, status): (&str, &'static str, Option<RequisitionStatus>)| StatusTab {
+        label: status.map_or(label, |status| requisition_badge(status).word),
+        path: filtered(PATH, [("status", name), ("member", &query.member)]),
+        is_here: here == status,
     };
     known.into_iter().map(tab).collect()
 }

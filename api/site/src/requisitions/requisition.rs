@@ -8,30 +8,26 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
-use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::RequisitionId;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, Page};
+use cardswitch_engine::store::query::Page;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::fields::Fields;
 use cardswitch_wire::reference::MemberReference;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::form::{RequisitionForm, deadline, faults_of, seen};
 use super::{may_change, may_review, may_see};
+use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
-use crate::dimension_choices::{DimensionChoice, find_meant};
+use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, Right};
-use crate::seen::{Seen, changed_meanwhile};
+use crate::seen::Seen;
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 
 /// How many cards of a member are offered to fulfil what they ask for.
@@ -192,22 +188,12 @@ fn facts_of(
         asked_at: moment(requisition.created_at, zone),
         buy_by: requisition.end_time.map(|at| deadline(at, zone)),
         note: note.lines().map(str::to_owned).collect(),
-        tags: tags_of(view, requisition)?,
+        tags: tags_of(view, &requisition.dimensions)?,
         reviewed_by: reviewer.as_ref().map(name),
         approved_at: requisition.approved_at.map(|at| moment(at, zone)),
         card: card.as_ref().map(|card| card_name(&card.profile)),
         card_path: card_path.map(|card| format!("/cards/{}", card.profile.id.0)),
     })
-}
-
-fn tags_of(
-    view: &View<'_>,
-    requisition: &Requisition,
-) -> Result<Vec<(&'static str, String)>, StoreError> {
-    let labels = ["Category", "Department", "Label", "Location"];
-    let references = view.dimension_references(&requisition.dimensions)?;
-    let known = labels.into_iter().zip(references);
-    Ok(known.filter_map(|(label, known)| Some((label, known?.name))).collect())
 }
 
 /// The cards that may fulfil what a member asks for: a new one, or one that they hold.
@@ -216,12 +202,7 @@ fn cards_of(
     requisition: &Requisition,
     chosen: &str,
 ) -> Result<Vec<Choice>, StoreError> {
-    let filter = CardFilter {
-        assigned_to: Some(requisition.member),
-        states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],
-        ..CardFilter::default()
-    };
-    let page = Page::first(CARDS_OFFERED);
+    let (filter, page) = (open_cards_of(requisition.member), Page::first(CARDS_OFFERED));
     let known = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
     let new = Choice {
         value: String::new(),
@@ -246,17 +227,16 @@ pub(super) async fn change(
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
-    let changed = changed_since(&known, &acting.company, &form.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
+    let seen = seen(&known, &acting.company);
+    if let Err(faults) = seen.check(&form.seen) {
+        let changed = seen.changed_since(&form.seen);
         let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
     let mut body = form.body(acting.company.zone, Some(&known));
     find_meant(&state, &acting, &mut body).await?;
-    let text = Value::Object(body).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    match change_requisition(&state, ((&acting).into(), None), known.id, fields).await {
+    let body = FormBody::of(body);
+    match change_requisition(&state, ((&acting).into(), None), known.id, body.fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
             let status = error.status();
@@ -268,15 +248,6 @@ pub(super) async fn change(
             again(&state, &acting, &known, (said, status)).await
         }
     }
-}
-
-/// What somebody else has changed since a form was made.
-pub(super) fn changed_since(
-    known: &Requisition,
-    company: &Company,
-    sent: &str,
-) -> Vec<&'static str> {
-    seen(known, company).changed_since(sent)
 }
 
 /// The page again, after what was not done.
@@ -291,19 +262,12 @@ pub(super) async fn again(
     Ok(page)
 }
 
-/// What `POST /requisitions/{id}/cancel` takes.
-#[derive(Debug, Deserialize)]
-pub(super) struct CancelForm {
-    #[serde(default)]
-    is_confirmed: bool,
-}
-
 /// Takes it back. POST /requisitions/{id}/cancel.
 pub(super) async fn cancel(
     State(state): State<AppState>,
     acting: Acting,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<CancelForm>,
+    SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
     let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
     if !may_change(&acting, &known) {

@@ -11,17 +11,16 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::review_requisition;
 use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::form::unix_lines;
+use super::form::{seen, unix_lines};
 use super::may_review;
-use super::requisition::{RequisitionForms, again, changed_since, get_requisition};
+use super::requisition::{RequisitionForms, again, get_requisition};
 use crate::error_page::error_page;
 use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::forms::{FormBody, SiteForm};
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, RequisitionReviewer};
 use crate::seen::who_was_quicker;
@@ -79,7 +78,7 @@ pub(super) async fn review(
         return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
     }
     // INVARIANT: nobody approves what they have not seen.
-    let changed = changed_since(&known, &acting.company, &form.seen);
+    let changed = seen(&known, &acting.company).changed_since(&form.seen);
     if !changed.is_empty() {
         let said = undecided(&known, changed, form);
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
@@ -140,10 +139,8 @@ async fn decide(
     form: &ReviewForm,
 ) -> Result<(), ApiError> {
     check_card(state, acting, known, form.card.trim()).await?;
-    let text = Value::Object(form.body()).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     let whom = (acting.into(), Some(acting.member.id));
-    review_requisition(state, whom, known, fields).await
+    review_requisition(state, whom, known, FormBody::of(form.body()).fields()?).await
 }
 
 /// Errors: a reviewer, who gives nobody cards, would give one that is not the asker's.

@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::MemberSlot;
@@ -13,7 +12,7 @@ use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
 
 use super::filter::{Offered, TransactionQuery};
-use crate::faults::Faults;
+use crate::faults::{Faults, with_status};
 use crate::frame;
 use crate::pager::{Pager, Part, order_of};
 use crate::rights::Acting;
@@ -93,11 +92,8 @@ pub(super) async fn list_transactions(
         pager: Pager::new(part, listed.rows.len(), listed.count, "/transactions", &pairs),
         rows: listed.rows,
     };
-    let mut page = frame::page(&state, "Transactions", Some(&acting.session), content);
-    if !faults.is_empty() {
-        *page.status_mut() = StatusCode::BAD_REQUEST;
-    }
-    Ok(page)
+    let page = frame::page(&state, "Transactions", Some(&acting.session), content);
+    Ok(with_status(page, faults.status()))
 }
 
 /// None where the filter names what is unknown.
@@ -110,9 +106,7 @@ fn read_rows(
     // Whatever was asked for, who does not see the company sees what is theirs.
     filter.member = own.or(filter.member);
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
-    let rows =
-        found.rows.iter().map(|row| TransactionLine::of(row, view)).collect::<Result<_, _>>()?;
-    Ok(Some(Listed { count: found.count, rows }))
+    found.load(|row| TransactionLine::of(&row, view)).map(Some)
 }
 
 impl TransactionLine {

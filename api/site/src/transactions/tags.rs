@@ -1,16 +1,13 @@
 //! Where a transaction is booked, and what is noted about it. POST /transactions/{id}.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::TransactionId;
-use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transaction_tags::tag;
 use cardswitch_v1::routes::view::{Reader, read_view};
-use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -18,10 +15,9 @@ use super::find_own;
 use super::page::{TransactionForms, refused_page, seen};
 use crate::dimension_choices::{Sent, chosen_of, find_meant, put_dimensions};
 use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::forms::{FormBody, SiteForm};
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, Right};
-use crate::seen::changed_meanwhile;
 
 /// What was sent; a field that the form did not have stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -71,35 +67,24 @@ pub(super) async fn tag_transaction(
     SiteForm(sent): SiteForm<TagFields>,
 ) -> Result<Response, ApiError> {
     let row = find_own(&state, &acting, id).await?;
-    let changed = changed_since(&state, &acting, (&row, &sent)).await?;
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
+    let known = read_view(&state, &acting, |view| chosen_of(view, &row.dimensions())).await?;
+    if let Err(faults) = seen(&row, &known).check(&sent.seen) {
+        let status = faults.status();
         let said = TransactionForms { faults, ..TransactionForms::default() };
-        return refused_page(&state, &acting, &row, (StatusCode::CONFLICT, said)).await;
+        return refused_page(&state, &acting, &row, (status, said)).await;
     }
     let may_sort = acting.may(Right::TagTransactions);
     let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
     let mut body = sent.body(extent);
     find_meant(&state, &acting, &mut body).await?;
-    let body = Value::Object(body).to_string();
-    let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    let Err(error) = tag(&state, Reader::from(&acting), TransactionId(id), fields).await else {
+    let (body, reader) = (FormBody::of(body), Reader::from(&acting));
+    let Err(error) = tag(&state, reader, TransactionId(id), body.fields()?).await else {
         return Ok(go_on(&state, &format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
     };
-    let status = error.status();
     let faults = Faults::of_refusal(error)?;
+    let status = faults.status();
     let said = TransactionForms { fields: Some(sent), faults, ..TransactionForms::default() };
     refused_page(&state, &acting, &row, (status, said)).await
-}
-
-/// What of the transaction is not as the form showed it.
-async fn changed_since(
-    state: &AppState,
-    acting: &Acting,
-    (row, sent): (&TransactionRow, &TagFields),
-) -> Result<Vec<&'static str>, ApiError> {
-    let known = read_view(state, acting, |view| chosen_of(view, &row.dimensions())).await?;
-    Ok(seen(row, &known).changed_since(&sent.seen))
 }
 
 #[cfg(test)]

@@ -15,12 +15,11 @@ use cardswitch_notify::webhooks::attempt_words::sentence;
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind};
 use cardswitch_notify::webhooks::lane::Health;
 use cardswitch_secrets::webhook_signature::message_text;
-use cardswitch_wire::fields::{Fields, parse_id};
+use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::time::parse_time;
 use chrono_tz::Tz;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::form::EndpointForm;
@@ -28,11 +27,10 @@ use super::list::told_of;
 use super::{endpoint_badge, get_endpoint};
 use crate::apps::ShownOnce;
 use crate::faults::{Faults, with_status};
-use crate::forms::SiteForm;
+use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, WebhookManager};
-use crate::seen::changed_meanwhile;
 use crate::words::{Badge, Moment, field_time, moment, moment_to_second, parse_field_time};
 
 /// How many attempts a page shows.
@@ -167,7 +165,8 @@ async fn endpoint_page(
         since_error: said.since_error,
         delete_error: said.delete_error,
     };
-    Ok(frame::page(state, title, Some(&acting.session), content))
+    let page = frame::page(state, title, Some(&acting.session), content);
+    Ok(with_status(page, said.faults.status()))
 }
 
 fn shown_health(health: Option<Health>, shown: impl Fn(Timestamp) -> Moment) -> ShownHealth {
@@ -213,15 +212,12 @@ pub(super) async fn save(
     SiteForm(form): SiteForm<EndpointForm>,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    let changed = EndpointForm::seen_of(&endpoint).changed_since(&form.seen);
-    if !changed.is_empty() {
-        let faults = Faults::alert_only(changed_meanwhile(&changed));
+    if let Err(faults) = EndpointForm::seen_of(&endpoint).check(&form.seen) {
         let said = EndpointNotes { faults, ..EndpointNotes::default() };
-        let page = endpoint_page(&state, &acting, &endpoint, said).await?;
-        return Ok(with_status(page, StatusCode::CONFLICT));
+        return endpoint_page(&state, &acting, &endpoint, said).await;
     }
-    let text = Value::Object(form.body()).to_string();
-    let mut fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let body = FormBody::of(form.body());
+    let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
     let saved = match fields.finish() {
         Ok(()) => webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await,
@@ -230,10 +226,9 @@ pub(super) async fn save(
     match saved {
         Ok(()) => Ok(go_on(&state, &format!("/webhooks/{id}"), Notice::WEBHOOK_SAVED)),
         Err(error) => {
-            let status = error.status();
             let faults = Faults::of_refusal(error)?;
             let said = EndpointNotes { typed: Some(&form), faults, ..EndpointNotes::default() };
-            Ok(with_status(endpoint_page(&state, &acting, &endpoint, said).await?, status))
+            endpoint_page(&state, &acting, &endpoint, said).await
         }
     }
 }
@@ -302,19 +297,11 @@ pub(super) async fn recover(
     match webhook_endpoints::recover(&state, endpoint.id, since).await {
         Ok(()) => Ok(go_on(&state, &format!("/webhooks/{id}"), Notice::WEBHOOK_RECOVERED)),
         Err(error) => {
-            let status = error.status();
             let faults = Faults::of_refusal(error)?;
             let said = EndpointNotes { faults, ..EndpointNotes::default() };
-            Ok(with_status(endpoint_page(&state, &acting, &endpoint, said).await?, status))
+            endpoint_page(&state, &acting, &endpoint, said).await
         }
     }
-}
-
-/// What `POST /webhooks/{id}/delete` takes.
-#[derive(Debug, Deserialize)]
-pub(super) struct DeleteEndpointForm {
-    #[serde(default)]
-    is_confirmed: bool,
 }
 
 /// Takes it away. POST /webhooks/{id}/delete.
@@ -322,7 +309,7 @@ pub(super) async fn delete(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<DeleteEndpointForm>,
+    SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     if !form.is_confirmed {

@@ -9,14 +9,12 @@ use cardswitch_engine::store::query::Page;
 use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::Fields;
-use serde_json::Value;
 
 use super::form::EndpointForm;
-use crate::apps::{ShownOnce, refused};
+use crate::apps::ShownOnce;
 use crate::choices::Choice;
-use crate::faults::Faults;
-use crate::forms::SiteForm;
+use crate::faults::{Faults, with_status};
+use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::rights::{Acting, WebhookManager};
 
@@ -65,7 +63,8 @@ async fn new_page(
     let address_hint = state.webhooks.reach().hint();
     let content =
         NewEndpointContent { csrf, company: &company.name, form, faults, address_hint, apps };
-    Ok(frame::page(state, "Add a webhook endpoint", Some(&acting.session), content))
+    let page = frame::page(state, "Add a webhook endpoint", Some(&acting.session), content);
+    Ok(with_status(page, faults.status()))
 }
 
 /// POST /webhooks/new.
@@ -74,8 +73,8 @@ pub(super) async fn create(
     WebhookManager(acting): WebhookManager,
     SiteForm(form): SiteForm<EndpointForm>,
 ) -> Result<Response, ApiError> {
-    let text = Value::Object(form.body()).to_string();
-    let mut fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let body = FormBody::of(form.body());
+    let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
     if !is_app_known(&state, &acting, given.app).await? {
         fields.fault("app", Flaw::not_found("app"));
@@ -94,9 +93,7 @@ pub(super) async fn create(
             };
             Ok(shown.page(&state, "Signing secret", &acting.session))
         }
-        Err(error) => {
-            Ok(refused(new_page(&state, &acting, &form, &Faults::of_refusal(error)?).await?))
-        }
+        Err(error) => new_page(&state, &acting, &form, &Faults::of_refusal(error)?).await,
     }
 }
 

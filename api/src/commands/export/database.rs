@@ -13,7 +13,7 @@ use super::super::Failure;
 use super::super::listen::Ended;
 use super::database_tls::SystemTls;
 use super::feed::ExportedPage;
-use super::rows::{COLUMNS, PageRows};
+use super::rows::{PageRows, columns};
 
 const SCHEMA: &str = include_str!("schema.sql");
 const MAKE_PAGE: &str =
@@ -64,7 +64,7 @@ impl Database {
         let cursor = row.try_get(0).map_err(ended)?;
         let place = ExportedPlace { cursor, seq: seq.unsigned_abs() };
         client.batch_execute(MAKE_PAGE).await.map_err(ended)?;
-        let copy = |table| format!("COPY {table} ({}) FROM STDIN", COLUMNS.join(", "));
+        let copy = |table| format!("COPY {table} ({}) FROM STDIN", columns().join(", "));
         let add = client.prepare(&copy("cardswitch.transactions")).await.map_err(ended)?;
         let fill = client.prepare(&copy("page")).await.map_err(ended)?;
         let merge = client.prepare(&merge_statement()).await.map_err(ended)?;
@@ -133,10 +133,10 @@ async fn copy_in(changes: &Transaction<'_>, copy: &Statement, rows: &Bytes) -> R
 
 /// Rows of the page take the place of those that are there, unless these are of a later event.
 fn merge_statement() -> String {
-    let columns = COLUMNS.join(", ");
-    let renewed = COLUMNS.map(|column| format!("{column} = excluded.{column}")).join(", ");
+    let names = columns().join(", ");
+    let renewed = columns().map(|column| format!("{column} = excluded.{column}")).join(", ");
     format!(
-        "INSERT INTO cardswitch.transactions AS known ({columns}) SELECT {columns} FROM page \
+        "INSERT INTO cardswitch.transactions AS known ({names}) SELECT {names} FROM page \
          ON CONFLICT (id) DO UPDATE SET {renewed} WHERE excluded.sequence >= known.sequence"
     )
 }

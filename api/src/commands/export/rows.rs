@@ -8,40 +8,6 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The columns, in the order in which a row has them.
-pub(super) const COLUMNS: [&str; 30] = [
-    "id",
-    "company_id",
-    "sequence",
-    "state",
-    "kind",
-    "amount",
-    "foreign_amount",
-    "foreign_currency",
-    "response_code",
-    "failed_rules",
-    "flags",
-    "card_id",
-    "member_id",
-    "category_id",
-    "department_id",
-    "label_id",
-    "location_id",
-    "requisition_id",
-    "refund_of",
-    "has_receipt",
-    "note",
-    "merchant_mid",
-    "mcc",
-    "merchant_name",
-    "merchant_city",
-    "merchant_state",
-    "merchant_zip",
-    "merchant_country",
-    "authorized_at",
-    "posted_at",
-];
-
 /// The event that is a transaction's first.
 const CREATED: &str = "transaction.created";
 
@@ -135,6 +101,12 @@ struct ExportedTransaction<'a> {
     posted_at: Option<Text<'a>>,
 }
 
+impl ExportedTransaction<'_> {
+    fn has_receipt(&self) -> bool {
+        self.receipt.as_ref().is_some_and(|receipt| receipt.is_lost.is_none())
+    }
+}
+
 /// The rows of a page, one for each transaction, as its last event has it.
 #[derive(Debug, Default)]
 pub(super) struct PageRows {
@@ -171,47 +143,9 @@ struct Rows(Vec<u8>);
 
 impl Rows {
     fn push(&mut self, event: &ExportedEvent<'_>) {
-        let transaction = &event.transaction;
-        let merchant = transaction.merchant.as_ref();
-        let of_merchant =
-            |text: for<'m> fn(&'m ExportedMerchant<'_>) -> &'m str| merchant.map(text);
-        let id = |named: &Option<Named<'_>>| named.as_ref().map(|named| named.id.to_string());
-        let has_receipt =
-            transaction.receipt.as_ref().is_some_and(|receipt| receipt.is_lost.is_none());
-        self.cell(Some(&transaction.id));
-        self.cell(Some(&event.company.id));
-        self.cell(Some(&event.sequence.to_string()));
-        self.cell(Some(&transaction.state));
-        self.cell(Some(&transaction.kind));
-        self.cell(Some(transaction.amount.get()));
-        self.cell(transaction.foreign_amount.map(RawValue::get));
-        self.cell(transaction.foreign_currency_code.as_deref());
-        self.cell(transaction.response_code.map(|code| code.to_string()).as_deref());
-        self.cell(Some(&list_of(&transaction.failed_rules)));
-        self.cell(Some(&list_of(&transaction.flags)));
-        for named in [
-            &transaction.card,
-            &transaction.member,
-            &transaction.category,
-            &transaction.department,
-            &transaction.label,
-            &transaction.location,
-            &transaction.requisition,
-            &transaction.refund_of,
-        ] {
-            self.cell(id(named).as_deref());
+        for (_, cell) in COLUMNS {
+            self.cell(cell(event, &event.transaction).as_deref());
         }
-        self.cell(Some(if has_receipt { "t" } else { "f" }));
-        self.cell(Some(&transaction.note));
-        self.cell(merchant.map(|merchant| merchant.mid.to_string()).as_deref());
-        self.cell(merchant.and_then(|merchant| merchant.mcc).map(|mcc| mcc.to_string()).as_deref());
-        self.cell(of_merchant(|merchant| &merchant.name));
-        self.cell(of_merchant(|merchant| &merchant.city));
-        self.cell(of_merchant(|merchant| &merchant.state));
-        self.cell(of_merchant(|merchant| &merchant.zip));
-        self.cell(of_merchant(|merchant| &merchant.country));
-        self.cell(Some(&transaction.time));
-        self.cell(transaction.posted_at.as_deref());
         if let Some(last) = self.0.last_mut() {
             *last = b'\n';
         }
@@ -233,9 +167,65 @@ impl Rows {
     }
 }
 
+/// How a cell is made of an event and its transaction; none is null.
+type Cell = for<'a> fn(&'a ExportedEvent<'_>, &'a ExportedTransaction<'_>) -> Option<Text<'a>>;
+
+/// The columns with their cells, in the order of both. Their types are in `schema.sql`.
+const COLUMNS: [(&str, Cell); 30] = [
+    ("id", |_, row| text(&row.id)),
+    ("company_id", |event, _| text(&event.company.id)),
+    ("sequence", |event, _| number(Some(event.sequence))),
+    ("state", |_, row| text(&row.state)),
+    ("kind", |_, row| text(&row.kind)),
+    ("amount", |_, row| text(row.amount.get())),
+    ("foreign_amount", |_, row| row.foreign_amount.and_then(|amount| text(amount.get()))),
+    ("foreign_currency", |_, row| row.foreign_currency_code.as_deref().and_then(text)),
+    ("response_code", |_, row| number(row.response_code)),
+    ("failed_rules", |_, row| list(&row.failed_rules)),
+    ("flags", |_, row| list(&row.flags)),
+    ("card_id", |_, row| id(row.card.as_ref())),
+    ("member_id", |_, row| id(row.member.as_ref())),
+    ("category_id", |_, row| id(row.category.as_ref())),
+    ("department_id", |_, row| id(row.department.as_ref())),
+    ("label_id", |_, row| id(row.label.as_ref())),
+    ("location_id", |_, row| id(row.location.as_ref())),
+    ("requisition_id", |_, row| id(row.requisition.as_ref())),
+    ("refund_of", |_, row| id(row.refund_of.as_ref())),
+    ("has_receipt", |_, row| text(if row.has_receipt() { "t" } else { "f" })),
+    ("note", |_, row| text(&row.note)),
+    ("merchant_mid", |_, row| number(row.merchant.as_ref().map(|merchant| merchant.mid))),
+    ("mcc", |_, row| number(row.merchant.as_ref().and_then(|merchant| merchant.mcc))),
+    ("merchant_name", |_, row| row.merchant.as_ref().and_then(|merchant| text(&merchant.name))),
+    ("merchant_city", |_, row| row.merchant.as_ref().and_then(|merchant| text(&merchant.city))),
+    ("merchant_state", |_, row| row.merchant.as_ref().and_then(|merchant| text(&merchant.state))),
+    ("merchant_zip", |_, row| row.merchant.as_ref().and_then(|merchant| text(&merchant.zip))),
+    ("merchant_country", |_, row| {
+        row.merchant.as_ref().and_then(|merchant| text(&merchant.country))
+    }),
+    ("authorized_at", |_, row| text(&row.time)),
+    ("posted_at", |_, row| row.posted_at.as_deref().and_then(text)),
+];
+
+/// Their names.
+pub(super) fn columns() -> [&'static str; COLUMNS.len()] {
+    COLUMNS.map(|(name, _)| name)
+}
+
+fn text(text: &str) -> Option<Text<'_>> {
+    Some(Cow::Borrowed(text))
+}
+
+fn number(number: Option<impl ToString>) -> Option<Text<'static>> {
+    number.map(|number| Cow::Owned(number.to_string()))
+}
+
 /// An array of words, which need no quotes.
-fn list_of(words: &[String]) -> String {
-    format!("{{{}}}", words.join(","))
+fn list(words: &[String]) -> Option<Text<'static>> {
+    Some(Cow::Owned(format!("{{{}}}", words.join(","))))
+}
+
+fn id<'a>(named: Option<&'a Named<'_>>) -> Option<Text<'a>> {
+    named.and_then(|named| text(&named.id))
 }
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
+use cardswitch_engine::store::query::{CardFilter, CardRow, CardText, Listed};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
 use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
@@ -238,6 +238,10 @@ fn settable_state(value: &RawValue) -> Result<SettableCardState, Flaw> {
     }
 }
 
+/// Filters by a part of a text.
+const TEXT_FILTERS: [(&str, &str, CardText); 1] =
+    [("description", "Whose description contains this text, in any case.", CardText::Description)];
+
 /// The filters of GET /v1/cards; ids stay ids until the tables are at hand.
 #[derive(Debug)]
 struct ListCardsRequest {
@@ -255,11 +259,11 @@ impl ListCardsRequest {
             &CardState::ALL.map(render_card_state),
             parse_card_state,
         );
-        let about = "Whose description contains this text, in any case.";
-        let description = query.noted("description", about, any_text);
-        let description_contains = description.map(str::to_owned);
-        let filter =
-            CardFilter { dimensions, states, description_contains, ..CardFilter::default() };
+        let contains = TEXT_FILTERS.into_iter().filter_map(|(name, about, text)| {
+            Some((text, query.noted(name, about, any_text)?.to_owned()))
+        });
+        let contains = contains.collect();
+        let filter = CardFilter { dimensions, states, contains, ..CardFilter::default() };
         Self { assigned_to, filter }
     }
 
@@ -350,7 +354,7 @@ pub async fn make_card(
 async fn issue_card(state: &AppState, asked: &IssuingOrder) -> Result<CardId, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     for _ in 0..DRAWS_MAX {
-        let drawn = issuer.draw_card(asked, state.now(), &mut SystemRandom);
+        let drawn = issuer.draw_card(asked, state.now(), &mut state.switch.random());
         let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
         let id = card.id;
         match state.carry_out(AdminCommand::Card(CardCommand::Issue(card))).await {

@@ -13,7 +13,7 @@ use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
 use cardswitch_wire::bodies;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
@@ -120,7 +120,7 @@ fn any_dimensions(orders: &[IssuingOrder]) -> [bool; 4] {
 
 fn draw_cards(state: &AppState, orders: &[IssuingOrder]) -> Result<Vec<NewCard>, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
-    let draw = |order| issuer.draw_card(order, state.now(), &mut SystemRandom);
+    let draw = |order| issuer.draw_card(order, state.now(), &mut state.switch.random());
     let drawn = orders.iter().map(|order| draw(order).map(|drawn| drawn.card));
     drawn.collect::<Result<_, _>>().map_err(|error| ApiError::internal(&error))
 }

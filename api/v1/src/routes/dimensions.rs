@@ -111,7 +111,8 @@ const PARENT_ABOUT: &str = "What it stands below.";
 /// The body of POST, read.
 fn parse_new(fields: &mut Fields<'_>, company: CompanyId, kind: DimensionKind) -> NewDimension {
     NewDimension {
-        id: DimensionId(Uuid::now_v7()),
+        // Drawn by the switch that makes it.
+        id: DimensionId(Uuid::nil()),
         company,
         kind,
         name: fields.must("name", "Its name.", line(NAME_CHARS_MAX)),
@@ -243,7 +244,8 @@ pub async fn make(
     kind: DimensionKind,
     mut fields: Fields<'_>,
 ) -> Result<DimensionId, ApiError> {
-    let new = parse_new(&mut fields, reader.company.id, kind);
+    let asked = parse_new(&mut fields, reader.company.id, kind);
+    let new = NewDimension { id: DimensionId(state.switch.new_id()), ..asked };
     let parent = new.parent;
     let is_known = read_view(state, reader, |view| has_parent(view, kind, parent)).await?;
     fault_parent(&mut fields, is_known);

@@ -139,7 +139,8 @@ const CODE_ABOUT: &str = "An employee id, which nobody else in the company has."
 fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
     let about = "Their address, which nobody else in the company has.";
     NewMember {
-        id: MemberId(Uuid::now_v7()),
+        // Drawn by the switch that makes it.
+        id: MemberId(Uuid::nil()),
         company,
         first_name: fields.must("first_name", "First name.", line(NAME_CHARS_MAX)),
         last_name: fields.must("last_name", "Last name.", line(NAME_CHARS_MAX)),
@@ -288,6 +289,7 @@ pub async fn invite_member(
     let company = reader.company;
     let invitation = Invitation::draw(state)?;
     let new = NewMember {
+        id: MemberId(state.switch.new_id()),
         invite: Some(invitation.invite.clone()),
         ..parse_new_member(&mut fields, company.id)
     };

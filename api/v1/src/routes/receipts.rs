@@ -150,7 +150,7 @@ pub async fn hand_in(
 ) -> Result<Receipt, ApiError> {
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
     let receipt = Receipt {
-        id: ReceiptId(Uuid::now_v7()),
+        id: ReceiptId(state.switch.new_id()),
         filename: filename(given.as_deref(), kind)
             .map_err(|flaw| ApiError::invalid_field("filename", flaw))?,
         content_type: kind,
@@ -308,7 +308,7 @@ pub async fn lose_receipt(
 /// What stands where a receipt was lost.
 pub fn lost(state: &AppState) -> Receipt {
     Receipt {
-        id: ReceiptId(Uuid::now_v7()),
+        id: ReceiptId(state.switch.new_id()),
         filename: LineText::default(),
         content_type: ReceiptType::Pdf,
         size: 0,

@@ -26,7 +26,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder, SystemRandom};
+use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{later, limit, line, paragraph, part, reference, rule};
@@ -169,7 +169,8 @@ fn parse_new_requisition(
 ) -> NewRequisition {
     let end_time = fields.patch("end_time", "Until when it must be bought.", later(now)).flatten();
     NewRequisition {
-        id: RequisitionId(Uuid::now_v7()),
+        // Drawn by the switch that makes it.
+        id: RequisitionId(Uuid::nil()),
         company,
         // A purchase may be asked for in another's name, so it is always said in whose.
         member: MemberId(fields.must("member", "Who asks.", reference(|id| id))),
@@ -385,7 +386,8 @@ pub async fn ask_for(
     mut fields: Fields<'_>,
 ) -> Result<RequisitionId, ApiError> {
     let company = reader.company;
-    let new = parse_new_requisition(&mut fields, company.id, company.currency, state.now());
+    let asked = parse_new_requisition(&mut fields, company.id, company.currency, state.now());
+    let new = NewRequisition { id: RequisitionId(state.switch.new_id()), ..asked };
     let (is_member, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
     })
@@ -532,7 +534,7 @@ async fn approve_with_new_card(
 ) -> Result<Result<(), WriteError>, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     for _ in 0..DRAWS_MAX {
-        let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
+        let drawn = issuer.draw_card(order, state.now(), &mut state.switch.random());
         let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
         let verdict = RequisitionVerdict::ApproveWithNewCard(Box::new(card));
         let review = Some(Review { verdict, reviewed_by });

@@ -20,7 +20,7 @@ use cardswitch_engine::store::query::Listed;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{
@@ -215,7 +215,7 @@ impl CreateSharedLinkRequest {
         state: &AppState,
         company: CompanyId,
     ) -> Result<(NewSharedLink, Option<News>), ApiError> {
-        let mut random = SystemRandom;
+        let mut random = state.switch.random();
         let id = random.id(state.now()).map(SharedLinkId).map_err(no_randomness)?;
         let key = LinkKey::draw(&mut random).map_err(no_randomness)?;
         let LinkTerms { recipient, passphrase, hide_balance } = self.terms;

@@ -65,18 +65,16 @@ fn parse_days(query: &mut Query) -> DateRange {
     DateRange::parse(query, [start, end])
 }
 
+/// What a request for a statement carries.
+type StatementRequest = (State<AppState>, Caller, PathId, ListQuery);
+
 /// Download a statement as CSV, a row a line.
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}/statement.csv", params(StatementDays),
     responses((status = 200, body = String, content_type = "text/csv")),
 )]
-pub async fn get_csv_statement(
-    state: State<AppState>,
-    caller: Caller,
-    id: PathId,
-    query: ListQuery,
-) -> Answer<Response> {
-    get_statement(&state, &caller, id, query, Format::Csv).await
+pub async fn get_csv_statement(request: StatementRequest) -> Answer<Response> {
+    get_statement(request, Format::Csv).await
 }
 
 /// Download a statement as OFX, for accounting programs.
@@ -84,13 +82,8 @@ pub async fn get_csv_statement(
     get, path = "/v1/accounts/{account_id}/statement.ofx", params(StatementDays),
     responses((status = 200, body = String, content_type = "application/x-ofx")),
 )]
-pub async fn get_ofx_statement(
-    state: State<AppState>,
-    caller: Caller,
-    id: PathId,
-    query: ListQuery,
-) -> Answer<Response> {
-    get_statement(&state, &caller, id, query, Format::Ofx).await
+pub async fn get_ofx_statement(request: StatementRequest) -> Answer<Response> {
+    get_statement(request, Format::Ofx).await
 }
 
 /// Download a statement as PDF, for people.
@@ -98,27 +91,19 @@ pub async fn get_ofx_statement(
     get, path = "/v1/accounts/{account_id}/statement.pdf", params(StatementDays),
     responses((status = 200, body = words::File, content_type = "application/pdf")),
 )]
-pub async fn get_pdf_statement(
-    state: State<AppState>,
-    caller: Caller,
-    id: PathId,
-    query: ListQuery,
-) -> Answer<Response> {
-    get_statement(&state, &caller, id, query, Format::Pdf).await
+pub async fn get_pdf_statement(request: StatementRequest) -> Answer<Response> {
+    get_statement(request, Format::Pdf).await
 }
 
 async fn get_statement(
-    state: &AppState,
-    caller: &Caller,
-    PathId(account): PathId,
-    ListQuery { mut query, .. }: ListQuery,
+    (State(state), caller, PathId(account), ListQuery { mut query, .. }): StatementRequest,
     format: Format,
-) -> Result<Response, ApiError> {
+) -> Answer<Response> {
     let dates = parse_days(&mut query);
     query.finish()?;
     let access = caller.lasting_access(&state.switch);
-    let reader = (Reader::from(caller), access);
-    statement_file(state, reader, AccountId(account), (dates, format)).await
+    let reader = (Reader::from(&caller), access);
+    statement_file(&state, reader, AccountId(account), (dates, format)).await
 }
 
 /// The statement of an account of a company over these days, as a file to be saved.

@@ -163,7 +163,7 @@ pub(super) async fn create_user(
     let invitation = Invitation::draw(&state)?;
     let new = NewMember {
         invite: Some(invitation.invite.clone()),
-        ..new_member(&draft, &caller, department?)?
+        ..new_member(state.switch.new_id(), &draft, (&caller, department?))?
     };
     let id = new.id;
     let (command, news) =
@@ -181,9 +181,9 @@ pub(super) async fn create_user(
 /// The member that a draft makes.
 /// Errors: something is missing that every user has; a role that cannot be given.
 fn new_member(
+    id: Uuid,
     draft: &Draft,
-    caller: &Caller,
-    department: Option<DimensionId>,
+    (caller, department): (&Caller, Option<DimensionId>),
 ) -> Result<NewMember, ApiError> {
     fn wanted<T: Clone>(value: &Option<T>, name: &str) -> Result<T, ApiError> {
         value.clone().ok_or_else(|| required(name))
@@ -195,7 +195,7 @@ fn new_member(
     let mut dimensions = [None; 4];
     dimensions[DEPARTMENT] = department;
     Ok(NewMember {
-        id: MemberId(Uuid::now_v7()),
+        id: MemberId(id),
         company: caller.company.id,
         first_name: wanted(&draft.given_name, "name.givenName")?,
         last_name: wanted(&draft.family_name, "name.familyName")?,

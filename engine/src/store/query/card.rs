@@ -58,8 +58,25 @@ pub struct CardFilter {
     pub states: Vec<CardState>,
     /// With a number that ends in these digits, in ASCII.
     pub last_four: Option<[u8; 4]>,
-    /// With this in its description, in any case.
-    pub description_contains: Option<String>,
+    /// With each of these parts in that text, in any case.
+    pub contains: Vec<(CardText, String)>,
+}
+
+/// A text of a card that may be looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardText {
+    /// Shown above it.
+    Description,
+}
+
+impl CardText {
+    /// The text of a card.
+    #[must_use]
+    pub fn of(self, profile: &CardProfile) -> &str {
+        match self {
+            Self::Description => &profile.description,
+        }
+    }
 }
 
 impl CardFilter {
@@ -73,13 +90,20 @@ impl CardFilter {
 
     /// Whether the rows, not the keys alone, decide.
     fn reads_rows(&self) -> bool {
-        !self.states.is_empty() || self.description_contains.is_some()
+        !self.states.is_empty() || !self.contains.is_empty()
     }
 
-    fn accepts(&self, card: &CardRow, lowered: Option<&str>) -> bool {
+    /// Whether a card fits the part of the filter that rows decide; texts are in lower case.
+    fn accepts(&self, card: &CardRow) -> bool {
         let has_state = self.states.is_empty() || self.states.contains(&card.record.usage.state);
-        has_state
-            && lowered.is_none_or(|part| card.profile.description.to_lowercase().contains(part))
+        let text_of = |text: &CardText| text.of(&card.profile).to_lowercase();
+        has_state && self.contains.iter().all(|(text, part)| text_of(text).contains(part))
+    }
+
+    /// The same filter, its texts in lower case.
+    fn lowered(&self) -> Self {
+        let lowered = self.contains.iter().map(|(text, part)| (*text, part.to_lowercase()));
+        Self { contains: lowered.collect(), ..self.clone() }
     }
 }
 
@@ -145,6 +169,7 @@ impl Snapshot {
         filter: &CardFilter,
         page: &Page,
     ) -> Result<Listed<CardRow>, StoreError> {
+        let filter = &filter.lowered();
         let mut cards = self.card_tables()?;
         let Some(slots) = cards.created_within(page)? else { return Ok(Listed::EMPTY) };
         let of_company = self.table(COMPANY_CARDS)?;
@@ -156,16 +181,14 @@ impl Snapshot {
             let range = (company.0, *slots.start())..=(company.0, *slots.end());
             if filter.reads_rows() {
                 let keys = of_company.range(range)?;
-                let lowered = filter.description_contains.as_ref().map(|part| part.to_lowercase());
                 return list::filter_page(keys, page, |(_, slot)| {
                     let card = cards.card(CardSlot(slot))?;
-                    Ok(filter.accepts(&card, lowered.as_deref()).then_some(card))
+                    Ok(filter.accepts(&card).then_some(card))
                 });
             }
             return list_all(&of_company, range, page)?.load(|slot| cards.card(CardSlot(slot)));
         };
         let marked = self.table(CARD_MARKS)?;
-        let lowered = filter.description_contains.as_ref().map(|part| part.to_lowercase());
         let range = mark_key(*first, *slots.start())..=mark_key(*first, *slots.end());
         list::filter_page(marked.range(range)?, page, |(_, _, slot)| {
             if of_company.get((company.0, slot))?.is_none() {
@@ -177,7 +200,7 @@ impl Snapshot {
                 }
             }
             let card = cards.card(CardSlot(slot))?;
-            Ok(filter.accepts(&card, lowered.as_deref()).then_some(card))
+            Ok(filter.accepts(&card).then_some(card))
         })
     }
 
@@ -193,14 +216,13 @@ impl Snapshot {
         let classes = Classes::of_cards(&filter.states);
         let hits = Hits::Classes { sets: &sets, company, classes };
         let slots = u64::from(*slots.start())..u64::from(*slots.end()) + 1;
-        if filter.description_contains.is_none() {
+        if filter.contains.is_empty() {
             return hits.list(slots, page)?.load(|slot| cards.card(slot_of(slot)?));
         }
-        let lowered = filter.description_contains.as_ref().map(|part| part.to_lowercase());
         let mut listed = Listed::EMPTY;
         for slot in hits.scan(slots, page.order) {
             let card = cards.card(slot_of(slot?)?)?;
-            if filter.accepts(&card, lowered.as_deref()) {
+            if filter.accepts(&card) {
                 if page.holds(listed.count) {
                     listed.rows.push(card);
                 }

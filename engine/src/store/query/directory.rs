@@ -9,13 +9,48 @@ use redb::ReadOnlyTable;
 use uuid::Uuid;
 
 use super::list::{self, Listed, Page};
+use crate::directory::dimension::Dimension;
 use crate::directory::entry::{EntryBytes, Index, IndexKey};
+use crate::directory::member::Member;
+use crate::directory::requisition::Requisition;
 use crate::directory::row::{SlotRow, by_id};
-use crate::domain::ids::Slot as _;
+use crate::directory::shared_link::SharedLink;
+use crate::directory::webhook_endpoint::WebhookEndpoint;
+use crate::domain::ids::{
+    CompanySlot, DimensionId, MemberId, RequisitionId, SharedLinkId, Slot as _, WebhookEndpointId,
+};
 use crate::store::directory::{Stored, missing_row};
 use crate::store::error::StoreError;
 use crate::store::project::stored_row;
 use crate::store::query::Snapshot;
+
+macro_rules! found_by_id {
+    ($($find:ident: $row:ident($id:ident) $(without $is_gone:ident)?, $doc:literal;)*) => {
+        impl Snapshot {
+            $(#[doc = $doc]
+            pub fn $find(
+                &self,
+                company: CompanySlot,
+                id: $id,
+            ) -> Result<Option<$row>, StoreError> {
+                let row: Option<$row> = self.row_by_id(id.0)?;
+                Ok(row.filter(|row| row.company == company $(&& !row.$is_gone)?))
+            })*
+        }
+    };
+}
+found_by_id! {
+    member_by_id: Member(MemberId),
+        "Finds a member of a company by its id, also a deleted one.";
+    dimension_by_id: Dimension(DimensionId) without is_deleted,
+        "Finds a dimension of a company by its id, not a deleted one.";
+    shared_link_by_id: SharedLink(SharedLinkId) without is_deleted,
+        "Finds a shared link of a company by its id, not a deleted one.";
+    requisition_by_id: Requisition(RequisitionId),
+        "Finds a requisition of a company by its id.";
+    webhook_endpoint_by_id: WebhookEndpoint(WebhookEndpointId) without is_deleted,
+        "Finds a webhook endpoint of a company by its id, not a deleted one.";
+}
 
 impl Snapshot {
     /// The row of a slot.

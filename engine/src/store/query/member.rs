@@ -3,7 +3,7 @@
 use crate::directory::access_token::AccessToken;
 use crate::directory::member::Member;
 use crate::domain::email::email_key;
-use crate::domain::ids::{CompanySlot, MemberId, MemberSlot};
+use crate::domain::ids::{CompanySlot, MemberSlot};
 use crate::store::directory::Stored as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
@@ -12,16 +12,6 @@ impl Snapshot {
     /// Finds a member, also a deleted one.
     pub fn member(&self, slot: MemberSlot) -> Result<Option<Member>, StoreError> {
         self.row(slot)
-    }
-
-    /// Finds a member of a company by its id, also a deleted one.
-    pub fn member_by_id(
-        &self,
-        company: CompanySlot,
-        id: MemberId,
-    ) -> Result<Option<Member>, StoreError> {
-        let member: Option<Member> = self.row_by_id(id.0)?;
-        Ok(member.filter(|member| member.company == company))
     }
 
     /// Finds a member of a company, not a deleted one, by its e-mail address in any case.

@@ -9,8 +9,8 @@ use crate::directory::shared_link::SharedLink;
 use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
 use crate::domain::ids::{
-    CardSlot, CompanySlot, DimensionId, DimensionSlot, MemberSlot, RequisitionId, RequisitionSlot,
-    SharedLinkId, SharedLinkSlot, TransactionSeq,
+    CardSlot, CompanySlot, DimensionSlot, MemberSlot, RequisitionSlot, SharedLinkSlot,
+    TransactionSeq,
 };
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::transaction_tags::TagChanges;
@@ -33,16 +33,6 @@ impl Snapshot {
     /// Finds a dimension, also a deleted one.
     pub fn dimension(&self, slot: DimensionSlot) -> Result<Option<Dimension>, StoreError> {
         self.row(slot)
-    }
-
-    /// Finds a dimension of a company by its id, not a deleted one.
-    pub fn dimension_by_id(
-        &self,
-        company: CompanySlot,
-        id: DimensionId,
-    ) -> Result<Option<Dimension>, StoreError> {
-        let row: Option<Dimension> = self.row_by_id(id.0)?;
-        Ok(row.filter(|row| row.company == company && !row.is_deleted))
     }
 
     /// Lists a company's dimensions of a kind.
@@ -80,16 +70,6 @@ impl Snapshot {
         self.row(slot)
     }
 
-    /// Finds a shared link of a company by its id, not a deleted one.
-    pub fn shared_link_by_id(
-        &self,
-        company: CompanySlot,
-        id: SharedLinkId,
-    ) -> Result<Option<SharedLink>, StoreError> {
-        let row: Option<SharedLink> = self.row_by_id(id.0)?;
-        Ok(row.filter(|row| row.company == company && !row.is_deleted))
-    }
-
     /// Finds the shared link, not a deleted one, with this keyed hash.
     pub fn shared_link_by_key(&self, digest: [u8; 16]) -> Result<Option<SharedLink>, StoreError> {
         self.first_row(&SharedLink::BY_KEY, &digest)
@@ -117,16 +97,6 @@ impl Snapshot {
     /// Finds a requisition.
     pub fn requisition(&self, slot: RequisitionSlot) -> Result<Option<Requisition>, StoreError> {
         self.row(slot)
-    }
-
-    /// Finds a requisition of a company by its id.
-    pub fn requisition_by_id(
-        &self,
-        company: CompanySlot,
-        id: RequisitionId,
-    ) -> Result<Option<Requisition>, StoreError> {
-        let row: Option<Requisition> = self.row_by_id(id.0)?;
-        Ok(row.filter(|row| row.company == company))
     }
 
     /// The newest approved requisition that a card fulfils.

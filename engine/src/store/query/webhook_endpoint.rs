@@ -3,21 +3,11 @@
 use super::list::{Listed, Page};
 use crate::directory::access_token::AccessToken;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
-use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, WebhookEndpointId};
+use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot};
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 
 impl Snapshot {
-    /// Finds a webhook endpoint of a company by its id, not a deleted one.
-    pub fn webhook_endpoint_by_id(
-        &self,
-        company: CompanySlot,
-        id: WebhookEndpointId,
-    ) -> Result<Option<WebhookEndpoint>, StoreError> {
-        let row: Option<WebhookEndpoint> = self.row_by_id(id.0)?;
-        Ok(row.filter(|row| row.company == company && !row.is_deleted))
-    }
-
     /// Lists a company's webhook endpoints, those of its apps among them, without deleted ones.
     pub fn webhook_endpoints(
         &self,

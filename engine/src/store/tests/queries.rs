@@ -14,7 +14,8 @@ use crate::domain::posting::StatementLine;
 use crate::domain::transaction::{TransactionKind, TransactionRecord, TransactionState};
 use crate::store::Snapshot;
 use crate::store::query::{
-    CardFilter, LineFilter, Order, Page, TransactionClasses, TransactionFilter, TransactionRow,
+    CardFilter, CardText, LineFilter, Order, Page, TransactionClasses, TransactionFilter,
+    TransactionRow,
 };
 
 fn any_page() -> impl Strategy<Value = Page> {
@@ -95,14 +96,15 @@ prop_compose! {
         states in prop::sample::subsequence(
             vec![CardState::Unactivated, CardState::Active, CardState::Suspended], 0..3),
         last_four in rare(prop::sample::select(vec![*b"4242", *b"0007", *b"0000"])),
-        description_contains in rare(prop::sample::select(vec!["TRAVEL", "bü", "r", "none"])),
+        contains in rare(prop::sample::select(
+            ["TRAVEL", "bü", "r", "none"].map(|part| (CardText::Description, part)).to_vec())),
     ) -> CardFilter {
         CardFilter {
             assigned_to: member.map(MemberSlot),
             dimensions,
             states,
             last_four,
-            description_contains: description_contains.map(str::to_owned),
+            contains: contains.map(|(text, part)| (text, part.to_owned())).into_iter().collect(),
         }
     }
 }
@@ -159,9 +161,10 @@ fn check_cards(model: &Model, snapshot: &Snapshot, filter: &CardFilter, page: &P
                 filter.states.is_empty() || filter.states.contains(&card.record.usage.state)
             })
             .filter(|card| {
-                filter.description_contains.as_ref().is_none_or(|part| {
-                    card.profile.description.to_lowercase().contains(&part.to_lowercase())
-                })
+                let has = |(text, part): &(CardText, String)| {
+                    text.of(&card.profile).to_lowercase().contains(&part.to_lowercase())
+                };
+                filter.contains.iter().all(has)
             })
             .map(|card| (card.profile.created_at, card.clone()))
             .collect();

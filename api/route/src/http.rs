@@ -1,0 +1,120 @@
+//! The HTTP door: each request goes to its cell with its body as it comes, and its answer comes back so.
+//!
+//! A request that a kept connection never took is sent again. Of another that broke off, the outcome is
+//! unknown unless it only reads, and its client learns that.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{Request, Response};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::hop_by_hop::{hand_back, hand_on};
+use cardswitch_edge::http_connection::serve_connection;
+use cardswitch_edge::kept_connections::{KeptConnection, KeptConnections};
+use cardswitch_edge::min_seq::is_read;
+use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::request_id::refusal;
+use cardswitch_edge::unread_body::RequestBody;
+use cardswitch_engine::domain::cell::Cell;
+use hyper::body::{Body as _, Incoming};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::accepting::accept_until;
+use crate::cells::Cells;
+
+/// How long a cell may take until it begins to answer: longer than any request waits there.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
+
+/// The way to all cells, for requests.
+#[derive(Debug)]
+pub struct HttpDoor {
+    cells: Arc<Cells>,
+    trusted_proxies: Vec<PeerNetwork>,
+    kept: KeptConnections<Cell, RequestBody>,
+}
+
+impl HttpDoor {
+    /// The way to `cells`, for clients that may stand behind these proxies.
+    #[must_use]
+    pub fn new(cells: Arc<Cells>, trusted_proxies: Vec<PeerNetwork>) -> Self {
+        Self { cells, trusted_proxies, kept: KeptConnections::default() }
+    }
+
+    async fn answer(&self, peer: IpAddr, request: Request<RequestBody>) -> Response<Body> {
+        let (mut parts, body) = request.into_parts();
+        let address = ClientAddress::behind(peer, &parts.headers, &self.trusted_proxies);
+        parts.extensions.insert(address);
+        let cell = self.cells.of_request(&parts.headers, parts.uri.path());
+        match self.ask(cell, &parts, &body).await {
+            Ok(answer) => hand_back(answer, Body::new),
+            Err(error) => refusal(&parts.method, parts.uri.path(), error).await,
+        }
+    }
+
+    /// Errors: the cell is not there, or was lost before it answered.
+    async fn ask(
+        &self,
+        cell: Cell,
+        parts: &Parts,
+        body: &RequestBody,
+    ) -> Result<Response<Incoming>, ApiError> {
+        let is_repeatable = is_read(&parts.method) && body.is_end_stream();
+        loop {
+            let kept = self.kept.take(&cell, |_| false);
+            let is_kept = kept.is_some();
+            let mut connection = match kept {
+                Some(kept) => kept,
+                None => self.connect(cell).await?,
+            };
+            let request = hand_on(parts, body.clone())?;
+            let answering = connection.sender.try_send_request(request);
+            let mut broken = match timeout(ANSWER_PATIENCE, answering).await {
+                Ok(Ok(answer)) => {
+                    self.kept.keep(connection);
+                    return Ok(answer);
+                }
+                Ok(Err(broken)) => broken,
+                Err(_) => return Err(ApiError::outcome_unknown()),
+            };
+            tracing::debug!(%cell, error = %broken.error(), "a request was not answered");
+            let is_unsent = broken.take_message().is_some();
+            // A kept connection may have ended meanwhile; a new one that breaks is a cell that goes down.
+            match (is_unsent || is_repeatable, is_kept) {
+                (true, true) => {}
+                (true, false) => return Err(ApiError::cell_down()),
+                (false, _) => return Err(ApiError::outcome_unknown()),
+            }
+        }
+    }
+
+    async fn connect(&self, cell: Cell) -> Result<KeptConnection<Cell, RequestBody>, ApiError> {
+        let connected = async {
+            let stream = self.cells.doors(cell).http.connect().await?;
+            KeptConnection::over(stream, cell).await
+        };
+        connected.await.map_err(|error| {
+            tracing::warn!(%cell, %error, "the cell takes no HTTP connection");
+            ApiError::cell_down()
+        })
+    }
+}
+
+/// Serves HTTP, until `stop` turns true.
+pub async fn serve_http(listener: TcpListener, door: HttpDoor, stop: watch::Receiver<bool>) {
+    let door = Arc::new(door);
+    accept_until(listener, stop.clone(), |stream, peer: SocketAddr| {
+        let (door, stop) = (Arc::clone(&door), stop.clone());
+        let answer = move |request| {
+            let door = Arc::clone(&door);
+            async move { door.answer(peer.ip(), request).await }
+        };
+        serve_connection(stream, answer, stop)
+    })
+    .await;
+}

@@ -1,0 +1,150 @@
+//! The ISO 8583 door: messages of the default dialect go to their cells, answers come back as they come.
+//!
+//! Peers match answers by what they echo, so answers of several cells may come in any order.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_engine::domain::cell::Cell;
+use cardswitch_iso8583::{Echo, Framing, decode};
+use cardswitch_network::frame_buffer::{FrameBuffer, Next};
+use cardswitch_network::limits::{EMPTY_FRAMES_PAUSE, IDLE_LIMIT_DEFAULT};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use crate::accepting::accept_until;
+use crate::cells::Cells;
+use crate::line::{Forwarded, Line};
+
+/// Answers that wait for one peer; beyond, its cells wait.
+const ANSWERS_MAX: usize = 256;
+/// How long a peer may take nothing of its answers.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Serves connections of `peers`, until `stop` turns true.
+pub async fn serve_iso8583(
+    listener: TcpListener,
+    cells: Arc<Cells>,
+    peers: Vec<PeerNetwork>,
+    stop: watch::Receiver<bool>,
+) {
+    accept_until(listener, stop.clone(), |stream, peer| {
+        let is_admitted = peers.iter().any(|network| network.contains(peer.ip()));
+        let (cells, stop) = (Arc::clone(&cells), stop.clone());
+        async move {
+            if is_admitted {
+                converse(stream, peer, cells, stop).await;
+            } else {
+                tracing::warn!(%peer, "ISO 8583 connection refused: no peer");
+            }
+        }
+    })
+    .await;
+}
+
+/// Serves one peer until it goes, and what was asked has its answer.
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    cells: Arc<Cells>,
+    mut stop: watch::Receiver<bool>,
+) {
+    drop(stream.set_nodelay(true));
+    let (from_peer, to_peer) = stream.into_split();
+    let (answers, queue) = mpsc::channel(ANSWERS_MAX);
+    let intake = Intake { cells, lines: BTreeMap::new(), answers };
+    let writing = write_answers(to_peer, queue);
+    let reading = async {
+        tokio::select! {
+            loss = intake.read(from_peer) => {
+                if let Some(reason) = loss {
+                    tracing::warn!(%peer, reason, "ISO 8583 connection closed");
+                }
+            }
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    };
+    tokio::pin!(writing);
+    tokio::select! {
+        // A peer that takes no answers is not read from.
+        () = &mut writing => {}
+        () = reading => writing.await,
+    }
+}
+
+/// Writes until nobody answers any more, or the peer is gone.
+async fn write_answers(mut to_peer: OwnedWriteHalf, mut queue: Receiver<Vec<u8>>) {
+    while let Some(mut bytes) = queue.recv().await {
+        for _ in 0..ANSWERS_MAX {
+            let Ok(more) = queue.try_recv() else { break };
+            bytes.extend_from_slice(&more);
+        }
+        if !matches!(timeout(WRITE_PATIENCE, to_peer.write_all(&bytes)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+/// What comes from one peer.
+struct Intake {
+    cells: Arc<Cells>,
+    /// To each cell that it has named.
+    lines: BTreeMap<Cell, Line>,
+    answers: Sender<Vec<u8>>,
+}
+
+impl Intake {
+    /// Reads messages and hands them on, until the peer has sent its last byte, is silent for too long or out
+    /// of step. Returns why, but for the first.
+    async fn read(mut self, mut from_peer: OwnedReadHalf) -> Option<&'static str> {
+        let (mut inbox, framing) = (FrameBuffer::default(), Framing::default());
+        loop {
+            let since = Instant::now();
+            match timeout(IDLE_LIMIT_DEFAULT, from_peer.read_buf(inbox.space())).await {
+                Err(_) => return Some("silent for too long"),
+                Ok(Ok(0) | Err(_)) => return None,
+                Ok(Ok(_)) => {}
+            }
+            if since.elapsed() >= EMPTY_FRAMES_PAUSE {
+                inbox.note_pause();
+            }
+            loop {
+                match inbox.take(&framing) {
+                    Next::Message(_, range) => self.hand_on(inbox.bytes(range)).await,
+                    Next::Skipped => {}
+                    Next::Nothing => break,
+                    Next::Lost(loss) => return Some(loss.reason()),
+                }
+            }
+            inbox.rest();
+        }
+    }
+
+    /// Hands a message to its cell. One that cannot be read whole goes, too: the cell says what is wrong.
+    async fn hand_on(&mut self, body: &[u8]) {
+        let (cell, message) = {
+            let decoded = decode(body);
+            let readable = match &decoded {
+                Ok(message) => Some(message),
+                Err(error) => error.readable.as_deref(),
+            };
+            let echo = readable.map(|readable| Box::new(Echo::of(readable)));
+            (self.cells.of_message(readable), Forwarded::new(body, echo))
+        };
+        // INVARIANT: what came in a frame fits into one.
+        let Ok(message) = message else { return };
+        let open = || Line::to(Arc::clone(&self.cells), cell, self.answers.clone());
+        let line = self.lines.entry(cell).or_insert_with(open);
+        if let Some(answer) = line.take(message) {
+            // A peer that is gone is noticed where it is written to.
+            drop(self.answers.send(answer).await);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Hands ISO 8583 messages and HTTP requests to the cell that they name: one process, no keys, no state.
+//!
+//! | file | what |
+//! |---|---|
+//! | `cells` | the cells, where each is, and which of them a message or a request names |
+//! | `addresses` | the addresses of a door, tried in turn |
+//! | `accepting` | connections of a door, within bounds |
+//! | `iso8583`, `line` | the ISO 8583 door; the connection to a cell of one peer |
+//! | `unanswered` | what a cell was asked and has not answered |
+//! | `http` | the HTTP door |
+//!
+//! INVARIANT: nothing is decided here. What names no cell, or one that is not there, goes to the home cell,
+//! which answers as for any unknown card, id or token.
+
+mod accepting;
+mod addresses;
+mod cells;
+mod http;
+mod iso8583;
+mod line;
+mod unanswered;
+
+pub use cells::{CellAddresses, Cells, CellsError};
+pub use http::{HttpDoor, serve_http};
+pub use iso8583::serve_iso8583;

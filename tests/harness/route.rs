@@ -1,0 +1,88 @@
+//! One running `cardswitch route` before switches that are cells.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::thread;
+
+use crate::acquirer::Acquirer;
+use crate::command::cardswitch_command;
+use crate::http_client::HttpClient;
+use crate::switch::Switch;
+
+/// A routing process. It is killed when dropped.
+#[derive(Debug)]
+pub struct Route {
+    child: Child,
+    /// Where `/v1` and `/network/v1` of all cells answer.
+    pub http: SocketAddr,
+    /// Where the ISO 8583 doors of all cells answer.
+    pub iso8583: SocketAddr,
+}
+
+impl Route {
+    /// Starts `cardswitch route` before these cells, the first of which is the home cell, and waits until it says
+    /// that both doors answer.
+    #[track_caller]
+    #[must_use]
+    pub fn before(cells: &[(&str, &Switch)]) -> Self {
+        let mut arguments: Vec<String> =
+            ["route", "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", cells[0].0]
+                .map(str::to_owned)
+                .into();
+        for (cell, switch) in cells {
+            let (http, iso8583) = (switch.http, switch.iso8583);
+            let doors = format!("{cell}=http://{http},iso8583://{iso8583}");
+            arguments.extend(["--cell".to_owned(), doors]);
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut command = cardswitch_command(&arguments);
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("cardswitch starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let mut ready = String::new();
+        lines.read_line(&mut ready).expect("stdout is text");
+        let [http, iso8583] =
+            parse_ready(ready.trim_end()).expect("route prints its ready line first");
+        thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
+        Self { child, http, iso8583 }
+    }
+
+    /// A client of `/v1` with an access token.
+    #[must_use]
+    pub fn api(&self, access_token: &str) -> HttpClient {
+        HttpClient::with_authorization(self.http, &format!("Token {access_token}"))
+    }
+
+    /// A client of `/network/v1` with a network key.
+    #[must_use]
+    pub fn network_api(&self, network_key: &str) -> HttpClient {
+        HttpClient::with_authorization(self.http, &format!("Bearer {network_key}"))
+    }
+
+    /// A client that shows no credentials.
+    #[must_use]
+    pub fn anonymous(&self) -> HttpClient {
+        HttpClient::anonymous(self.http)
+    }
+
+    /// A new connection to the ISO 8583 door.
+    #[track_caller]
+    #[must_use]
+    pub fn acquirer(&self) -> Acquirer {
+        Acquirer::connect(self.iso8583)
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        // Both fail where it has ended already, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn parse_ready(line: &str) -> Option<[SocketAddr; 2]> {
+    let (http, iso8583) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
+    Some([http.parse().ok()?, iso8583.parse().ok()?])
+}
