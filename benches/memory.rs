@@ -71,5 +71,5 @@ fn print(name: &str, cards: u64, [resident, counted]: [u64; 2]) {
 /// Bytes of text that every card of the program brings along.
 fn name_bytes() -> usize {
     let card = new_card(0, company_id(0), pan_hash(0));
-    card.order.description.len() + card.order.billing_name.len()
+    card.order.texts.named().iter().map(|(_, text)| text.len()).sum()
 }

@@ -23,6 +23,7 @@ use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand};
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::MemberCommand;
+use cardswitch_engine::domain::card::CardTexts;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CardId, CompanyId, MemberId, Timestamp,
 };
@@ -339,8 +340,10 @@ async fn a_change_that_was_never_answered_is_answered_with_what_it_made() {
     let path = format!("/v1/cards/{id}");
     let rename = json!({"description": "Dinner"});
     let put = |key: &str| request("admin", "PUT", &path, key, &rename);
-    let changes =
-        CardChanges { description: Some("Dinner".parse().unwrap()), ..CardChanges::default() };
+    let changes = CardChanges {
+        texts: CardTexts { description: Some("Dinner".parse().unwrap()), ..CardTexts::default() },
+        ..CardChanges::default()
+    };
     let card_id = CardId(id.parse().unwrap());
     let command = AdminCommand::Card(CardCommand::Update(COMPANY, card_id, changes));
     change_without_answer(&bench, put("one"), command.clone()).await.unwrap();

@@ -125,7 +125,7 @@ impl Wanted {
         let list = |page: &Page| view.snapshot.list_cards(company, &filter, page);
         let fits = |card: &CardRow| {
             self.last_four.is_some()
-                || card.profile.description.to_lowercase().contains(&self.lowered)
+                || card.profile.texts.description.to_lowercase().contains(&self.lowered)
         };
         let found = scan(list, |card| Ok(fits(&card).then_some(card)))?;
         let face = |card: &CardRow| Face::new(card, view.company, view.now);

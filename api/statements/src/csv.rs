@@ -105,7 +105,7 @@ fn write_entry(
         currency,
         &text(merchant.map_or("", |merchant| &merchant.name)),
         mcc.as_deref().unwrap_or_default(),
-        &text(card.as_ref().map_or("", |card| &card.description)),
+        &text(card.as_ref().map_or("", |card| &card.texts.description)),
         &card.as_ref().map(|card| render_last_four(card.last_four)).unwrap_or_default(),
         &text(member.as_deref().unwrap_or_default()),
         &text(bank_account.map_or("", |bank| &bank.name)),

@@ -26,9 +26,9 @@ use crate::command::resource::commands;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{
-    CardProfile, CardRecord, CardState, Dimensions, PanHash, SealedPan, SuspensionReason,
+    CardProfile, CardRecord, CardState, CardTexts, Dimensions, PanHash, SealedPan, SuspensionReason,
 };
-use crate::domain::changes::{changes, replace};
+use crate::domain::changes::changes;
 use crate::domain::company::Address;
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
@@ -109,10 +109,8 @@ pub struct CardOrder {
     pub terms: AllowanceTerms,
     /// Virtual or physical.
     pub is_virtual: bool,
-    /// Shown above it.
-    pub description: LineText,
-    /// Embossed on it.
-    pub billing_name: LineText,
+    /// Its texts.
+    pub texts: CardTexts,
     /// Its own billing address.
     pub billing_address: Option<Address>,
     /// Where a physical card goes.
@@ -135,8 +133,7 @@ impl CardOrder {
             company,
             terms,
             is_virtual: true,
-            description,
-            billing_name,
+            texts: CardTexts { description, billing_name },
             billing_address: None,
             shipping_address: None,
             assigned_to: None,
@@ -158,8 +155,8 @@ changes! {
     /// What to change about a card; absent stays.
     #[derive(Clone, Debug, Default)]
     pub struct CardChanges {
-        /// Shown above it.
-        description: Option<LineText>,
+        /// Its texts.
+        texts: CardTexts<Option<LineText>>,
         /// Its state.
         state: Option<SettableCardState>,
         /// Who holds it.
@@ -222,8 +219,7 @@ pub(super) fn issued_card(
             id: new.id,
             allowance_id: new.allowance_id,
             company,
-            description: order.description.to_string(),
-            billing_name: order.billing_name.to_string(),
+            texts: order.texts.zip(&order.texts, |text, _| text.to_string()),
             is_virtual: order.is_virtual,
             last_four: new.last_four,
             assigned_to,
@@ -320,8 +316,8 @@ fn bytes_of(card: &IssuedCard) -> usize {
     let addresses = profile.billing_address.iter().chain(&profile.shipping_address);
     CARD_BYTES
         + card.sealed_pan.0.len()
-        + profile.texts().map(str::len).iter().sum::<usize>()
-        + addresses.flat_map(Address::texts).map(|text| text.len()).sum::<usize>()
+        + profile.texts.named().iter().map(|(_, text)| text.len()).sum::<usize>()
+        + addresses.flat_map(Address::named).map(|(_, text)| text.len()).sum::<usize>()
 }
 
 fn update_card(
@@ -331,7 +327,9 @@ fn update_card(
 ) -> Result<(), Rejection> {
     let known = change.state.profile(slot);
     let mut profile = known.clone();
-    replace(&mut profile.description, &changes.description);
+    profile.texts = profile.texts.zip(&changes.texts, |known, wanted| {
+        wanted.as_ref().map_or_else(|| known.clone(), ToString::to_string)
+    });
     if let Some(wanted) = changes.assigned_to {
         profile.assigned_to = assignee_of(change.state, &profile, wanted)?;
     }

@@ -16,7 +16,7 @@ use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
-use crate::domain::card::{CardState, Dimensions};
+use crate::domain::card::{CardState, CardTexts, Dimensions};
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
@@ -313,7 +313,10 @@ fn order_for(
             ..AllowanceTerms::budget(requisition.amount)
         },
         is_virtual: true,
-        description: LineText::spaced(&requisition.description),
+        texts: CardTexts {
+            description: LineText::spaced(&requisition.description),
+            ..ordered.texts.clone()
+        },
         assigned_to: Some(state.directory().members.get(requisition.member).id),
         dimensions: requisition.dimensions,
         ..ordered.clone()

@@ -12,6 +12,7 @@ use super::enumeration::enumeration;
 use super::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
 };
+use super::named_texts::named_texts;
 use super::pan_key::PanGeneration;
 
 enumeration! {
@@ -93,6 +94,16 @@ enumeration! {
 /// At most one dimension of each kind.
 pub type Dimensions = [Option<DimensionId>; 4];
 
+named_texts! {
+    /// The texts of a card.
+    pub struct CardTexts {
+        /// Shown above the card.
+        description,
+        /// Embossed on the card.
+        billing_name,
+    }
+}
+
 /// What people know of a card.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardProfile {
@@ -104,10 +115,8 @@ pub struct CardProfile {
     pub allowance_id: AllowanceId,
     /// Whose it is.
     pub company: CompanySlot,
-    /// Shown above the card.
-    pub description: String,
-    /// Embossed on the card.
-    pub billing_name: String,
+    /// Its texts besides those of addresses.
+    pub texts: CardTexts<String>,
     /// Virtual or physical.
     pub is_virtual: bool,
     /// The last four digits of its number.
@@ -122,17 +131,6 @@ pub struct CardProfile {
     pub shipping_address: Option<Address>,
     /// When it was made.
     pub created_at: Timestamp,
-}
-
-impl CardProfile {
-    /// How many texts there are besides those of addresses.
-    pub const TEXTS: usize = 2;
-
-    /// The texts, in the order in which they are packed.
-    #[must_use]
-    pub fn texts(&self) -> [&str; Self::TEXTS] {
-        [&self.description, &self.billing_name]
-    }
 }
 
 /// A card number as it is kept: sealed by the edge, unreadable here but for the head of its form.

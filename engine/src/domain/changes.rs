@@ -1,7 +1,9 @@
 //! What a change of something says: absent fields stay. An audit tells the names of those that are
 //! there, never their values.
 
+use super::card::CardTexts;
 use super::ids::DimensionId;
+use super::text::LineText;
 
 /// A part of a change, which an audit names where it is made.
 pub(crate) trait NamedChange {
@@ -30,6 +32,12 @@ impl NamedChange for [Option<Option<DimensionId>>; 4] {
         for (name, change) in kinds.into_iter().zip(self) {
             change.note(name, names);
         }
+    }
+}
+
+impl NamedChange for CardTexts<Option<LineText>> {
+    fn note(&self, _: &'static str, names: &mut Vec<&'static str>) {
+        self.named().iter().for_each(|(name, change)| change.note(name, names));
     }
 }
 

@@ -5,44 +5,25 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{CompanyId, CompanySlot, Timestamp};
 use super::money::CurrencyCode;
-use super::text::LineText;
+use super::named_texts::named_texts;
 
-/// A postal address. Source: spec "Reference objects".
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Address {
-    /// Addressee, where it is not the cardholder.
-    pub attn: LineText,
-    /// Street and number.
-    pub address_1: LineText,
-    /// Second line.
-    pub address_2: LineText,
-    /// City.
-    pub city: LineText,
-    /// State or province.
-    pub state: LineText,
-    /// Postal code.
-    pub zip_code: LineText,
-    /// Two-letter country code.
-    pub country: LineText,
-}
-
-/// The texts of an address where they stand, in the order of its fields.
-pub type AddressTexts<'a> = [&'a str; 7];
-
-impl Address {
-    /// Its texts.
-    #[must_use]
-    pub fn texts(&self) -> AddressTexts<'_> {
-        let Self { attn, address_1, address_2, city, state, zip_code, country } = self;
-        [attn, address_1, address_2, city, state, zip_code, country]
-    }
-
-    /// The address with these texts.
-    #[must_use]
-    pub fn with_texts(texts: &AddressTexts<'_>) -> Self {
-        let [attn, address_1, address_2, city, state, zip_code, country] =
-            texts.map(LineText::spaced);
-        Self { attn, address_1, address_2, city, state, zip_code, country }
+named_texts! {
+    /// A postal address. Source: spec "Reference objects".
+    pub struct Address {
+        /// Addressee, where it is not the cardholder.
+        attn,
+        /// Street and number.
+        address_1,
+        /// Second line.
+        address_2,
+        /// City.
+        city,
+        /// State or province.
+        state,
+        /// Postal code.
+        zip_code,
+        /// Two-letter country code.
+        country,
     }
 }
 

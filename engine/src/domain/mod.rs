@@ -22,6 +22,7 @@ pub mod keyed_answer;
 pub mod merchant;
 pub mod merchant_category;
 pub mod money;
+mod named_texts;
 pub mod network_key;
 pub mod pan_key;
 pub mod posting;

@@ -11,7 +11,7 @@ use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{
-    CardProfile, CardRecord, CardState, PanHash, SealedPan, SuspensionReason,
+    CardProfile, CardRecord, CardState, CardTexts, PanHash, SealedPan, SuspensionReason,
 };
 use crate::domain::company::Address;
 use crate::domain::credential::{CredentialFailures, CredentialsPresent, PackedZip, PinVerifier};
@@ -343,7 +343,7 @@ prop_compose! {
     fn card()(
         (slot, company, account, holder) in any::<(u32, u32, u32, Option<u32>)>(),
         (id, allowance_id, created_at) in any::<(u128, u128, i64)>(),
-        (description, billing_name) in any::<(String, String)>(),
+        words in any::<[String; CardTexts::<String>::COUNT]>(),
         (is_virtual, last_four) in any::<(bool, [u8; 4])>(),
         dimensions in any::<[Option<u128>; 4]>(),
         addresses in prop::array::uniform2(prop::option::weighted(0.3, address())),
@@ -351,6 +351,7 @@ prop_compose! {
         terms in terms(),
         sealed in prop::collection::vec(any::<u8>(), 0..300),
     ) -> IssuedCard {
+        let mut words = words.into_iter();
         let [billing_address, shipping_address] = addresses;
         IssuedCard {
             profile: CardProfile {
@@ -358,8 +359,7 @@ prop_compose! {
                 id: CardId(Uuid::from_u128(id)),
                 allowance_id: AllowanceId(Uuid::from_u128(allowance_id)),
                 company: CompanySlot(company),
-                description,
-                billing_name,
+                texts: CardTexts::from_fn(|_| words.next().unwrap()),
                 is_virtual,
                 last_four,
                 assigned_to: holder.map(MemberSlot),

@@ -3,7 +3,7 @@
 //! | bytes | content |
 //! |---|---|
 //! | 16 each | dimensions |
-//! | | those of `CardProfile::texts` |
+//! | | those of `CardTexts` |
 //! | | billing address, shipping address: seven texts each |
 //!
 //! Marks beside the block say which of them there are: 2 billing address, 4 shipping address, from 8 on
@@ -11,11 +11,12 @@
 
 use super::cursor::{Cursor, malformed, push_text};
 use crate::codec::CodecError;
-use crate::domain::card::{CardProfile, Dimensions};
+use crate::domain::card::{CardProfile, CardTexts, Dimensions};
 use crate::domain::company::Address;
 use crate::domain::ids::{
     AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
 };
+use crate::domain::text::LineText;
 use uuid::Uuid;
 
 const VIRTUAL: u8 = 1;
@@ -66,8 +67,7 @@ impl<'a> PackedProfile<'a> {
             id: self.id,
             allowance_id: self.allowance_id,
             company: self.company,
-            description: known_text(&mut cursor).to_owned(),
-            billing_name: known_text(&mut cursor).to_owned(),
+            texts: CardTexts::from_fn(|_| known_text(&mut cursor).to_owned()),
             is_virtual: texts.has(VIRTUAL),
             last_four: self.last_four,
             assigned_to: self.assigned_to,
@@ -156,8 +156,8 @@ impl<'a> ProfileTexts<'a> {
     }
 
     fn text_count(&self) -> usize {
-        CardProfile::TEXTS
-            + 7 * (self.marks & (BILLING_ADDRESS | SHIPPING_ADDRESS)).count_ones() as usize
+        let addresses = (self.marks & (BILLING_ADDRESS | SHIPPING_ADDRESS)).count_ones() as usize;
+        CardTexts::<String>::COUNT + Address::<LineText>::COUNT * addresses
     }
 
     fn behind_dimensions(&self) -> Cursor<'a> {
@@ -171,7 +171,7 @@ fn known_text<'a>(cursor: &mut Cursor<'a>) -> &'a str {
 }
 
 fn known_address(cursor: &mut Cursor<'_>) -> Address {
-    Address::with_texts(&[(); 7].map(|()| known_text(cursor)))
+    Address::from_fn(|_| LineText::spaced(known_text(cursor)))
 }
 
 /// Appends the block of a profile's texts.
@@ -179,9 +179,9 @@ pub(super) fn append_texts(bytes: &mut Vec<u8>, profile: &CardProfile) {
     for dimension in profile.dimensions.iter().flatten() {
         bytes.extend_from_slice(dimension.0.as_bytes());
     }
-    profile.texts().iter().for_each(|text| push_text(bytes, text));
+    profile.texts.named().iter().for_each(|(_, text)| push_text(bytes, text));
     for address in [&profile.billing_address, &profile.shipping_address].into_iter().flatten() {
-        address.texts().iter().for_each(|text| push_text(bytes, text));
+        address.named().iter().for_each(|(_, text)| push_text(bytes, text));
     }
 }
 

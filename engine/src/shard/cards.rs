@@ -506,6 +506,7 @@ mod tests {
     use crate::domain::account::AccountBalances;
     use crate::domain::allowance::{AllowanceTerms, CardUsage};
     use crate::domain::business_date::BusinessDate;
+    use crate::domain::card::CardTexts;
     use crate::domain::company::Address;
     use crate::domain::credential::{PackedZip, PinVerifier};
     use crate::domain::ids::{AccountSlot, DimensionId};
@@ -534,8 +535,7 @@ mod tests {
             id: CardId(Uuid::from_u128(u128::from(number) << 64 | 1)),
             allowance_id: AllowanceId(Uuid::from_u128(u128::from(number) << 64 | 2)),
             company: CompanySlot(number % 3),
-            description: "Travel".repeat(number as usize % 4),
-            billing_name: format!("HOLDER {number}"),
+            texts: CardTexts::from_fn(|name| name.repeat(number as usize % 4)),
             is_virtual: number.is_multiple_of(2),
             last_four: *b"1234",
             assigned_to: number.is_multiple_of(3).then_some(MemberSlot(number)),
@@ -554,7 +554,7 @@ mod tests {
             cards.issue(&profile(number), record(number));
         }
         let mut changed = profile(77);
-        changed.description = "longer than it was".repeat(20);
+        changed.texts.description = "longer than it was".repeat(20);
         changed.assigned_to = None;
         cards.set_profile(&changed);
         for number in 0..COUNT {
@@ -588,7 +588,7 @@ mod tests {
         }
         let mut wordy = profile(5);
         for length in 0..100_000 {
-            wordy.description = "x".repeat(length % 300);
+            wordy.texts.description = "x".repeat(length % 300);
             cards.set_profile(&wordy);
         }
         assert_eq!(cards.profile(CardSlot(5)), wordy);
@@ -608,7 +608,7 @@ mod tests {
                 dimensions: [None; 4],
                 ..profile(number)
             };
-            texts += plain.texts().map(str::len).iter().sum::<usize>();
+            texts += plain.texts.named().iter().map(|(_, text)| text.len()).sum::<usize>();
             cards.issue(&plain, record(number));
         }
         let beyond_names = (cards.bytes() - texts) / COUNT as usize;

@@ -17,7 +17,7 @@ use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, 
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote, AuditValue, ValueChange};
 use cardswitch_engine::domain::business_date::Interval;
-use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::card::{CardState, CardTexts};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::Minor;
@@ -101,7 +101,10 @@ fn an_event_says_who_did_what_to_which() {
     office.give_card(1, None).unwrap();
     let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
     let text = || Some(SECRET.parse().unwrap());
-    let named = CardChanges { description: text(), ..CardChanges::default() };
+    let named = CardChanges {
+        texts: CardTexts { description: text(), ..CardTexts::default() },
+        ..CardChanges::default()
+    };
     let rows = [
         (
             AdminCommand::Card(CardCommand::Update(company_id(0), card, named)),

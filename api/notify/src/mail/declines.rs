@@ -223,7 +223,7 @@ fn purchase<'a>(
     DeclinedPurchase {
         why: why(record),
         last_four: render_last_four(card.profile.last_four),
-        card: &card.profile.description,
+        card: &card.profile.texts.description,
         merchant: merchant.map(|merchant| merchant.name.as_str()).unwrap_or_default(),
         town: town.unwrap_or_default(),
         amount,

@@ -58,7 +58,7 @@ impl CardFields {
         let holder = holder(card, view)?;
         let [category, department, label, location] = ids_of(&card.profile.dimensions).map(Some);
         Ok(Self {
-            description: card.profile.description.clone(),
+            description: card.profile.texts.description.clone(),
             holder: holder.map(|member| member.email).unwrap_or_default(),
             category,
             department,

@@ -111,7 +111,7 @@ pub(super) async fn card_page(
         Ok(CardContent { csrf, alert: notes.alert, made, ..content })
     };
     let content = read_view(state, acting, read).await?;
-    let title = card.profile.description.clone();
+    let title = card.profile.texts.description.clone();
     Ok(frame::page_with_scripts(state, &title, &acting.session, &[&*COPY], content))
 }
 

@@ -55,9 +55,9 @@ impl Face {
         let shown = |amount| money(amount, company.currency);
         Self {
             id: profile.id.0.to_string(),
-            description: profile.description.clone(),
+            description: profile.texts.description.clone(),
             company: company.name.clone(),
-            name: profile.billing_name.clone(),
+            name: profile.texts.billing_name.clone(),
             last_four: last_four(profile.last_four),
             digits: profile.last_four.into_iter().map(char::from).collect(),
             kind: if profile.is_virtual { "Virtual" } else { "Physical" },

@@ -5,10 +5,10 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
-use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::card::{CardState, CardTexts};
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, CardText, Listed, Page};
+use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 use serde::Deserialize;
@@ -59,10 +59,10 @@ impl CardListQuery {
     }
 
     /// What texts have to contain.
-    fn contains(&self) -> Vec<(CardText, String)> {
-        let typed = [(CardText::Description, &self.text)].into_iter();
-        let typed = typed.map(|(text, part)| (text, part.trim().to_owned()));
-        typed.filter(|(_, part)| !part.is_empty()).collect()
+    fn contains(&self) -> CardTexts<Option<String>> {
+        let typed =
+            |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
+        CardTexts { description: typed(&self.text), ..CardTexts::default() }
     }
 
     fn is_filtered(&self) -> bool {
@@ -159,7 +159,8 @@ fn find_cards(
     }
     // Four digits are the last ones of a number; where no card has these, they may be in a name.
     if let Some(digits) = last_four_of(text) {
-        let filter = CardFilter { last_four: Some(digits), contains: Vec::new(), ..filter.clone() };
+        let contains = CardTexts::default();
+        let filter = CardFilter { last_four: Some(digits), contains, ..filter.clone() };
         let listed = view.snapshot.list_cards(company, &filter, page)?;
         if listed.count > 0 {
             return Ok(listed);

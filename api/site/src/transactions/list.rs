@@ -126,7 +126,8 @@ impl TransactionLine {
             } else {
                 decline_words(record)
             },
-            card: card.map(|card| [card.profile.description, last_four(card.profile.last_four)]),
+            card: card
+                .map(|card| [card.profile.texts.description, last_four(card.profile.last_four)]),
             member: member
                 .map(|member| person(&member.first_name, &member.last_name, &member.email)),
             amount: amount_words(row, view.company.currency),

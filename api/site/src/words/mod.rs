@@ -39,7 +39,7 @@ pub(super) fn last_four(digits: [u8; 4]) -> String {
 
 /// What a card is called where there is room for one line only.
 pub(super) fn card_name(profile: &CardProfile) -> String {
-    format!("{} {}", profile.description, last_four(profile.last_four))
+    format!("{} {}", profile.texts.description, last_four(profile.last_four))
 }
 
 /// A name of a person from its parts; the e-mail address where both are blank.

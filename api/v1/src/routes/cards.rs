@@ -9,13 +9,13 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardOrder, SettableCardState};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::card::{CardState, CardTexts};
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, CardText, Listed};
+use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
@@ -91,7 +91,7 @@ impl CardBody {
             id: profile.id.0,
             url: view.urls.object("cards", profile.id.0),
             allowance: AllowanceBody::new(card, view),
-            description: profile.description.clone(),
+            description: profile.texts.description.clone(),
             expiration: render_date(card.record.expires_on),
             is_virtual: profile.is_virtual,
             last_four: render_last_four(profile.last_four),
@@ -176,11 +176,13 @@ pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Issu
         terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
         is_virtual: !is_physical,
         shipping_address,
-        billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
+        texts: CardTexts {
+            billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
+            description,
+        },
         billing_address,
         assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
         dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
-        description,
     };
     IssuingOrder { order, zone: of.zone, billing_zip_code, pin: None }
 }
@@ -211,7 +213,10 @@ fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
     let assigned_to = fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId));
     let state = rule(part::<words::SettableCardState>, settable_state);
     CardChanges {
-        description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
+        texts: CardTexts {
+            description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
+            ..CardTexts::default()
+        },
         state: fields.may("state", "Its state. A card is closed by DELETE.", state),
         assigned_to,
         dimensions: parse_dimensions(fields, DIMENSION_ABOUT),
@@ -238,10 +243,6 @@ fn settable_state(value: &RawValue) -> Result<SettableCardState, Flaw> {
     }
 }
 
-/// Filters by a part of a text.
-const TEXT_FILTERS: [(&str, &str, CardText); 1] =
-    [("description", "Whose description contains this text, in any case.", CardText::Description)];
-
 /// The filters of GET /v1/cards; ids stay ids until the tables are at hand.
 #[derive(Debug)]
 struct ListCardsRequest {
@@ -259,10 +260,9 @@ impl ListCardsRequest {
             &CardState::ALL.map(render_card_state),
             parse_card_state,
         );
-        let contains = TEXT_FILTERS.into_iter().filter_map(|(name, about, text)| {
-            Some((text, query.noted(name, about, any_text)?.to_owned()))
-        });
-        let contains = contains.collect();
+        let about = "Whose description contains this text, in any case.";
+        let description = query.noted("description", about, any_text).map(str::to_owned);
+        let contains = CardTexts { description, ..CardTexts::default() };
         let filter = CardFilter { dimensions, states, contains, ..CardFilter::default() };
         Self { assigned_to, filter }
     }

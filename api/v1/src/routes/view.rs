@@ -176,7 +176,7 @@ impl View<'_> {
             id: profile.id.0,
             url: self.urls.object("cards", profile.id.0),
             state: render_card_state(card.record.usage.state),
-            description: profile.description.clone(),
+            description: profile.texts.description.clone(),
             last_four: render_last_four(profile.last_four),
         }
     }

@@ -9,7 +9,9 @@ use super::hits::Hits;
 use super::list::{self, Listed, Page};
 use super::{SharedTable, Snapshot};
 use crate::command::effect::IssuedCard;
-use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash, SealedPan};
+use crate::domain::card::{
+    CardProfile, CardRecord, CardState, CardTexts, Dimensions, PanHash, SealedPan,
+};
 use crate::domain::ids::{AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Timestamp};
 use crate::domain::money::Minor;
 use crate::packed::{CardView, parse_card};
@@ -58,25 +60,8 @@ pub struct CardFilter {
     pub states: Vec<CardState>,
     /// With a number that ends in these digits, in ASCII.
     pub last_four: Option<[u8; 4]>,
-    /// With each of these parts in that text, in any case.
-    pub contains: Vec<(CardText, String)>,
-}
-
-/// A text of a card that may be looked into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CardText {
-    /// Shown above it.
-    Description,
-}
-
-impl CardText {
-    /// The text of a card.
-    #[must_use]
-    pub fn of(self, profile: &CardProfile) -> &str {
-        match self {
-            Self::Description => &profile.description,
-        }
-    }
+    /// With these in its texts, in any case.
+    pub contains: CardTexts<Option<String>>,
 }
 
 impl CardFilter {
@@ -90,20 +75,27 @@ impl CardFilter {
 
     /// Whether the rows, not the keys alone, decide.
     fn reads_rows(&self) -> bool {
-        !self.states.is_empty() || !self.contains.is_empty()
+        !self.states.is_empty() || self.reads_texts()
+    }
+
+    fn reads_texts(&self) -> bool {
+        self.contains.named().iter().any(|(_, part)| part.is_some())
     }
 
     /// Whether a card fits the part of the filter that rows decide; texts are in lower case.
     fn accepts(&self, card: &CardRow) -> bool {
         let has_state = self.states.is_empty() || self.states.contains(&card.record.usage.state);
-        let text_of = |text: &CardText| text.of(&card.profile).to_lowercase();
-        has_state && self.contains.iter().all(|(text, part)| text_of(text).contains(part))
+        let has_part = |part: &Option<String>, text: &String| {
+            part.as_ref().is_none_or(|part| text.to_lowercase().contains(part))
+        };
+        let has_parts = self.contains.zip(&card.profile.texts, has_part);
+        has_state && has_parts.named().iter().all(|(_, has_part)| **has_part)
     }
 
     /// The same filter, its texts in lower case.
     fn lowered(&self) -> Self {
-        let lowered = self.contains.iter().map(|(text, part)| (*text, part.to_lowercase()));
-        Self { contains: lowered.collect(), ..self.clone() }
+        let lowered = |part: &Option<String>, _: &_| part.as_ref().map(|part| part.to_lowercase());
+        Self { contains: self.contains.zip(&self.contains, lowered), ..self.clone() }
     }
 }
 
@@ -216,7 +208,7 @@ impl Snapshot {
         let classes = Classes::of_cards(&filter.states);
         let hits = Hits::Classes { sets: &sets, company, classes };
         let slots = u64::from(*slots.start())..u64::from(*slots.end()) + 1;
-        if filter.contains.is_empty() {
+        if !filter.reads_texts() {
             return hits.list(slots, page)?.load(|slot| cards.card(slot_of(slot)?));
         }
         let mut listed = Listed::EMPTY;

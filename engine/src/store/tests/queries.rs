@@ -8,14 +8,13 @@ use super::world::{DESCRIPTIONS, EMAILS, dimension, id, journal};
 use super::*;
 use crate::directory::member::MemberState;
 use crate::domain::business_date::BusinessDate;
-use crate::domain::card::{CardState, Dimensions};
+use crate::domain::card::{CardState, CardTexts, Dimensions};
 use crate::domain::ids::*;
 use crate::domain::posting::StatementLine;
 use crate::domain::transaction::{TransactionKind, TransactionRecord, TransactionState};
 use crate::store::Snapshot;
 use crate::store::query::{
-    CardFilter, CardText, LineFilter, Order, Page, TransactionClasses, TransactionFilter,
-    TransactionRow,
+    CardFilter, LineFilter, Order, Page, TransactionClasses, TransactionFilter, TransactionRow,
 };
 
 fn any_page() -> impl Strategy<Value = Page> {
@@ -96,15 +95,15 @@ prop_compose! {
         states in prop::sample::subsequence(
             vec![CardState::Unactivated, CardState::Active, CardState::Suspended], 0..3),
         last_four in rare(prop::sample::select(vec![*b"4242", *b"0007", *b"0000"])),
-        contains in rare(prop::sample::select(
-            ["TRAVEL", "bü", "r", "none"].map(|part| (CardText::Description, part)).to_vec())),
+        parts in [(); CardTexts::<()>::COUNT].map(|()| rare(prop::sample::select(vec!["TRAVEL", "bü", "r", "none"]))),
     ) -> CardFilter {
+        let mut parts = parts.into_iter();
         CardFilter {
             assigned_to: member.map(MemberSlot),
             dimensions,
             states,
             last_four,
-            contains: contains.map(|(text, part)| (text, part.to_owned())).into_iter().collect(),
+            contains: CardTexts::from_fn(|_| parts.next().flatten().map(str::to_owned)),
         }
     }
 }
@@ -161,10 +160,12 @@ fn check_cards(model: &Model, snapshot: &Snapshot, filter: &CardFilter, page: &P
                 filter.states.is_empty() || filter.states.contains(&card.record.usage.state)
             })
             .filter(|card| {
-                let has = |(text, part): &(CardText, String)| {
-                    text.of(&card.profile).to_lowercase().contains(&part.to_lowercase())
-                };
-                filter.contains.iter().all(has)
+                filter.contains.named().into_iter().zip(card.profile.texts.named()).all(
+                    |((_, part), (_, text))| {
+                        part.as_ref()
+                            .is_none_or(|part| text.to_lowercase().contains(&part.to_lowercase()))
+                    },
+                )
             })
             .map(|card| (card.profile.created_at, card.clone()))
             .collect();

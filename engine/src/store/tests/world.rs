@@ -20,7 +20,8 @@ use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{
-    CardProfile, CardRecord, CardState, DimensionKind, Dimensions, MaskedPan, PanHash, SealedPan,
+    CardProfile, CardRecord, CardState, CardTexts, DimensionKind, Dimensions, MaskedPan, PanHash,
+    SealedPan,
 };
 use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
@@ -258,8 +259,10 @@ impl World {
             id: CardId(id(4, slot.0)),
             allowance_id: AllowanceId(id(5, slot.0)),
             company,
-            description: DESCRIPTIONS[usize::try_from(self.below(4)).unwrap()].into(),
-            billing_name: "A CARD".into(),
+            texts: CardTexts {
+                description: DESCRIPTIONS[usize::try_from(self.below(4)).unwrap()].into(),
+                ..CardTexts::from_fn(|_| "A CARD".into())
+            },
             is_virtual: true,
             last_four: if slot.0.is_multiple_of(3) { *b"0007" } else { *b"4242" },
             assigned_to: self.member_of(company),
@@ -290,7 +293,7 @@ impl World {
         let (assigned_to, dimensions) = (self.member_of(company), self.dimensions(company));
         let profile = &mut self.cards[place].0;
         (profile.assigned_to, profile.dimensions) = (assigned_to, dimensions);
-        profile.description = "renamed travel".into();
+        profile.texts.description = "renamed travel".into();
         let profile = profile.clone();
         self.record(vec![Effect::CardProfile(Box::new(profile))]);
     }

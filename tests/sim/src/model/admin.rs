@@ -191,7 +191,7 @@ impl Model {
             pin: new.pin.0,
             zip: new.zip.0,
             is_virtual: order.is_virtual,
-            description: order.description.to_string(),
+            description: order.texts.description.to_string(),
             holder,
             state: new.state,
             reason: SuspensionReason::None,

@@ -7,7 +7,7 @@ use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionChanges, RequisitionStatus, RequisitionVerdict, Review,
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::card::{CardState, CardTexts, SuspensionReason};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, RequisitionId, Timestamp};
 use cardswitch_engine::domain::money::Minor;
 
@@ -315,7 +315,10 @@ impl Model {
                     terms,
                     is_virtual: true,
                     assigned_to: Some(holder),
-                    description: self.requisitions[asked].description.parse().unwrap(),
+                    texts: CardTexts {
+                        description: self.requisitions[asked].description.parse().unwrap(),
+                        ..drawn.order.texts.clone()
+                    },
                     ..drawn.order.clone()
                 };
                 let state = CardState::Active;

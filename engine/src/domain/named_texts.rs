@@ -1,0 +1,41 @@
+//! Texts that belong together: one declaration of their names, and what each of them is: kept, asked
+//! for, changed or searched for.
+//!
+//! INVARIANT: they are packed, hashed and listed in the order of their declaration.
+
+/// Declares a struct of texts, generic over what stands for each.
+macro_rules! named_texts {
+    (
+        $(#[$attribute:meta])*
+        pub struct $type:ident {
+            $($(#[$about:meta])+ $field:ident,)+
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $type<T = $crate::domain::text::LineText> {
+            $($(#[$about])+ pub $field: T,)+
+        }
+
+        impl<T> $type<T> {
+            /// How many there are.
+            pub const COUNT: usize = [$(stringify!($field)),+].len();
+
+            /// Makes each of its name, in their order.
+            pub fn from_fn(mut make: impl FnMut(&'static str) -> T) -> Self {
+                Self { $($field: make(stringify!($field)),)+ }
+            }
+
+            /// Each with its name, in their order.
+            pub fn named(&self) -> [(&'static str, &T); [$(stringify!($field)),+].len()] {
+                [$((stringify!($field), &self.$field)),+]
+            }
+
+            /// Makes each of its two counterparts.
+            pub fn zip<U, V>(&self, other: &$type<U>, make: impl Fn(&T, &U) -> V) -> $type<V> {
+                $type { $($field: make(&self.$field, &other.$field),)+ }
+            }
+        }
+    };
+}
+pub(crate) use named_texts;
