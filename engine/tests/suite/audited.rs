@@ -101,10 +101,9 @@ fn an_event_says_who_did_what_to_which() {
     office.give_card(1, None).unwrap();
     let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
     let text = || Some(SECRET.parse().unwrap());
-    let named = CardChanges {
-        texts: CardTexts { description: text(), ..CardTexts::default() },
-        ..CardChanges::default()
-    };
+    let texts = CardTexts { description: text(), ..CardTexts::default() };
+    let named = CardChanges { texts, ..CardChanges::default() };
+    let renamed = CompanyChanges { name: text(), ..CompanyChanges::default() };
     let rows = [
         (
             AdminCommand::Card(CardCommand::Update(company_id(0), card, named)),
@@ -123,10 +122,7 @@ fn an_event_says_who_did_what_to_which() {
             ("member.updated", "member", Some(member_id(BOB).0), vec!["last_name", "external_id"]),
         ),
         (
-            AdminCommand::Company(CompanyCommand::Update(
-                company_id(0),
-                CompanyChanges { name: text(), ..CompanyChanges::default() },
-            )),
+            AdminCommand::Company(CompanyCommand::Update(company_id(0), renamed)),
             ("company.updated", "company", Some(company_id(0).0), vec!["name"]),
         ),
         (
