@@ -1,0 +1,276 @@
+//! The ways in which a world's switch goes down, and how it comes back: restarts, crashes, broken and lying
+//! disks, changes of leader, and the proof of the files at the end.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::disk::Disk;
+use cardswitch_engine::engine::{
+    AssembledEngine, DecidingParts, EngineParts, FollowingParts, OpenError,
+};
+use cardswitch_engine::journal::testing::FaultPlan;
+use cardswitch_engine::shard::StateHash;
+use cardswitch_engine::steps::{StepOutcome, Steps};
+use cardswitch_engine::verify::verify_on;
+use parking_lot::Mutex;
+use sha2::Digest as _;
+
+use super::{Executed, Executions, World, ZOMBIE_STEPS, open, options};
+use crate::disks::{Crash, Disks};
+use crate::happening::{BitFlip, DiskFault};
+use crate::marks::Mark;
+use crate::nodes::Machine;
+
+impl World {
+    /// Stops in good order, and starts again.
+    pub(super) fn restart(&mut self) {
+        if self.drive_until_idle() {
+            self.story.restarts += 1;
+            self.shut_down();
+            self.come_back(Crash::Kill, &[], None);
+        }
+    }
+
+    /// Each part ends when the one before it has, as `Engine::shut_down` has it of threads.
+    fn shut_down(&mut self) {
+        let AssembledEngine { engine, parts } = self.running.take().unwrap();
+        engine.shut_down();
+        let EngineParts { deciding, following } = parts;
+        let DecidingParts { mut shard, mut committer } = deciding;
+        let FollowingParts { segments, mut projector } = following;
+        assert_eq!(shard.step(), StepOutcome::Ended, "nobody is waiting");
+        drop(shard);
+        while committer.step() != StepOutcome::Ended {}
+        drop((committer, segments));
+        projector.stop();
+        while projector.step() != StepOutcome::Ended {}
+    }
+
+    pub(super) fn break_disk(&mut self, fault: DiskFault) {
+        let nothing = FaultPlan::default();
+        let bytes = self.disks.journal.bytes();
+        self.disks.journal.plan(match fault {
+            DiskFault::FailWrite(nth) => FaultPlan { fail_write: Some(nth), ..nothing },
+            DiskFault::TearWrite(nth, kept) => {
+                FaultPlan { torn_write: Some((nth, kept)), ..nothing }
+            }
+            DiskFault::FailSync(nth) => FaultPlan { fail_sync: Some(nth), ..nothing },
+            DiskFault::FailAfterSync(nth) => FaultPlan { fail_after_sync: Some(nth), ..nothing },
+            DiskFault::Full => FaultPlan { disk_full_bytes: Some(bytes), ..nothing },
+        });
+        self.story.broken_disks += 1;
+    }
+
+    /// Marks how far the journal has come, by the names of its segments.
+    fn mark_segments(&mut self) {
+        let names = self.disks.journal.names().unwrap();
+        let ordinal = |name: &str| name.strip_suffix(".segment")?.parse::<u64>().ok();
+        let ordinals: Vec<_> = names.iter().filter_map(|name| ordinal(name)).collect();
+        self.story.marks.pass_if(Mark::NextSegment, ordinals.iter().any(|ordinal| *ordinal > 2));
+        self.story.marks.pass_if(Mark::Trimmed, ordinals.iter().all(|ordinal| *ordinal > 1));
+    }
+
+    pub(super) fn crash(
+        &mut self,
+        first: Crash,
+        on_the_way_up: &[(u64, Crash)],
+        flip: Option<BitFlip>,
+    ) {
+        self.take_answers();
+        self.story.crashes += 1;
+        self.story.marks.pass_if(Mark::JournalFailed, self.has_failed());
+        self.mark_segments();
+        self.come_back(first, on_the_way_up, flip);
+    }
+
+    /// The machine goes down and comes back, after more crashes on the way, each at a write.
+    fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
+        let first = if self.is_lying() { Crash::Kill } else { first };
+        self.disks = self.disks.after(first);
+        // What an orderly end writes is not seen: the machine is down.
+        self.running = None;
+        // Nothing that was given a time is forgotten by a wall clock.
+        self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
+        for (nth, next) in on_the_way_up {
+            let plan = FaultPlan { fail_write: Some(*nth), ..FaultPlan::default() };
+            self.disks.journal.plan(plan);
+            self.disks.store.plan(plan);
+            let opened = open(&self.place, &self.disks, &self.clock, &self.rates, &self.executions);
+            self.story.marks.pass_if(Mark::FailedStart, opened.is_err());
+            self.disks = self.disks.after(if self.is_lying() { Crash::Kill } else { *next });
+            drop(opened);
+        }
+        let shown = std::mem::take(&mut *self.executions.0.lock());
+        if let Some(flip) = flip {
+            let is_note_kept = first == Crash::Kill && on_the_way_up.is_empty();
+            self.start_with(flip, is_note_kept);
+        }
+        self.reopen();
+        self.resolve(shown);
+    }
+
+    /// Starts on a copy of the disks with a flipped bit: it is refused, or nothing is lost that anybody
+    /// was told of. After a power failure the note of what was told may be old; then what is cut is said.
+    fn start_with(&mut self, BitFlip { file, place, bit }: BitFlip, is_note_kept: bool) {
+        let flipped = self.disks.after(Crash::Kill);
+        let mut names = flipped.journal.names().unwrap();
+        names.sort();
+        names.retain(|name| !flipped.journal.content(name).is_empty());
+        let name = &names[(file % names.len() as u64) as usize];
+        // Mostly where something was written: at the front.
+        let len = flipped.journal.content(name).len() as u64;
+        let place = place % (len >> (place >> 60).min(8)).max(1);
+        flipped.journal.flip(name, place as usize, 1 << bit);
+        match open(&self.place, &flipped, &self.clock, &self.rates, &self.executions) {
+            Err(OpenError::Journal(_)) => self.story.marks.pass(Mark::FlipRefused),
+            Err(other) => panic!("{}: {name} at {place}: {other}", self.context()),
+            Ok(assembled) => {
+                let kept = assembled.parts.deciding.shard.state().last_seq();
+                let is_said = !is_note_kept && !assembled.engine.journal_notes().is_empty();
+                let context = self.context();
+                assert!(kept >= self.told || is_said, "{context}: {name} at {place}: {kept:?}");
+                self.story.marks.pass(Mark::FlipHarmless);
+            }
+        }
+    }
+
+    /// Starts on what a power failure leaves where syncs have lied: it is refused, or a tail is lost and no more.
+    /// That can be what somebody was told of: nothing is left that knows of it.
+    fn start_after_lies(&mut self, lost: &Disks) {
+        match open(&self.place, lost, &self.clock, &self.rates, &Executions::default()) {
+            Err(OpenError::Journal(_)) => self.story.marks.pass(Mark::LieRefused),
+            Err(other) => panic!("{}: {other}", self.context()),
+            Ok(AssembledEngine { engine, parts }) => {
+                let kept = parts.deciding.shard.state().last_seq();
+                self.story.marks.pass_if(Mark::LieLost, kept < self.told);
+                drop((engine, parts));
+                self.verify_machine(&self.place, &lost.after(Crash::Kill));
+            }
+        }
+    }
+
+    /// Another node leads. Who led answers nobody from then on, whatever it still does.
+    pub(super) fn fail_over(&mut self, crash: Option<Crash>) {
+        self.take_answers();
+        self.story.crashes += 1;
+        self.story.marks.pass_if(Mark::JournalFailed, self.has_failed());
+        self.mark_segments();
+        let led = self.running.take().unwrap();
+        let mut zombie = None;
+        match crash {
+            Some(crash) => {
+                self.disks = self.disks.after(crash);
+                drop(led);
+                self.story.marks.pass(Mark::LeaderDied);
+            }
+            None => {
+                // Nothing that it still does is durable.
+                self.disks = self.disks.after(Crash::Kill);
+                zombie = Some(led);
+            }
+        }
+        self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
+        let old = Machine { place: self.place.clone(), disks: self.disks.clone() };
+        let (shown, tray) = (std::mem::take(&mut self.executions), std::mem::take(&mut self.tray));
+        let shown = Executions(Arc::new(Mutex::new(std::mem::take(&mut *shown.0.lock()))));
+        let mut nodes = self.nodes.take().unwrap();
+        let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
+        let (machine, mut engine) = nodes.take_over(old, &options);
+        engine.parts.deciding.shard.set_witness(self.executions.clone());
+        (self.place, self.disks) = (machine.place, machine.disks);
+        (self.nodes, self.running, self.unwritten) = (Some(nodes), Some(engine), 0);
+        if let Some(mut zombie) = zombie {
+            for _ in 0..ZOMBIE_STEPS {
+                zombie.parts.deciding.shard.step();
+                zombie.parts.deciding.shard.step_loader();
+                zombie.parts.deciding.committer.step();
+            }
+            for (tag, reply) in tray.0.lock().drain(..) {
+                let context = self.context();
+                assert_eq!(reply, Reply::OutcomeUnknown, "{context}: a zombie answers {tag}");
+            }
+            self.story.marks.pass(Mark::LeaderFenced);
+        }
+        let shown = std::mem::take(&mut *shown.0.lock());
+        self.resolve(shown);
+    }
+
+    fn reopen(&mut self) {
+        let (place, disks) = (&self.place, &self.disks);
+        let opened = open(place, disks, &self.clock, &self.rates, &self.executions);
+        let opened = opened.unwrap_or_else(|error| panic!("{}: {error}", self.context()));
+        (self.running, self.unwritten) = (Some(opened), 0);
+    }
+
+    /// Settles what became of everything that nobody was told of.
+    fn resolve(&mut self, shown: VecDeque<Executed>) {
+        let kept = self.parts().deciding.shard.state().last_seq();
+        let context = self.context();
+        assert!(kept >= self.told, "{context}: {kept:?} of {:?} is left", self.told);
+        let (has_notes, applied) =
+            (!self.engine().journal_notes().is_empty(), self.engine().watermark().applied());
+        self.story.marks.pass_if(Mark::TornTail, has_notes);
+        self.story.marks.pass_if(Mark::TablesBehind, applied < kept);
+        let unheard: Vec<_> = std::mem::take(&mut self.unknown).into_iter().chain(shown).collect();
+        for executed in unheard {
+            if executed.last_seq <= kept
+                && let Some(command) = self.sent.remove(&executed.tag)
+            {
+                self.story.marks.pass(Mark::Unheard);
+                self.apply(executed, &command);
+                self.story.unheard += 1;
+                self.maybe_retry(command);
+            }
+        }
+        for (_, command) in std::mem::take(&mut self.sent) {
+            self.maybe_retry(command);
+        }
+        self.tray.0.lock().clear();
+        self.told = kept;
+        self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
+        self.trace.update(format!("back at {kept:?}"));
+    }
+
+    fn maybe_retry(&mut self, command: Command) {
+        if self.rng.below(100) < self.rates.retried_percent {
+            self.to_retry.push_back(command);
+        }
+    }
+
+    /// Proves the files as `cardswitch verify` does.
+    pub(super) fn verify(&mut self) {
+        // What an orderly end writes is not seen.
+        let killed = self.disks.after(Crash::Kill);
+        let failure = match self.rng.chance(50) {
+            true => Crash::PowerFailure,
+            false => Crash::TornPowerFailure(self.rng.number() >> 1),
+        };
+        let lost = self.is_lying().then(|| self.disks.after(failure));
+        self.running = None;
+        if let Some(lost) = lost {
+            self.start_after_lies(&lost);
+        }
+        let state = self.verify_machine(&self.place, &killed);
+        let Some(mut nodes) = self.nodes.take() else { return };
+        let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
+        for machine in nodes.all_reach(&killed, &options) {
+            let other = self.verify_machine(&machine.place, &machine.disks);
+            assert_eq!(other, state, "{}: nodes hold the same", self.context());
+        }
+        self.story.marks.add(&nodes.window().take_marks());
+        nodes.marks.into_iter().for_each(|mark| self.story.marks.pass(mark));
+    }
+
+    fn verify_machine(&self, place: &Path, disks: &Disks) -> StateHash {
+        let directory = DataDirectory::open_read_only(place).unwrap();
+        let found = verify_on(&directory, disks.storage()).unwrap();
+        let wrong: Vec<_> = found.figures.iter().filter(|figure| !figure.is_right()).collect();
+        assert!(wrong.is_empty(), "{}: {wrong:#?}", self.context());
+        found.state_hash
+    }
+}
