@@ -6,7 +6,7 @@
 //! | `access` | the network key; bodies |
 //! | `direct` | the way around the router for what comes most often |
 //! | `named` | the card or transaction a body names, and its currency |
-//! | `requests`, `values` | from a body to what is asked of the engine |
+//! | `requests`, `given`, `values` | from a body to a command; the parts that bodies share; single values |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
 //! | `catalog` | the operations |
@@ -21,6 +21,7 @@ mod cards;
 mod catalog;
 mod clock;
 mod direct;
+mod given;
 mod named;
 mod requests;
 mod state;

@@ -13,7 +13,7 @@ use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
 use uuid::Uuid;
 
-use super::requests::Given;
+use super::given::Given;
 use super::state::DoorState;
 
 /// The currency of amounts where nothing tells another one. An unknown card declines whatever the

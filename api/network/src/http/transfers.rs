@@ -22,9 +22,10 @@ use uuid::Uuid;
 
 use super::access::{EmptyBody, NetworkAccess};
 use super::answers::{TransferAnswer, render_reply};
+use super::given::TIME_ABOUT;
 use super::json_response;
 use super::named::CURRENCY_DEFAULT;
-use super::requests::{Asked, Operation, Planned, Repetition, TIME_ABOUT, planned};
+use super::requests::{Asked, Operation, Planned, Repetition, planned};
 use super::state::DoorState;
 
 /// The longest text of a bank account's fields.
@@ -102,7 +103,7 @@ fn read_bank_account(fields: &mut Fields<'_>) -> BankAccount {
     account
 }
 
-/// What a request about a transfer that is there carries.
+/// The parts of a request about an existing transfer.
 type ConclusionRequest = (State<DoorState>, NetworkAccess, Path<String>, HeaderMap, EmptyBody);
 
 /// Post a transfer in transit.
