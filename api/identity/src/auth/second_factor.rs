@@ -12,25 +12,18 @@
 //! user signed in on before apart from all others, and a new conversation only ever takes the place of
 //! one from the same source.
 
+mod answering;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cardswitch_edge::actor::act_as;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::directory::user::{ProvenPassword, SignInProof, User, UserCommand};
-use cardswitch_engine::domain::audit::Actor;
+use cardswitch_engine::directory::user::{ProvenPassword, SignInProof, User};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
-use super::failures::note_failure;
-use super::passwords;
-use super::throttle::{Account, Beyond, Source, TooMany};
-use super::totp::Seed;
-use crate::state::AppState;
+pub use self::answering::{answer, normal_answer, uses_step};
+use super::throttle::{Source, TooMany};
 
 /// How long a conversation lasts. Units: microseconds.
 pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;
@@ -352,134 +345,6 @@ impl SecondFactors {
     }
 }
 
-/// Answers the question that waits in a conversation, for which `source` is answerable.
-/// Errors: too many tries, the switch cannot tell.
-pub async fn answer(
-    state: &AppState,
-    digest: &[u8; 32],
-    given: &str,
-    source: Source,
-    beyond: Beyond,
-) -> Result<Answered, ApiError> {
-    let factors = &state.second_factors;
-    let Some(known) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
-    let line = known.turns.line.try_acquire();
-    let _line = line.map_err(|_| TooMany { retry_after_s: LINE_RETRY_AFTER_S })?;
-    let turn = Arc::clone(&known.turns.turn).lock_owned().await;
-    let Some(now) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
-    // Where the same answer came twice at the same time, or the last one again, the first one counts.
-    let is_new = now.stage() == known.stage() && !now.is_finishing;
-    if is_new {
-        match verify(state, digest, &now, given, (source, beyond)).await? {
-            Verified::Right => {}
-            Verified::Wrong => return Ok(factors.wrong(digest)),
-            Verified::Ended => return Ok(Answered::Ended),
-        }
-    }
-    let making = Arc::clone(&known.turns.making).lock_owned().await;
-    let answered = if is_new { factors.right(digest) } else { factors.stands(digest) };
-    Ok(match answered {
-        Answered::Done(finishing) => {
-            act_as(Actor::User { id: finishing.proven.user, member: None });
-            state.throttle.failures.forget_factors(finishing.proven.user);
-            Answered::Done(Finishing { _turn: Some(turn), _making: Some(making), ..finishing })
-        }
-        other => other,
-    })
-}
-
-/// What is found of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verified {
-    Right,
-    Wrong,
-    Ended,
-}
-
-/// Errors: too many tries, the switch cannot tell.
-async fn verify(
-    state: &AppState,
-    digest: &[u8; 32],
-    known: &Conversation,
-    given: &str,
-    (source, beyond): (Source, Beyond),
-) -> Result<Verified, ApiError> {
-    let factors = &state.second_factors;
-    let account = Account::SecondFactor(known.proven.user);
-    let attempt = state.throttle.admit_or(beyond, Some(account), Some(source)).await?;
-    let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Verified::Ended) };
-    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_id(asked.proven.user))?;
-    let user = user.filter(|user| ProvenPassword::of(user) == asked.proven);
-    let (Some(user), Some((factor, _))) = (user, asked.questions.first()) else {
-        factors.take_where(|known, _| known == digest);
-        return Ok(Verified::Ended);
-    };
-    act_as(Actor::User { id: user.id, member: None });
-    match is_right(state, &user, *factor, given).await {
-        Ok(true) => {
-            // Half of a proof is none: who has the code may still be guessing the other answer.
-            if asked.questions.len() == 1 {
-                attempt.succeeded();
-            }
-            Ok(Verified::Right)
-        }
-        Ok(false) => {
-            attempt.failed();
-            note_failure(state, Some(&user), factor.proof());
-            Ok(Verified::Wrong)
-        }
-        Err(error) => {
-            // Nobody can say that it was wrong.
-            factors.give_back_try(digest);
-            Err(error)
-        }
-    }
-}
-
-/// Errors: the switch cannot tell.
-async fn is_right(
-    state: &AppState,
-    user: &User,
-    factor: Factor,
-    given: &str,
-) -> Result<bool, ApiError> {
-    match factor {
-        Factor::Totp => uses_step(state, user, given).await,
-        Factor::SecurityQuestion => {
-            let hash = user.security_question.as_ref().map(|asked| asked.answer_hash.clone());
-            Ok(passwords::verify(hash, &normal_answer(given)).await?)
-        }
-    }
-}
-
-/// Whether a code is one of now that was not used before; uses it up.
-/// Errors: the switch cannot tell.
-pub async fn uses_step(state: &AppState, user: &User, given: &str) -> Result<bool, ApiError> {
-    let Some(totp) = &user.totp else { return Ok(false) };
-    let seed = Seed::open(&state.secrets, user.id, &totp.sealed_seed)
-        .ok_or_else(|| ApiError::internal(&"a seed was sealed with another key"))?;
-    let Some(step) = seed.matching_step(&without_spaces(given), state.now()) else {
-        return Ok(false);
-    };
-    match state.carry_out(AdminCommand::User(UserCommand::UseTotpStep(user.id, step))).await {
-        // The shard knows of it, which is all that counts.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(true),
-        Err(WriteError::Rejected(Rejection::StepUsed)) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Apps show codes with a gap in the middle.
-fn without_spaces(code: &str) -> String {
-    code.chars().filter(|letter| !letter.is_whitespace()).collect()
-}
-
-/// An answer as it is hashed and compared: people remember words, not how they wrote them.
-#[must_use]
-pub fn normal_answer(answer: &str) -> String {
-    answer.trim().to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::directory::user::{SecurityQuestion, Totp};
@@ -661,12 +526,5 @@ mod tests {
 
     fn token_key(number: usize) -> [u8; 32] {
         cardswitch_secrets::token_digest(&number.to_string())
-    }
-
-    #[test]
-    fn answers_are_compared_as_people_mean_them() {
-        assert_eq!(normal_answer("  Rex \n"), "rex");
-        assert_eq!(normal_answer("ÄPFEL"), "äpfel");
-        assert_eq!(without_spaces("123 456\n"), "123456");
     }
 }
