@@ -98,7 +98,8 @@ impl<S: Send + Sync> FromRequestParts<S> for OfKind {
 bodies! {
     /// A category, department, label or location to be made.
     NewDimensionBody "NewDimension" |fields| {
-        _ = parse_new(fields, CompanyId(Uuid::nil()), DimensionKind::Category);
+        let ids = (DimensionId(Uuid::nil()), CompanyId(Uuid::nil()));
+        _ = parse_new(fields, ids, DimensionKind::Category);
     };
     /// What is to change about a category, department, label or location; what is absent stays, null
     /// clears.
@@ -109,10 +110,13 @@ const CODE_ABOUT: &str = "Its number in accounting, which no other of its kind h
 const PARENT_ABOUT: &str = "What it stands below.";
 
 /// The body of POST, read.
-fn parse_new(fields: &mut Fields<'_>, company: CompanyId, kind: DimensionKind) -> NewDimension {
+fn parse_new(
+    fields: &mut Fields<'_>,
+    (id, company): (DimensionId, CompanyId),
+    kind: DimensionKind,
+) -> NewDimension {
     NewDimension {
-        // Drawn by the switch that makes it.
-        id: DimensionId(Uuid::nil()),
+        id,
         company,
         kind,
         name: fields.must("name", "Its name.", line(NAME_CHARS_MAX)),
@@ -244,13 +248,12 @@ pub async fn make(
     kind: DimensionKind,
     mut fields: Fields<'_>,
 ) -> Result<DimensionId, ApiError> {
-    let asked = parse_new(&mut fields, reader.company.id, kind);
-    let new = NewDimension { id: DimensionId(state.switch.new_id()), ..asked };
+    let id = DimensionId(state.switch.new_id());
+    let new = parse_new(&mut fields, (id, reader.company.id), kind);
     let parent = new.parent;
     let is_known = read_view(state, reader, |view| has_parent(view, kind, parent)).await?;
     fault_parent(&mut fields, is_known);
     fields.finish()?;
-    let id = new.id;
     state.carry_out(AdminCommand::Dimension(DimensionCommand::Create(new))).await?;
     Ok(id)
 }

@@ -123,7 +123,9 @@ fn settable_role(value: &RawValue) -> Result<MemberRole, Flaw> {
 
 bodies! {
     /// A member to be invited.
-    InvitedMember "InvitedMember" |fields| _ = parse_new_member(fields, CompanyId(Uuid::nil()));
+    InvitedMember "InvitedMember" |fields| {
+        _ = parse_new_member(fields, (MemberId(Uuid::nil()), CompanyId(Uuid::nil())));
+    };
     /// What is to change about a member; what is absent stays, null clears.
     MemberUpdate "MemberUpdate" |fields| _ = parse_member_changes(fields);
 }
@@ -136,11 +138,10 @@ queries! {
 const CODE_ABOUT: &str = "An employee id, which nobody else in the company has.";
 
 /// The body of POST /v1/members, read.
-fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
+fn parse_new_member(fields: &mut Fields<'_>, (id, company): (MemberId, CompanyId)) -> NewMember {
     let about = "Their address, which nobody else in the company has.";
     NewMember {
-        // Drawn by the switch that makes it.
-        id: MemberId(Uuid::nil()),
+        id,
         company,
         first_name: fields.must("first_name", "First name.", line(NAME_CHARS_MAX)),
         last_name: fields.must("last_name", "Last name.", line(NAME_CHARS_MAX)),
@@ -288,16 +289,15 @@ pub async fn invite_member(
 ) -> Result<MemberId, ApiError> {
     let company = reader.company;
     let invitation = Invitation::draw(state)?;
+    let id = MemberId(state.switch.new_id());
     let new = NewMember {
-        id: MemberId(state.switch.new_id()),
         invite: Some(invitation.invite.clone()),
-        ..parse_new_member(&mut fields, company.id)
+        ..parse_new_member(&mut fields, (id, company.id))
     };
     let read = |view: &View<'_>| view.unknown_dimensions(&new.dimensions);
     let unknown = read_view(state, reader, read).await?;
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let id = new.id;
     let is_set = new.dimensions.map(|id| id.is_some());
     let (command, news) =
         (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(company));
@@ -416,7 +416,7 @@ mod tests {
                 r#"{{"first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.com", "{name}": {value}}}"#
             );
             let mut fields = Fields::parse(json.as_bytes()).unwrap();
-            parse_new_member(&mut fields, CompanyId(Uuid::nil()));
+            parse_new_member(&mut fields, (MemberId(Uuid::nil()), CompanyId(Uuid::nil())));
             let expected: Vec<_> = code.iter().map(|code| ((*name).to_owned(), *code)).collect();
             assert_eq!(faults_of(fields), expected, "{json}");
         }

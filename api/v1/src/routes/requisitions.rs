@@ -147,7 +147,8 @@ pub fn parse_status(text: &str) -> Option<RequisitionStatus> {
 bodies! {
     /// A purchase that a member asks for.
     NewRequisitionBody "NewRequisition" |fields| {
-        _ = parse_new_requisition(fields, CompanyId(Uuid::nil()), CurrencyCode(0), Timestamp(0));
+        let ids = (RequisitionId(Uuid::nil()), CompanyId(Uuid::nil()));
+        _ = parse_new_requisition(fields, ids, CurrencyCode(0), Timestamp(0));
     };
     /// What is to become of a requisition; what is absent stays, null clears.
     RequisitionUpdate "RequisitionUpdate" |fields| {
@@ -163,14 +164,13 @@ queries! {
 /// The body of POST /v1/requisitions, read.
 fn parse_new_requisition(
     fields: &mut Fields<'_>,
-    company: CompanyId,
+    (id, company): (RequisitionId, CompanyId),
     currency: CurrencyCode,
     now: Timestamp,
 ) -> NewRequisition {
     let end_time = fields.patch("end_time", "Until when it must be bought.", later(now)).flatten();
     NewRequisition {
-        // Drawn by the switch that makes it.
-        id: RequisitionId(Uuid::nil()),
+        id,
         company,
         // A purchase may be asked for in another's name, so it is always said in whose.
         member: MemberId(fields.must("member", "Who asks.", reference(|id| id))),
@@ -386,8 +386,9 @@ pub async fn ask_for(
     mut fields: Fields<'_>,
 ) -> Result<RequisitionId, ApiError> {
     let company = reader.company;
-    let asked = parse_new_requisition(&mut fields, company.id, company.currency, state.now());
-    let new = NewRequisition { id: RequisitionId(state.switch.new_id()), ..asked };
+    let id = RequisitionId(state.switch.new_id());
+    let (ids, now) = ((id, company.id), state.now());
+    let new = parse_new_requisition(&mut fields, ids, company.currency, now);
     let (is_member, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
     })
@@ -398,7 +399,7 @@ pub async fn ask_for(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     check_network(state, company)?;
-    let (id, is_set) = (new.id, new.dimensions.map(|id| id.is_some()));
+    let is_set = new.dimensions.map(|id| id.is_some());
     match state.carry_out(AdminCommand::Requisition(RequisitionCommand::Create(new))).await {
         Ok(()) => Ok(id),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
