@@ -64,7 +64,7 @@ fn profile(card: u64, company: CompanySlot, record: &CardRecord) -> CardProfile 
         id: new.id,
         allowance_id: new.allowance_id,
         company,
-        texts: order.texts.zip(&order.texts, |text, _| text.to_string()),
+        texts: order.texts.map(ToString::to_string),
         is_virtual: order.is_virtual,
         last_four: new.last_four,
         created_at: START,

@@ -219,7 +219,7 @@ pub(super) fn issued_card(
             id: new.id,
             allowance_id: new.allowance_id,
             company,
-            texts: order.texts.zip(&order.texts, |text, _| text.to_string()),
+            texts: order.texts.map(ToString::to_string),
             is_virtual: order.is_virtual,
             last_four: new.last_four,
             assigned_to,

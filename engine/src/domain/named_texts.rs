@@ -31,6 +31,11 @@ macro_rules! named_texts {
                 [$((stringify!($field), &self.$field)),+]
             }
 
+            /// Makes each of its counterpart.
+            pub fn map<V>(&self, make: impl Fn(&T) -> V) -> $type<V> {
+                $type { $($field: make(&self.$field),)+ }
+            }
+
             /// Makes each of its two counterparts.
             pub fn zip<U, V>(&self, other: &$type<U>, make: impl Fn(&T, &U) -> V) -> $type<V> {
                 $type { $($field: make(&self.$field, &other.$field),)+ }

@@ -94,8 +94,8 @@ impl CardFilter {
 
     /// The same filter, its texts in lower case.
     fn lowered(&self) -> Self {
-        let lowered = |part: &Option<String>, _: &_| part.as_ref().map(|part| part.to_lowercase());
-        Self { contains: self.contains.zip(&self.contains, lowered), ..self.clone() }
+        let lowered = |part: &Option<String>| part.as_ref().map(|part| part.to_lowercase());
+        Self { contains: self.contains.map(lowered), ..self.clone() }
     }
 }
 
