@@ -297,7 +297,8 @@ impl From<SettingError> for ConfigError {
     }
 }
 
-/// What the text of a file says.
+/// Parses the text of a TOML file.
+/// Errors: it is none; the error names file and line.
 pub(crate) fn parse_file<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
     toml::from_str(text).map_err(|error: toml::de::Error| ConfigError::Parse {
         path: path.to_owned(),

@@ -30,7 +30,7 @@ pub struct DataDirectory {
     _lock: File,
 }
 
-/// What an identity file says.
+/// The content of an identity file.
 #[derive(Clone, Copy, Debug)]
 struct Identity {
     id: [u8; 16],
@@ -214,7 +214,7 @@ fn parse_cell(line: &str) -> Option<Cell> {
 }
 
 impl Identity {
-    /// What `read_identity` reads.
+    /// The text that `read_identity` reads.
     fn text(self) -> String {
         let id: String = self.id.iter().map(|byte| format!("{byte:02x}")).collect();
         let cell = self.cell.map(|cell| format!("cell {cell}\n")).unwrap_or_default();

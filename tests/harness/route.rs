@@ -14,9 +14,9 @@ use crate::switch::Switch;
 #[derive(Debug)]
 pub struct Route {
     child: Child,
-    /// Where `/v1` and `/network/v1` of all cells answer.
+    /// Address of the HTTP door of all cells.
     pub http: SocketAddr,
-    /// Where the ISO 8583 doors of all cells answer.
+    /// Address of the ISO 8583 door of all cells.
     pub iso8583: SocketAddr,
 }
 

@@ -92,7 +92,7 @@ fn what_names_a_cell_reaches_it_and_no_other() {
         let answer = foreign.post("/network/v1/authorizations", &purchase_of(card)).expect(200);
         assert_eq!((&answer["approved"], &answer["response_code"]), (&json!(false), &json!(1000)));
 
-        // What is made through the router names its cell, too.
+        // Objects and links made through the router are found through it.
         let category = api.post("/v1/categories", &json!({"name": "Travel"})).expect(201);
         let id = category["id"].as_str().expect("an id");
         let made = api.get(&format!("/v1/categories/{id}")).expect(200);

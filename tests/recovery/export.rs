@@ -142,7 +142,7 @@ fn an_export_killed_at_any_point_writes_every_transaction_once() {
     check_rows();
     // There is nothing more to write.
     assert_eq!(export_all(&switch, &database).trim(), "0 events written, 0 transactions");
-    // Who puts the place back gets every row written once more.
+    // After the place was put back, every row is written once more.
     let put_back = "WITH put_back AS (UPDATE cardswitch.progress SET event_cursor = NULL RETURNING 1) \
                     SELECT count(*) FROM put_back";
     assert_eq!(database.rows(put_back), [["1"]]);

@@ -55,7 +55,7 @@ fn exercise(frame: &[u8], dialect: &Dialect) -> bool {
     is_read && is_message
 }
 
-/// What can be told of a message: its elements with their content, or its fault.
+/// A decoded message as a text: its elements with their content, or its fault.
 fn shown(decoded: &Result<Message<'_>, DecodeError<'_>>) -> String {
     match decoded {
         Ok(message) => format!("{message:?} {:?}", message.fields().collect::<Vec<_>>()),

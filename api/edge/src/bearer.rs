@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 
-/// What the Authorization header shows under the scheme `Token` or `Bearer`.
+/// The secret in the Authorization header, under the scheme `Token` or `Bearer`.
 #[must_use]
 pub fn bearer_of(headers: &HeaderMap) -> Option<&str> {
     let (scheme, shown) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;

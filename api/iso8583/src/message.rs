@@ -11,7 +11,7 @@ use crate::fields::field;
 use crate::mti::Mti;
 use crate::number::parse_number;
 
-/// What a message to be written is taken from: one that was read, or an answer.
+/// The source of a message to write: a decoded message, or an answer.
 pub(crate) trait Elements {
     /// The message type.
     fn mti(&self) -> Mti;

@@ -92,7 +92,7 @@ async fn write_answers(mut to_peer: OwnedWriteHalf, mut queue: Receiver<Vec<u8>>
     }
 }
 
-/// What comes from one peer.
+/// The messages of one peer, on their way to cells.
 struct Intake {
     cells: Arc<Cells>,
     /// To each cell that it has named.

@@ -1,4 +1,4 @@
-//! What a cell was asked and has not answered, so that its peer can be told when the cell is gone.
+//! Messages that a cell has not answered yet: their peer is told when the cell is gone.
 //!
 //! Answers are matched by their type, DE7 and DE11, which every answer echoes as they came. One that a cell
 //! never gives is forgotten once too many are kept: its peer then learns by its own patience.

@@ -295,7 +295,7 @@ mod tests {
             assert_eq!(Cell::of_id(random.id(at).unwrap()), Some(cell));
             assert_eq!(Cell::of_token(&random.token().unwrap()), Some(cell));
         }
-        // Whoever has no cell draws as before.
+        // A switch without a cell draws the same as ever.
         let mut without = CellRandom::new(stream(7), None);
         assert_eq!(without.id(at).unwrap(), plain.id(at).unwrap());
         assert_eq!(without.token().unwrap(), plain.token().unwrap());

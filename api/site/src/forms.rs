@@ -61,7 +61,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
     }
 }
 
-/// What a form says, as the body that `/v1` takes.
+/// The fields of a form, as a body of `/v1`.
 #[derive(Debug)]
 pub(super) struct FormBody(String);
 
@@ -70,13 +70,13 @@ impl FormBody {
         Self(body.into().to_string())
     }
 
-    /// What the reader of `/v1` takes.
+    /// The fields for the parser of `/v1`.
     pub(super) fn fields(&self) -> Result<Fields<'_>, ApiError> {
         Fields::parse(self.0.as_bytes()).ok_or_else(ApiError::malformed_body)
     }
 }
 
-/// What a form takes whose only field is a box to tick.
+/// A form whose only field is a box to tick.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct ConfirmForm {
     #[serde(default)]

@@ -15,7 +15,7 @@ use crate::config::{LogFormat, Settings};
 use crate::doors::{FIRST, admission, parse_networks};
 use crate::telemetry::log::start_log;
 
-/// What `route` takes.
+/// The flags of `route`.
 #[derive(Debug, clap::Args)]
 pub struct RouteArgs {
     /// Cell and its addresses, such as 01=http://10.0.0.1:8080,iso8583://10.0.0.1:8583; those of one door are tried

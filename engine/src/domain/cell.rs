@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 /// The most cells.
 const CELLS_MAX: u8 = 100;
-/// Where the cell's seven bits stand in the second half of an id.
+/// Place of the cell's seven bits in the second half of an id.
 pub(super) const ID_SHIFT: u32 = 55;
 const ID_MASK: u64 = 0x7f << ID_SHIFT;
 /// How long tokens and network keys are. Units: hexadecimal digits.

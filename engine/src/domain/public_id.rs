@@ -23,7 +23,7 @@ use super::ids::{LineSeq, StatementLineId, Timestamp, TransactionId, Transaction
 
 const SEQUENCE_BITS: u32 = 40;
 const PAYLOAD_MASK: u64 = (1 << 48) - 1;
-/// What of the low half the tag has, above the payload.
+/// The tag's bits in the low half, above the payload.
 const TAG_LOW_MASK: u64 = (1 << 14) - 1;
 /// The same beside a cell.
 const TAG_LOW_MASK_IN_CELL: u64 = (1 << (ID_SHIFT - 48)) - 1;

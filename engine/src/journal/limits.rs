@@ -21,7 +21,7 @@ pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
 /// Requests gathered into one durable commit, so that empty ones cannot hold up the first.
 pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 
-/// What a journal that is written behind its replies may leave behind before it is written.
+/// Batches that a journal may owe its log behind their replies.
 /// Units: batches.
 pub const BEHIND_BATCHES_MAX: usize = 8;
 /// The same. Units: bytes.

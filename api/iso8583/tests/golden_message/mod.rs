@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cardswitch_iso8583::{Class, MessageBuilder, Mti, field};
 
-/// What a golden file lists.
+/// The content of a golden file.
 pub(crate) struct GoldenMessage {
     /// The name of its dialect.
     pub(crate) dialect: String,

@@ -58,7 +58,7 @@ impl CardListQuery {
         [("state", state), ("holder", holder), ("text", text), ("order", order)]
     }
 
-    /// What texts have to contain.
+    /// Parts that the card's texts contain.
     fn contains(&self) -> CardTexts<Option<String>> {
         let typed =
             |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);

@@ -81,7 +81,7 @@ impl Database {
     /// Errors: the connection broke; another export has written since.
     pub(super) async fn write(&mut self, page: &ExportedPage) -> Result<u64, Ended> {
         let written = match self.write_rows(&page.rows, page).await {
-            // Somebody has put the place back, so rows that are made are there.
+            // The place was put back by hand: rows that the page makes are there already.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
                 self.write_rows(&page.rows.as_changed(), page).await
             }

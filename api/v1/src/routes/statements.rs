@@ -65,7 +65,7 @@ fn parse_days(query: &mut Query) -> DateRange {
     DateRange::parse(query, [start, end])
 }
 
-/// What a request for a statement carries.
+/// The parts of a request for a statement.
 type StatementRequest = (State<AppState>, Caller, PathId, ListQuery);
 
 /// Download a statement as CSV, a row a line.
