@@ -68,6 +68,8 @@ async fn run(
                 let (from_cell, to_cell) = stream.into_split();
                 let unanswered = Mutex::default();
                 let ended = tokio::select! {
+                    // A cell that has closed the connection is not sent what has just come.
+                    biased;
                     ended = read_answers(from_cell, &unanswered, &answers) => ended,
                     ended = write_messages(to_cell, first, &mut messages, &unanswered) => ended,
                 };
