@@ -24,6 +24,8 @@ struct Faults {
     wrong_every: Option<u64>,
     /// Answers duplicates with a decline.
     forgets_duplicates: bool,
+    /// Never answers duplicates.
+    ignores_duplicates: bool,
 }
 
 #[derive(Default)]
@@ -95,6 +97,9 @@ impl SmallSwitch {
         let (silent, unknown) = (hits(self.faults.silent_every), hits(self.faults.unknown_every));
         let key = duplicate_key(message);
         let known = self.answered.get(&key).filter(|_| !self.faults.forgets_duplicates).cloned();
+        if known.is_some() && self.faults.ignores_duplicates {
+            return None;
+        }
         let verdict = match known {
             Some(verdict) => verdict,
             None if unknown => Verdict { response: "96", ..Verdict::default() },
@@ -396,7 +401,7 @@ fn virtual_options(address: SocketAddr, seed: u64) -> FeedOptions {
 fn virtual_run(faults: Faults, seed: u64) -> (FeedReport, Vec<u8>) {
     let (address, switch) = SmallSwitch::start(faults);
     let mut options = virtual_options(address, seed);
-    if faults.silent_every.is_some() {
+    if faults.silent_every.is_some() || faults.ignores_duplicates {
         // Each silence is waited for.
         options.answer_timeout = Duration::from_millis(30);
     }
@@ -449,6 +454,16 @@ fn lost_and_unknown_outcomes_are_no_differences() {
     let (report, _) = virtual_run(faults, 13);
     assert_eq!(report.differences, [], "seed 13");
     assert!(report.counts.unanswered > 5 && report.counts.unknown > 5, "{:?}", report.counts);
+}
+
+/// An acquirer that has its approval reverses nothing because a duplicate stays without answer.
+#[test]
+fn silence_after_a_duplicate_sets_nothing_off() {
+    let (answered, _) = virtual_run(Faults::default(), 11);
+    let (silent, _) = virtual_run(Faults { ignores_duplicates: true, ..Faults::default() }, 11);
+    assert_eq!(silent.counts.unanswered, answered.counts.duplicates, "seed 11");
+    let unanswered = answered.counts.unanswered;
+    assert_eq!(Counts { unanswered, ..silent.counts }, answered.counts, "seed 11");
 }
 
 #[test]

@@ -173,11 +173,18 @@ impl Conversation<'_> {
     pub(super) fn outcome_unknown(&mut self, purchase: u64, later: Option<usize>, now_us: u64) {
         let due_us = now_us + self.settings.pace.retry_us();
         let Some(live) = self.live.get_mut(&purchase) else { return };
-        let tries = match later {
-            Some(later) => live.later.get_mut(later).map(|sent| &mut sent.tries),
-            None => Some(&mut live.tries),
+        let sent = match later {
+            Some(later) => {
+                live.later.get_mut(later).map(|sent| (sent.first_answer, &mut sent.tries))
+            }
+            None => Some((live.first_answer, &mut live.tries)),
         };
-        let Some(tries) = tries.filter(|tries| **tries < TRIES_MAX) else { return };
+        let Some((first_answer, tries)) = sent else { return };
+        // A duplicate that stays without its answer leaves nothing unknown.
+        let is_known = first_answer.is_some_and(|first| is_final(first.response));
+        if is_known || *tries >= TRIES_MAX {
+            return;
+        }
         *tries += 1;
         let opening = live.plan.opening;
         let is_reversed = live.later.iter().any(|sent| sent.message.kind.is_full_reversal())
