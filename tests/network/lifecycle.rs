@@ -3,7 +3,7 @@
 
 use cardswitch_harness::{
     Acquirer, HttpClient, Installation, NetworkTransaction, Purchase, Switch, TestCard, minor,
-    transactions_of_card,
+    original_data, transactions_of_card,
 };
 
 const AMOUNT_MINOR: u64 = 5_000;
@@ -122,6 +122,32 @@ fn reversal_that_overtakes_its_authorization_declines_it() {
     assert_eq!(scene.acquirer.ask(&reversal).response(), "25");
     scene.acquirer.ask(&purchase.request()).expect_declined(1000);
     assert_eq!(scene.balance_minor(), before);
+}
+
+/// The network's word posts whatever the rules say, but not what the network took back.
+#[test]
+fn posting_that_its_reversal_overtook_is_taken_back_as_it_comes() {
+    let mut scene = Scene::new(309);
+    let (balance, ledger) = (scene.balance_minor(), ledger_balance_minor(&scene.switch.api()));
+    for processing_code in ["000000", "200000"] {
+        let purchase = Purchase::of(scene.card(), AMOUNT_MINOR);
+        let mut posting = purchase.presentment("", AMOUNT_MINOR);
+        posting.remove(38);
+        posting.set(3, processing_code);
+        let stan = posting.get(11).expect("set").parse().expect("digits");
+        let mut reversal = purchase.reversal("");
+        reversal.remove(38);
+        reversal.mti = "0420".to_owned();
+        reversal.set(90, &original_data(stan));
+        assert_eq!(scene.acquirer.ask(&reversal).response(), "00");
+        assert_eq!(scene.acquirer.ask(&posting).response(), "00");
+        let transaction = scene.transaction(&purchase);
+        assert_eq!((transaction.state.as_str(), transaction.posted_minor), ("canceled", 0));
+        assert_eq!(scene.balance_minor(), balance);
+        assert_eq!(ledger_balance_minor(&scene.switch.api()), ledger);
+    }
+    scene.switch.stop();
+    scene.installation.verify_ok();
 }
 
 #[test]

@@ -392,9 +392,15 @@ pub(super) struct EarlyReversals {
 impl EarlyReversals {
     /// Whether the purchase with these marks was reversed before it came.
     pub(super) fn names(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
-        let by_original = trace.original_key.and_then(|key| self.by_original.get(&key));
         let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
-        [by_original, by_retrieval].into_iter().flatten().any(|expires_at| *expires_at > at)
+        self.names_message(trace, at) || by_retrieval.is_some_and(|expires_at| *expires_at > at)
+    }
+
+    /// Whether the very message with these marks was reversed before it came: all messages of a
+    /// purchase share its retrieval reference, so that says nothing of one of them.
+    pub(super) fn names_message(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
+        let by_original = trace.original_key.and_then(|key| self.by_original.get(&key));
+        by_original.is_some_and(|expires_at| *expires_at > at)
     }
 
     pub(super) fn insert(&mut self, reversal: EarlyReversal) {

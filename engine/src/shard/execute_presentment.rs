@@ -3,6 +3,7 @@
 use super::card_money::CardMoney;
 use super::execute_authorization::{Purchase, record_of};
 use super::execute_network::{amount_for_account, log_unknown_card};
+use super::execute_reversal::cancel_if_nothing_remains;
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
@@ -113,7 +114,8 @@ fn settle(
     progress.posted_at = progress.posted_at.or(Some(change.moment.at));
 }
 
-/// Posts what was never authorized here, as a new transaction.
+/// Posts what was never authorized here, as a new transaction. One that was reversed before it came
+/// is taken back at once, as if it had come first.
 fn force_post(
     change: &mut ShardChange<'_>,
     facts: &PurchaseFacts,
@@ -134,12 +136,22 @@ fn force_post(
     settle(change, number, amount, &mut money, &mut progress);
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
-    let reply = posted(record.id, amount, &money);
+    if amount.is_positive() && is_reversed_before(change, facts) {
+        money.compensate(change, amount, &mut progress);
+        money.write_line(change, amount, &facts.merchant.name, record.member);
+        cancel_if_nothing_remains(&mut progress);
+    }
+    let reply = posted(record.id, progress.posted, &money);
     money.make(change, record, progress);
     NetworkReply::Posting(reply)
 }
 
-/// Gives money back to a card, as a transaction of its own.
+fn is_reversed_before(change: &ShardChange<'_>, facts: &PurchaseFacts) -> bool {
+    change.state.early_reversals.names_message(&facts.trace, change.moment.at)
+}
+
+/// Gives money back to a card, as a transaction of its own. One that was reversed before it came is
+/// taken back at once, and its purchase gets no room.
 pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> NetworkReply {
     let facts = &command.facts;
     let Some(slot) = change.state.find_card(facts.card) else {
@@ -157,7 +169,8 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     }
     let original = change.state.find_original(change.moment.ids, Some(slot), &command.original);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
-    if let Some((purchase_seq, open)) = original {
+    let is_taken_back = amount.is_positive() && is_reversed_before(change, facts);
+    if let Some((purchase_seq, open)) = original.filter(|_| !is_taken_back) {
         refund_purchase(change, (purchase_seq, open), amount, &mut money, &mut progress);
     }
     // CHOICE: money that comes back for a purchase is that of who made it, whoever holds the card.
@@ -167,6 +180,12 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     progress.posted = -amount;
     progress.is_final = true;
     progress.posted_at = Some(change.moment.at);
+    if is_taken_back {
+        money.debit(change, amount);
+        money.write_line(change, -amount, &facts.merchant.name, member);
+        progress.posted = Minor::ZERO;
+        cancel_if_nothing_remains(&mut progress);
+    }
     let purchase = Purchase {
         kind: TransactionKind::Refund,
         foreign,
@@ -177,6 +196,7 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
         member,
         ..record_of(change.state, change.moment, &purchase, seq, slot)
     };
+    let amount = if is_taken_back { Minor::ZERO } else { amount };
     let reply = posted(record.id, amount, &money);
     money.make(change, record, progress);
     NetworkReply::Posting(reply)

@@ -78,8 +78,10 @@ impl Conversation<'_> {
                 Action::OpenAgain { purchase, marked: true },
             );
         }
+        // An advice is reversed once it was taken: until then it is sent again.
         if let Fate::TimesOut { after_us, .. } = fate
             && moves_money
+            && !is_advice
         {
             let action = Action::Later { purchase, kind: LaterKind::TimeOutReversal };
             self.schedule(purchase, due_us + after_us, action);
@@ -170,11 +172,12 @@ impl Conversation<'_> {
             live.posted = (live.amount_minor, live.held_minor);
             return self.plan_refund(purchase, now_us);
         }
-        if is_given_up || !matches!(live.plan.opening, Opening::Authorization | Opening::Advice) {
-            return;
-        }
-        let opened_us = live.plan.due_us;
+        let has_hold = matches!(live.plan.opening, Opening::Authorization | Opening::Advice);
         let (after_us, kind) = match live.plan.fate {
+            Fate::TimesOut { after_us, .. } if live.plan.opening.is_advice() => {
+                (after_us, LaterKind::TimeOutReversal)
+            }
+            _ if is_given_up || !has_hold => return,
             Fate::Settles { after_us, .. } => (after_us, LaterKind::Presentment),
             Fate::Reversed { after_us } => (after_us, LaterKind::Reversal),
             Fate::PartlyReversed { after_us, .. } => (after_us, LaterKind::PartialReversal),
@@ -182,7 +185,7 @@ impl Conversation<'_> {
             Fate::Completed { after_us, .. } => (after_us, LaterKind::Completion),
             Fate::TimesOut { .. } | Fate::Abandoned => return,
         };
-        let due_us = (opened_us + after_us).max(now_us);
+        let due_us = (live.plan.due_us + after_us).max(now_us);
         self.schedule(purchase, due_us, Action::Later { purchase, kind });
     }
 

@@ -491,9 +491,13 @@ impl Model {
 
     fn is_reversed_before(&self, trace: &NetworkTrace) -> bool {
         let is_named = |early: &Early| {
-            trace.original_key.is_some() && early.original_key == trace.original_key
-                || trace.retrieval_key.is_some() && early.retrieval_key == trace.retrieval_key
+            trace.retrieval_key.is_some() && early.retrieval_key == trace.retrieval_key
         };
-        self.early.iter().any(is_named)
+        self.is_message_reversed_before(trace) || self.early.iter().any(is_named)
+    }
+
+    fn is_message_reversed_before(&self, trace: &NetworkTrace) -> bool {
+        let is_named = |early: &Early| early.original_key == trace.original_key;
+        trace.original_key.is_some() && self.early.iter().any(is_named)
     }
 }

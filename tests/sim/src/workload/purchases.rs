@@ -1,8 +1,8 @@
 //! Draws what comes of purchases: more on them, reversals, presentments, refunds and advices.
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, CardRef, Increment, OriginalRef, Present, PresentmentNumber, Refund,
-    ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, CardRef, Increment, OriginalRef, Present, PresentmentNumber,
+    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::ids::TransactionSeq;
@@ -82,6 +82,7 @@ impl Workload {
         };
         let mut facts = self.draw_facts(model, card);
         facts.amounts.amount = Minor(amount);
+        self.name_by_early_mark(&mut facts);
         let amounts = facts.amounts;
         let has_facts = self.rng.chance(85);
         Present {
@@ -89,6 +90,13 @@ impl Workload {
             amounts: (!self.rng.chance(10)).then_some(amounts),
             original,
             number,
+        }
+    }
+
+    /// Some postings were reversed before they came: their mark was drawn for that already.
+    fn name_by_early_mark(&self, facts: &mut PurchaseFacts) {
+        if self.marks.is_multiple_of(8) {
+            facts.trace.original_key = Some(OriginalKey(self.early_mark));
         }
     }
 
@@ -107,6 +115,7 @@ impl Workload {
         if let Some(at) = found.filter(|_| self.rng.chance(50)) {
             facts.trace.retrieval_key = model.purchases[at].retrieval_key;
         }
+        self.name_by_early_mark(&mut facts);
         if self.rng.chance(30) {
             original = OriginalRef::default();
         }

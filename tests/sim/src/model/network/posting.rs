@@ -1,6 +1,8 @@
 //! What posts in the model: presentments and refunds.
 
-use cardswitch_engine::command::network::{CardRef, Present, PresentmentNumber, Refund};
+use cardswitch_engine::command::network::{
+    CardRef, Present, PresentmentNumber, Refund, ReversalAmount,
+};
 use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
@@ -17,6 +19,7 @@ impl Model {
         let found = self
             .find_original(card, &command.original)
             .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);
+        let is_new = found.is_none();
         let (found, amount) = match (found, &command.facts, card) {
             (Some(found), ..) => {
                 let purchase = &self.purchases[found];
@@ -61,6 +64,12 @@ impl Model {
         let of_purchase = || self.purchases[found].merchant.clone();
         let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);
         self.write_line(found, -amount, &merchant);
+        let facts = command.facts.as_ref().filter(|_| is_new);
+        if facts.is_some_and(|facts| self.is_message_reversed_before(&facts.trace))
+            && self.give_back(found, ReversalAmount::Full).is_ok()
+        {
+            return self.posted(found, 0);
+        }
         self.posted(found, amount)
     }
 
@@ -102,7 +111,11 @@ impl Model {
         self.turn_pages(card, at);
         let kind = TransactionKind::Refund;
         let mut refund = self.new_purchase(at, card, facts, (kind, amount, foreign));
+        let is_taken_back = amount > 0 && self.is_message_reversed_before(&facts.trace);
         if let Some(found) = self.find_original(Some(card), &command.original) {
+            (refund.refund_of, refund.member) = (Some(found), self.purchases[found].member);
+        }
+        if let Some(found) = refund.refund_of.filter(|_| !is_taken_back) {
             let purchase = &mut self.purchases[found];
             let refundable = (purchase.posted - purchase.refunded).max(0);
             if amount > refundable {
@@ -112,8 +125,7 @@ impl Model {
             let room = given_back.min(total(&purchase.cleared));
             take_last(&mut purchase.cleared, room);
             purchase.refunded += given_back;
-            (refund.refunded, refund.refund_of) = (given_back, Some(found));
-            refund.member = purchase.member;
+            refund.refunded = given_back;
         }
         refund.posted = -amount;
         (refund.state, refund.is_final) = (TransactionState::Completed, true);
@@ -121,6 +133,10 @@ impl Model {
         self.purchases.push(refund);
         let refund = self.purchases.len() - 1;
         self.write_line(refund, amount, &facts.merchant.name);
+        if is_taken_back {
+            self.give_back(refund, ReversalAmount::Full).expect("all of it");
+            return self.posted(refund, 0);
+        }
         self.posted(refund, amount)
     }
 

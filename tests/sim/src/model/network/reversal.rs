@@ -41,7 +41,11 @@ impl Model {
         }
     }
 
-    fn give_back(&mut self, found: usize, asked: ReversalAmount) -> Result<i64, ReversalOutcome> {
+    pub(super) fn give_back(
+        &mut self,
+        found: usize,
+        asked: ReversalAmount,
+    ) -> Result<i64, ReversalOutcome> {
         if self.purchases[found].kind == TransactionKind::Refund {
             return self.take_refund_back(found, asked);
         }
