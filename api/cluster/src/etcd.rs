@@ -50,9 +50,6 @@ pub enum EtcdError {
     /// No member answers, or the one that was asked broke off. What was asked for may have happened.
     #[error("no member of etcd answers: {0}")]
     Unavailable(String),
-    /// A member answers that it cannot do it now, as while the members elect their leader.
-    #[error("etcd cannot do it now: {0}")]
-    NotNow(String),
     /// It answered that it will not do it.
     #[error("etcd refuses with code {code}: {message}")]
     Refused {
@@ -154,17 +151,21 @@ impl EtcdClient {
             let answer = asked.await.unwrap_or_else(|_| {
                 Err(EtcdError::Unavailable(format!("`{}` is silent", endpoints[*current])))
             });
-            // A member that answers is asked once more: another one may be silent.
-            let was_unable =
-                std::mem::replace(is_unable, matches!(answer, Err(EtcdError::NotNow(_))));
-            if let Err(EtcdError::Unavailable(why) | EtcdError::NotNow(why)) = answer {
-                if was_unable || !*is_unable {
-                    (*current, *is_unable) = ((*current + 1) % endpoints.len(), false);
+            let was_unable = std::mem::take(is_unable);
+            let why = match answer {
+                Err(EtcdError::Unavailable(why)) => why,
+                Err(EtcdError::Refused { code, message }) if PASSING_CODES.contains(&code) => {
+                    // A member that answers is asked once more: another one may be silent.
+                    *is_unable = !was_unable;
+                    message
                 }
-                tokio::time::sleep(PAUSE).await;
-                return Err(EtcdError::Unavailable(why));
+                answer => return answer,
+            };
+            if !*is_unable {
+                *current = (*current + 1) % endpoints.len();
             }
-            answer
+            tokio::time::sleep(PAUSE).await;
+            Err(EtcdError::Unavailable(why))
         })
     }
 }
@@ -323,7 +324,6 @@ fn check_status(trailers: &HeaderMap) -> Result<(), EtcdError> {
     let message = || text("grpc-message").unwrap_or("no reason").to_owned();
     match code {
         Some(0) => Ok(()),
-        Some(code) if PASSING_CODES.contains(&code) => Err(EtcdError::NotNow(message())),
         Some(code) => Err(EtcdError::Refused { code, message: message() }),
         None => Err(EtcdError::Unavailable("the answer broke off".to_owned())),
     }
