@@ -17,6 +17,7 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rare {
     ClockBack,
+    ClockLeap,
     Audit,
     Restart,
     Crash,
@@ -69,6 +70,9 @@ pub enum Happening {
     Step(Part),
     /// The machine's clock is set back. Units: microseconds.
     ClockBack(i64),
+    /// The machine's clock leaps ahead, and is set right once the shard has looked at it. Units:
+    /// microseconds.
+    ClockLeap(i64),
     /// Model, memory and tables are compared.
     Audit,
     /// The switch is stopped in good order and started again.
@@ -94,6 +98,9 @@ impl fmt::Display for Happening {
             }
             Self::Step(part) => write!(f, "the {} moves", format!("{part:?}").to_lowercase()),
             Self::ClockBack(back) => write!(f, "the clock goes back by {} s", back / 1_000_000),
+            Self::ClockLeap(ahead) => {
+                write!(f, "the clock leaps ahead by {} s, and back", ahead / 1_000_000)
+            }
             Self::Audit => write!(f, "all come to rest and are compared"),
             Self::Restart => write!(f, "the switch is restarted"),
             Self::Crash { first, on_the_way_up, flip } => {

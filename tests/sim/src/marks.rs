@@ -27,6 +27,8 @@ pub enum Mark {
     ReadUnderWay,
     /// The clock went back while commands were under way.
     ClockBack,
+    /// A timer ran by a clock that had leapt ahead.
+    ClockLeap,
     /// A flipped bit refused a start.
     FlipRefused,
     /// A start went on with a flipped bit.
@@ -50,7 +52,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -62,6 +64,7 @@ impl Mark {
         Self::TablesBehind,
         Self::ReadUnderWay,
         Self::ClockBack,
+        Self::ClockLeap,
         Self::FlipRefused,
         Self::FlipHarmless,
         Self::LieRefused,

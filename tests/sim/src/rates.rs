@@ -51,6 +51,7 @@ impl Rates {
                 (Rare::Restart, rng.below(81)),
                 (Rare::BreakDisk, rng.below(61)),
                 (Rare::ClockBack, rng.below(1_001)),
+                (Rare::ClockLeap, rng.below(501)),
                 (Rare::Audit, 500),
             ],
             sends: 2 * length / (burst + 1) + 1,

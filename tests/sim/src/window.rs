@@ -27,6 +27,8 @@ struct Shared {
     rng: Rng,
     tip: WindowTip,
     batches: BTreeMap<u64, Vec<u8>>,
+    /// Every tip there was.
+    tips: Vec<WindowTip>,
     /// Requests that were held for lost, and arrive yet.
     late: Vec<Request>,
     /// How many of a hundred requests are not answered, and of a thousand meet a ghost.
@@ -61,6 +63,7 @@ impl SimulatedWindow {
                 rng,
                 tip,
                 batches,
+                tips: vec![tip],
                 late,
                 silent_percent,
                 ghosts_per_mille,
@@ -119,6 +122,7 @@ impl Shared {
             return false;
         }
         self.tip = request.new;
+        self.tips.push(request.new);
         self.batches.extend(request.batches.iter().cloned());
         while self.batches.len() > self.kept.max(request.batches.len()) {
             self.batches.pop_first();
@@ -149,6 +153,10 @@ impl ChainWindow for SimulatedWindow {
     ) -> Result<Appended, WindowError> {
         let mut shared = self.shared.lock();
         shared.let_others_act();
+        assert!(
+            shared.tips.iter().rev().any(|tip| tip == after),
+            "a node writes behind what it wrote or read"
+        );
         let last = batches.last().unwrap();
         let new = WindowTip { position: last.position(), writer: self.writer };
         let batches = batches.iter().map(|batch| (batch.header.number.0, batch.bytes.clone()));

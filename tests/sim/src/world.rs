@@ -266,6 +266,7 @@ impl World {
                     self.skew = self.rng.between(0, DAY);
                     Happening::ClockBack(self.skew)
                 }
+                Some(Rare::ClockLeap) => Happening::ClockLeap(self.rng.between(0, DAY)),
                 Some(Rare::Audit) => Happening::Audit,
                 Some(Rare::Restart) if self.nodes.is_some() => Happening::FailOver(None),
                 Some(Rare::Restart) => Happening::Restart,
@@ -339,6 +340,7 @@ impl World {
                 self.story.marks.pass_if(Mark::ClockBack, !self.sent.is_empty());
                 self.set_clock(self.clock.load(Ordering::Relaxed) - back);
             }
+            Happening::ClockLeap(ahead) => self.leap(ahead),
             Happening::Audit => self.settle(),
             Happening::Restart => self.restart(),
             Happening::Crash { first, on_the_way_up, flip } => {
@@ -375,6 +377,21 @@ impl World {
 
     fn set_clock(&self, at: i64) {
         self.clock.store(at, Ordering::Relaxed);
+    }
+
+    /// Timers run ahead of their time; the commands to come stand behind them all the same.
+    fn leap(&mut self, ahead: i64) {
+        let now = self.clock.load(Ordering::Relaxed);
+        while self.step_shard() == StepOutcome::Worked {}
+        self.set_clock(now + ahead);
+        while self.step_shard() == StepOutcome::Worked {}
+        self.set_clock(now);
+        self.story.marks.pass_if(Mark::ClockLeap, self.last_at() > now);
+    }
+
+    /// When the newest record was accepted: a timer may have run after the last command.
+    fn last_at(&self) -> i64 {
+        self.running.as_ref().unwrap().parts.deciding.shard.state().last_at().0
     }
 
     /// The shard would wait where the committer's queue is full.
@@ -466,7 +483,7 @@ impl World {
         if !self.drive_until_idle() {
             return;
         }
-        let at = self.latest.max(self.clock.load(Ordering::Relaxed));
+        let at = self.latest.max(self.clock.load(Ordering::Relaxed)).max(self.last_at());
         (self.latest, self.workload.at) = (at, self.workload.at.max(at));
         self.model.pass_time(at);
         let context = self.context();
