@@ -191,10 +191,7 @@ impl Dispatcher {
         }
         let now = Instant::now();
         if (self.is_stale || now >= self.reload_at) && now >= self.reload_from {
-            self.reload();
-            for order in std::mem::take(&mut self.postponed) {
-                self.carry_out(order);
-            }
+            self.catch_up_with_changes();
         }
         let mut has_more = false;
         if Instant::now() >= self.read_at {
@@ -207,6 +204,8 @@ impl Dispatcher {
             }
         }
         self.start_due();
+        // INVARIANT: orders wait only for a look at what has changed, and that is to come.
+        debug_assert!(self.is_stale || self.postponed.is_empty());
         has_more
     }
 
@@ -305,10 +304,18 @@ impl Dispatcher {
             }
             order => {
                 if self.is_stale {
-                    self.reload();
+                    self.catch_up_with_changes();
                 }
                 self.carry_out(order);
             }
+        }
+    }
+
+    /// Looks at endpoints as they are now, and carries out what has waited for that.
+    fn catch_up_with_changes(&mut self) {
+        self.reload();
+        for order in std::mem::take(&mut self.postponed) {
+            self.carry_out(order);
         }
     }
 
