@@ -83,3 +83,12 @@ export async function setQuestion(page, password, { question, answer }) {
   await page.getByRole('button', { name: 'Save' }).click();
   await page.waitForURL('**/account');
 }
+
+/** Somebody of each role. */
+export async function addUserOfEachRole(installation) {
+  const people = {};
+  for (const role of ['accountant', 'reviewer', 'member']) {
+    people[role] = await installation.addUser({ email: `${role}@example.com`, role });
+  }
+  return people;
+}
