@@ -1,16 +1,16 @@
 //! `demo`, `feed` and `send`: the simulated card network as a newcomer meets it.
 
-use cardswitch_harness::{CommandOutput, Installation, run_cardswitch};
+use cardswitch_harness::{CommandOutput, Installation, campaign_scaled, run_cardswitch};
 use serde_json::Value;
 use tempfile::TempDir;
 
 #[test]
 fn virtual_days_from_one_seed_repeat_exactly() {
-    let (first, second) = (virtual_days("7"), virtual_days("7"));
+    let (first, second) = (virtual_days("11"), virtual_days("11"));
     for report in [&first, &second] {
         assert_demo_report(report);
-        assert_eq!(report["seed"], 7);
-        assert_eq!(report["duration_s"].as_f64(), Some(3.0 * 86_400.0), "virtual too");
+        assert_eq!(report["seed"], 11);
+        assert_eq!(report["duration_s"].as_f64(), Some(86_400.0 * days() as f64), "virtual too");
         let presentments = report["presentments"].as_u64();
         assert!(presentments.is_some_and(|count| count > 0), "days pass, purchases settle");
         let refunds = report["refunds"].as_u64();
@@ -174,13 +174,18 @@ fn every_command_has_help_and_unknown_ones_a_usage_error() {
     assert_eq!(output.code, Some(2), "{output:#?}");
 }
 
-/// Three virtual days, as fast as they go.
+fn days() -> usize {
+    campaign_scaled(1, 3)
+}
+
+/// Virtual days, as fast as they go.
 #[track_caller]
 fn virtual_days(seed: &str) -> Value {
     let directory = TempDir::new().expect("a temporary directory");
     let data = directory.path().join("demo");
     let data = data.to_str().expect("UTF-8");
-    let mut arguments = vec!["demo", "--data", data, "--speed", "max", "--duration", "3d"];
+    let duration = format!("{}d", days());
+    let mut arguments = vec!["demo", "--data", data, "--speed", "max", "--duration", &duration];
     arguments.extend(["--cards", "200", "--seed", seed, "--json"]);
     let report = run_cardswitch(&arguments).expect_json();
     let verified = run_cardswitch(&["verify", "--data", data, "--json"]).expect_json();

@@ -27,7 +27,7 @@ fn every_approval_seen_survives_kill_9_and_none_is_there_twice() {
     let mut seen_in_all = 0;
     let mut earlier: Vec<Sent> = Vec::new();
     let mut switch = installation.serve();
-    for round in 0..campaign_scaled(20, 200) {
+    for round in 0..campaign_scaled(8, 200) {
         let chosen: Vec<TestCard> = (0..CARDS_A_ROUND)
             .map(|n| cards[(round * CARDS_A_ROUND + n) % cards.len()].clone())
             .collect();
