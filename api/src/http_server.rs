@@ -21,7 +21,6 @@ use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::descriptors::ConnectionBound;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::http_connection::serve_connection;
-use cardswitch_edge::lingering::linger;
 use cardswitch_edge::min_seq::{SEQ, newest_shown};
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::request_id::refusal;
@@ -32,7 +31,6 @@ use cardswitch_engine::clock::Stopwatch;
 use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use cardswitch_site::overview::LiveOverviews;
 use hyper::Request;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
@@ -52,10 +50,6 @@ const REQUESTS_PER_ADDRESS_MAX: usize = REQUESTS_MAX / 8;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait after a failed accept (no file descriptors left) before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// How long a client may wait before its first byte.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-const PLAIN_REFUSAL: &str = "This address speaks TLS: begin with https://\n";
 
 /// Everything that is served over HTTP, as hyper asks for it.
 #[derive(Debug)]
@@ -133,9 +127,6 @@ impl HttpSide {
         let Some(tls) = &self.tls else {
             return serve_connection(stream, answer, closing).await;
         };
-        if speaks_plain(&stream).await {
-            return refuse_plain(stream).await;
-        }
         match tls.accept(stream).await {
             Ok(stream) => serve_connection(stream, answer, closing).await,
             Err(TlsRefusal { reason, detail }) => {
@@ -250,24 +241,6 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);
 }
 
-/// Whether a client begins as one without TLS does: by a method.
-async fn speaks_plain(stream: &TcpStream) -> bool {
-    let mut first = [0];
-    let peeked = tokio::time::timeout(HELLO_TIMEOUT, stream.peek(&mut first)).await;
-    matches!(peeked, Ok(Ok(1))) && first[0].is_ascii_uppercase()
-}
-
-/// Tells such a client what it would have to do.
-async fn refuse_plain(mut stream: TcpStream) {
-    let refusal = format!(
-        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
-         Content-Length: {}\r\n\r\n{PLAIN_REFUSAL}",
-        PLAIN_REFUSAL.len()
-    );
-    drop(stream.write_all(refusal.as_bytes()).await);
-    linger(stream).await;
-}
-
 /// Where connections have their places.
 struct Places {
     side: Arc<HttpSide>,
@@ -320,6 +293,8 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
     use crate::test_world;
 

@@ -9,6 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 import trustme
@@ -245,6 +246,50 @@ def test_others_are_closed_and_harm_nobody(mutual):
                     said += part
             assert b"0810" not in said
         assert echo(neighbour) == "00"
+
+
+@contextlib.contextmanager
+def routing(switch, *options):
+    """A router before a switch, which is its home cell."""
+    doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", "01"]
+    cell = f"01=http://{switch.http},iso8583://{switch.address[0]}:{switch.address[1]}"
+    command = [binary(), "route", *doors, "--cell", cell, *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        ready = process.stdout.readline().split()
+        yield dict(part.split("=") for part in ready[1:])
+        process.terminate()
+        assert process.wait() == 0, "SIGTERM is a clean end"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_router_speaks_tls_at_both_doors(tmp_path, switch):
+    ca = trustme.CA()
+    chain, key = write_pems(tmp_path, "door", ca.issue_cert("127.0.0.1"))
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes(ca.cert_pem.bytes())
+    http = ["--tls-certificate", chain, "--tls-key", key]
+    iso = ["--iso8583-tls-certificate", chain, "--iso8583-tls-key", key]
+    with routing(switch, *http, *iso, "--iso8583-tls-client-ca", str(authority)) as route:
+        door = SimpleNamespace(
+            http=route["http"],
+            address=parse_address(route["iso8583"]),
+            credentials=switch.credentials,
+        )
+        assert b'"name"' in get(door, "/v1/company", trusting(ca))
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://{door.http}/v1/company")
+        assert refused.value.code == 400 and b"https://" in refused.value.read()
+        line = Line(door, trusting(ca, ca.issue_cert("acquirer.example.com")))
+        for _ in range(200):
+            line.send(network_management("301"))
+        assert {line.receive()["39"] for _ in range(200)} == {"00"}
+        with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+            echo(Line(door, trusting(ca)))
+        assert echo(line) == "00"
+        line.socket.unwrap().close()
 
 
 def test_a_door_without_tls_still_names_a_hello(switch):

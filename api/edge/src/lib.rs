@@ -25,6 +25,7 @@ pub mod min_seq;
 pub mod needed;
 pub mod operation;
 pub mod peers;
+mod plain_http;
 pub mod request_body;
 mod request_head;
 pub mod request_id;

@@ -26,6 +26,8 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
+use crate::plain_http::{refuse_plain, speaks_plain};
+
 /// How long a peer may take until TLS is agreed on.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the files are looked at.
@@ -95,9 +97,13 @@ impl TlsDoor {
         Ok(Self { spoken, files, config })
     }
 
-    /// Agrees on TLS with a peer that has connected.
+    /// Agrees on TLS with a peer that has connected. One that speaks HTTP without it is told so.
     /// Errors: the peer speaks no TLS, has no certificate that is valid here, or is too slow.
     pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, TlsRefusal> {
+        if self.spoken == Spoken::Http && speaks_plain(&stream).await {
+            refuse_plain(stream).await;
+            return Err(TlsRefusal { reason: "speaks HTTP without TLS", detail: String::new() });
+        }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.config.lock()));
         let bounded = |connection: &mut rustls::ServerConnection| {
             connection.set_buffer_limit(Some(UNSENT_BYTES_MAX));

@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{Request, Response};
 use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::hop_by_hop::{hand_back, hand_on};
 use cardswitch_edge::http_connection::serve_connection;
@@ -21,11 +22,10 @@ use cardswitch_edge::request_id::refusal;
 use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::domain::cell::Cell;
 use hyper::body::{Body as _, Incoming};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::accepting::accept_until;
+use crate::accepting::Door;
 use crate::cells::Cells;
 
 /// How long a cell may take until it begins to answer: longer than any request waits there.
@@ -105,16 +105,18 @@ impl HttpDoor {
     }
 }
 
-/// Serves HTTP, until `stop` turns true.
-pub async fn serve_http(listener: TcpListener, door: HttpDoor, stop: watch::Receiver<bool>) {
-    let door = Arc::new(door);
-    accept_until(listener, stop.clone(), |stream, peer: SocketAddr| {
-        let (door, stop) = (Arc::clone(&door), stop.clone());
-        let answer = move |request| {
-            let door = Arc::clone(&door);
-            async move { door.answer(peer.ip(), request).await }
-        };
-        serve_connection(stream, answer, stop)
-    })
-    .await;
+impl Door for HttpDoor {
+    fn admits(&self, _peer: SocketAddr) -> bool {
+        true
+    }
+
+    async fn serve_one<S: DoorStream + 'static>(
+        self: Arc<Self>,
+        stream: S,
+        peer: SocketAddr,
+        stop: watch::Receiver<bool>,
+    ) {
+        let answer = |request| self.answer(peer.ip(), request);
+        serve_connection(stream, answer, stop).await;
+    }
 }

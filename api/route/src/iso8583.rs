@@ -7,19 +7,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_iso8583::{Echo, Framing, decode};
 use cardswitch_network::frame_buffer::{FrameBuffer, Next};
 use cardswitch_network::limits::{EMPTY_FRAMES_PAUSE, IDLE_LIMIT_DEFAULT};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use crate::accepting::accept_until;
+use crate::accepting::Door;
 use crate::cells::Cells;
 use crate::line::{Forwarded, Line};
 
@@ -28,68 +27,74 @@ const ANSWERS_MAX: usize = 256;
 /// How long a peer may take nothing of its answers.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Serves connections of `peers`, until `stop` turns true.
-pub async fn serve_iso8583(
-    listener: TcpListener,
+/// The way to all cells, for messages.
+#[derive(Debug)]
+pub struct Iso8583Door {
     cells: Arc<Cells>,
     peers: Vec<PeerNetwork>,
-    stop: watch::Receiver<bool>,
-) {
-    accept_until(listener, stop.clone(), |stream, peer| {
-        let is_admitted = peers.iter().any(|network| network.contains(peer.ip()));
-        let (cells, stop) = (Arc::clone(&cells), stop.clone());
-        async move {
-            if is_admitted {
-                converse(stream, peer, cells, stop).await;
-            } else {
-                tracing::warn!(%peer, "ISO 8583 connection refused: no peer");
-            }
-        }
-    })
-    .await;
 }
 
-/// Serves one peer until it goes, and what was asked has its answer.
-async fn converse(
-    stream: TcpStream,
-    peer: SocketAddr,
-    cells: Arc<Cells>,
-    mut stop: watch::Receiver<bool>,
-) {
-    drop(stream.set_nodelay(true));
-    let (from_peer, to_peer) = stream.into_split();
-    let (answers, queue) = mpsc::channel(ANSWERS_MAX);
-    let intake = Intake { cells, lines: BTreeMap::new(), answers };
-    let writing = write_answers(to_peer, queue);
-    let reading = async {
-        tokio::select! {
-            loss = intake.read(from_peer) => {
-                if let Some(reason) = loss {
-                    tracing::warn!(%peer, reason, "ISO 8583 connection closed");
+impl Iso8583Door {
+    /// The way to `cells`, for these peers.
+    #[must_use]
+    pub const fn new(cells: Arc<Cells>, peers: Vec<PeerNetwork>) -> Self {
+        Self { cells, peers }
+    }
+}
+
+impl Door for Iso8583Door {
+    fn admits(&self, peer: SocketAddr) -> bool {
+        self.peers.iter().any(|network| network.contains(peer.ip()))
+    }
+
+    /// Serves one peer until it goes, and what was asked has its answer.
+    async fn serve_one<S: DoorStream + 'static>(
+        self: Arc<Self>,
+        stream: S,
+        peer: SocketAddr,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        drop(stream.socket().set_nodelay(true));
+        let (from_peer, to_peer) = split(stream);
+        let (answers, queue) = mpsc::channel(ANSWERS_MAX);
+        let intake = Intake { cells: Arc::clone(&self.cells), lines: BTreeMap::new(), answers };
+        let writing = write_answers(to_peer, queue);
+        let reading = async {
+            tokio::select! {
+                loss = intake.read(from_peer) => {
+                    if let Some(reason) = loss {
+                        tracing::warn!(%peer, reason, "ISO 8583 connection closed");
+                    }
                 }
+                _ = stop.wait_for(|stop| *stop) => {}
             }
-            _ = stop.wait_for(|stop| *stop) => {}
+        };
+        tokio::pin!(writing);
+        tokio::select! {
+            // A peer that takes no answers is not read from.
+            () = &mut writing => {}
+            () = reading => writing.await,
         }
-    };
-    tokio::pin!(writing);
-    tokio::select! {
-        // A peer that takes no answers is not read from.
-        () = &mut writing => {}
-        () = reading => writing.await,
     }
 }
 
 /// Writes until nobody answers any more, or the peer is gone.
-async fn write_answers(mut to_peer: OwnedWriteHalf, mut queue: Receiver<Vec<u8>>) {
+async fn write_answers(mut to_peer: WriteHalf<impl DoorStream>, mut queue: Receiver<Vec<u8>>) {
     while let Some(mut bytes) = queue.recv().await {
         for _ in 0..ANSWERS_MAX {
             let Ok(more) = queue.try_recv() else { break };
             bytes.extend_from_slice(&more);
         }
-        if !matches!(timeout(WRITE_PATIENCE, to_peer.write_all(&bytes)).await, Ok(Ok(()))) {
+        let writing = async {
+            to_peer.write_all(&bytes).await?;
+            to_peer.flush().await
+        };
+        if !matches!(timeout(WRITE_PATIENCE, writing).await, Ok(Ok(()))) {
             return;
         }
     }
+    // Whoever is gone needs no goodbye.
+    drop(timeout(WRITE_PATIENCE, to_peer.shutdown()).await);
 }
 
 /// The messages of one peer, on their way to cells.
@@ -103,7 +108,7 @@ struct Intake {
 impl Intake {
     /// Reads messages and hands them on, until the peer has sent its last byte, is silent for too long or out
     /// of step. Returns why, but for the first.
-    async fn read(mut self, mut from_peer: OwnedReadHalf) -> Option<&'static str> {
+    async fn read(mut self, mut from_peer: ReadHalf<impl DoorStream>) -> Option<&'static str> {
         let (mut inbox, framing) = (FrameBuffer::default(), Framing::default());
         loop {
             let since = Instant::now();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `cells` | the cells, where each is, and which of them a message or a request names |
 //! | `addresses` | the addresses of a door, tried in turn |
-//! | `accepting` | connections of a door, within bounds |
+//! | `accepting` | connections of a door, within bounds, over TLS or not |
 //! | `iso8583`, `line` | the ISO 8583 door; the connection to a cell of one peer |
 //! | `unanswered` | what a cell was asked and has not answered |
 //! | `http` | the HTTP door |
@@ -20,6 +20,7 @@ mod iso8583;
 mod line;
 mod unanswered;
 
+pub use accepting::serve;
 pub use cells::{CellAddresses, Cells, CellsError};
-pub use http::{HttpDoor, serve_http};
-pub use iso8583::serve_iso8583;
+pub use http::HttpDoor;
+pub use iso8583::Iso8583Door;

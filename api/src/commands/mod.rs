@@ -31,6 +31,7 @@ mod running;
 mod secured_line;
 pub mod send;
 pub mod serve;
+mod tls_args;
 pub mod token;
 pub mod user;
 pub mod verify;

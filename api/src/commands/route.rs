@@ -1,18 +1,22 @@
 //! `cardswitch route`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardswitch_edge::descriptors::raise_limit;
+use cardswitch_edge::tls::{Spoken, TlsFiles};
 use cardswitch_engine::domain::cell::Cell;
-use cardswitch_route::{CellAddresses, Cells, HttpDoor, serve_http, serve_iso8583};
+use cardswitch_network::listener::DOOR_NAME_DEFAULT;
+use cardswitch_route::{CellAddresses, Cells, HttpDoor, Iso8583Door, serve};
 use cardswitch_secrets::issuing::CardNumbers;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::tls_args::TlsArgs;
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{LogFormat, Settings};
-use crate::doors::{FIRST, admission, parse_networks};
+use crate::doors::{FIRST, admission, open_tls, parse_networks};
 use crate::telemetry::log::start_log;
 
 /// The flags of `route`.
@@ -40,6 +44,17 @@ pub struct RouteArgs {
     /// First 6 to 8 digits of the cells' card numbers [default: that of `init`]
     #[arg(long, env = "CARDSWITCH_CARD_BIN", value_delimiter = ',', value_name = "LIST")]
     bin: Vec<String>,
+    #[command(flatten)]
+    tls: TlsArgs,
+    /// Certificate chain of the ISO 8583 address, in PEM form: ISO 8583 is served over TLS
+    #[arg(long, value_name = "FILE", requires = "iso8583_tls_key")]
+    iso8583_tls_certificate: Option<PathBuf>,
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE", requires = "iso8583_tls_certificate")]
+    iso8583_tls_key: Option<PathBuf>,
+    /// Authorities in PEM form: peers over ISO 8583 must show a certificate of one of them
+    #[arg(long, value_name = "FILE", requires = "iso8583_tls_key")]
+    iso8583_tls_client_ca: Option<PathBuf>,
     /// Write the log as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -60,6 +75,15 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let peers = admission(FIRST, args.iso8583, &peers).map_err(Failure::usage)?.peers;
     let proxies =
         parse_networks("trusted_proxies", &args.trusted_proxies).map_err(Failure::usage)?;
+    let secured = args.iso8583_tls_certificate.zip(args.iso8583_tls_key);
+    let secured = secured.map(|(certificate, key)| TlsFiles {
+        certificate,
+        key,
+        client_ca: args.iso8583_tls_client_ca,
+    });
+    let open = |door, files: Option<TlsFiles>| open_tls(door, files.as_ref()).map_err(Failure::new);
+    let http_tls = open(("http", Spoken::Http), args.tls.files())?;
+    let iso8583_tls = open((DOOR_NAME_DEFAULT, Spoken::Iso8583), secured)?;
     raise_limit();
     let mut stop = StopSignal::listen()?;
     let (http, iso8583) = (bind("HTTP", args.http).await?, bind("ISO 8583", args.iso8583).await?);
@@ -67,11 +91,12 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
         (http.local_addr().map_err(Failure::new)?, iso8583.local_addr().map_err(Failure::new)?);
     println!("ready http={http_address} iso8583={iso8583_address}");
     let (cells, stopping) = (Arc::new(cells), watch::Sender::new(false));
-    let door = HttpDoor::new(Arc::clone(&cells), proxies);
+    let http_door = HttpDoor::new(Arc::clone(&cells), proxies);
+    let iso8583_door = Iso8583Door::new(cells, peers);
     let doors = async {
         tokio::join!(
-            serve_http(http, door, stopping.subscribe()),
-            serve_iso8583(iso8583, cells, peers, stopping.subscribe()),
+            serve(http, http_tls, http_door, stopping.subscribe()),
+            serve(iso8583, iso8583_tls, iso8583_door, stopping.subscribe()),
         )
     };
     let stopped = async {

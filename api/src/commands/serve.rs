@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use cardswitch_edge::tls::TlsFiles;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
+use super::tls_args::TlsArgs;
 use super::{Failure, StopSignal};
 use crate::config::read_settings;
 use crate::node;
@@ -26,21 +26,8 @@ pub struct ServeArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: SettingArgs,
-    /// Certificate chain of the HTTP address, in PEM form: HTTP is served over TLS
-    #[arg(long, env = "CARDSWITCH_TLS_CERTIFICATE", value_name = "FILE", requires = "tls_key")]
-    tls_certificate: Option<PathBuf>,
-    /// Private key of that certificate
-    #[arg(
-        long,
-        env = "CARDSWITCH_TLS_KEY",
-        hide_env_values = true,
-        value_name = "FILE",
-        requires = "tls_certificate"
-    )]
-    tls_key: Option<PathBuf>,
-    /// Authorities in PEM form: clients over HTTP must show a certificate of one of them
-    #[arg(long, env = "CARDSWITCH_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_key")]
-    tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Print the configuration that results, as TOML, and exit
     #[arg(long)]
     print_config: bool,
@@ -49,9 +36,7 @@ pub struct ServeArgs {
 /// Carries out `serve`: runs until Ctrl-C or SIGTERM, or until the journal fails.
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let mut file = read_settings(args.config.as_deref(), Some(&args.data)).map_err(Failure::new)?;
-    if let (Some(certificate), Some(key)) = (args.tls_certificate, args.tls_key) {
-        file.tls = Some(TlsFiles { certificate, key, client_ca: args.tls_client_ca });
-    }
+    file.tls = args.tls.files().or(file.tls);
     let settings = args.settings.over(file).map_err(Failure::new)?;
     if args.print_config {
         print!("{}", toml::to_string(&settings).map_err(Failure::new)?);
