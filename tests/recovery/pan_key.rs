@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::load::{Fate, run_acquirer};
 
-const CARDS: u32 = 2_000;
+const CARDS: u32 = 800;
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
