@@ -51,7 +51,7 @@ const BLOWS: [Blow; 7] = [
 fn a_cluster_loses_no_answer_whatever_dies() {
     let mut random = Random::new(seed_for("a_cluster_loses_no_answer"));
     let cluster = Cluster::of(Installation::init(200, random.next_u64() >> 1));
-    endure(cluster, &mut random, (&BLOWS, campaign_scaled(21, 500)), strike);
+    endure(cluster, &mut random, (&BLOWS, campaign_scaled(14, 500)), strike);
 }
 
 /// Strikes a cluster under load again and again, audits every answer that was seen, and ends with three
