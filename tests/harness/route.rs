@@ -21,19 +21,22 @@ pub struct Route {
 }
 
 impl Route {
-    /// Starts `cardswitch route` before these cells, the first of which is the home cell, and waits until it says
-    /// that both doors answer.
+    /// Starts `cardswitch route` before these cells, each with its switches, the first being the home cell, and
+    /// waits until it says that both doors answer.
     #[track_caller]
     #[must_use]
-    pub fn before(cells: &[(&str, &Switch)]) -> Self {
+    pub fn before(cells: &[(&str, &[&Switch])]) -> Self {
         let mut arguments: Vec<String> =
             ["route", "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", cells[0].0]
                 .map(str::to_owned)
                 .into();
-        for (cell, switch) in cells {
-            let (http, iso8583) = (switch.http, switch.iso8583);
-            let doors = format!("{cell}=http://{http},iso8583://{iso8583}");
-            arguments.extend(["--cell".to_owned(), doors]);
+        for (cell, switches) in cells {
+            let doors = switches.iter().map(|switch| {
+                let (http, iso8583) = (switch.http, switch.iso8583);
+                format!("http://{http},iso8583://{iso8583}")
+            });
+            let doors: Vec<String> = doors.collect();
+            arguments.extend(["--cell".to_owned(), format!("{cell}={}", doors.join(","))]);
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut command = cardswitch_command(&arguments);

@@ -47,7 +47,7 @@ impl Cell {
 
 fn two_cells() -> (Cell, Cell, Route) {
     let (first, second) = (Cell::start("01", 2401), Cell::start("02", 2402));
-    let route = Route::before(&[(first.name, &first.switch), (second.name, &second.switch)]);
+    let route = Route::before(&[(first.name, &[&first.switch]), (second.name, &[&second.switch])]);
     (first, second, route)
 }
 

@@ -8,9 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use cardswitch_harness::{
-    Cluster, Installation, Purchase, Random, TestCard, campaign_scaled, last_json_line,
-    run_cardswitch, seed_for,
+    Cluster, Installation, Purchase, Random, Route, TestCard, campaign_scaled, last_json_line,
+    run_cardswitch, seed_for, transactions_of_card,
 };
+
+use serde_json::json;
 
 use crate::kill::{audit, is_approved, raise_limits, settle_unknown};
 use crate::load::{Sent, run_acquirer};
@@ -309,5 +311,40 @@ fn operators_change_a_cluster_at_its_leader_and_are_told_so_elsewhere() {
     assert_eq!(list(leader).expect_json()["tokens"].as_array().map(Vec::len), Some(1));
     let refused = list((leader + 1) % 3).expect_one_line_error();
     assert!(refused.contains("cardswitch cluster status --journal etcd://"), "{refused}");
+    cluster.stop();
+}
+
+/// The router is told of no leader: it tries the addresses of the cell, whose nodes find theirs.
+#[test]
+fn a_router_finds_the_next_leader_of_a_cell() {
+    let mut cluster = Cluster::of(Installation::init_with(60, 2_407, &["--cell", "07"]));
+    let nodes = [0, 1, 2].map(|node| cluster.wait_for_doors(node));
+    let route = Route::before(&[("07", &nodes)]);
+    let (card, credentials) =
+        (cluster.installation.cards.ordinary().clone(), cluster.installation.credentials.clone());
+    let api = route.api(&credentials.access_token);
+    let mut acquirer = route.acquirer();
+    for round in 0..2 {
+        let (before, after) = (Purchase::of(&card, 100), Purchase::of(&card, 200));
+        acquirer.ask(&before.request()).expect_approved();
+        let leader = cluster.wait_for_leader();
+        cluster.take(leader).kill9();
+        let mut message = after.request();
+        while acquirer.ask(&message).response() != "00" {
+            message.mti = "0101".to_owned();
+        }
+        let tag = json!({"name": format!("Travel {round}")});
+        while api.post("/v1/categories", &tag).status != 201 {}
+        let found =
+            transactions_of_card(&route.network_api(&credentials.network_key), &card.card_id);
+        for purchase in [before, after] {
+            let own = found.iter().filter(|found| found.rrn == purchase.rrn);
+            assert_eq!(own.map(|own| own.state.as_str()).collect::<Vec<_>>(), ["pending"]);
+        }
+        cluster.start(leader);
+        cluster.wait_for_doors(leader);
+    }
+    drop(route);
+    cluster.wait_until_level();
     cluster.stop();
 }
