@@ -157,11 +157,7 @@ pub fn explain(
         return explanation;
     };
     // Of an advice only the vetoes declined; the other rules that fail had no say.
-    let vetoes = RuleSet::from_bits(
-        RuleSet::of(Rule::ReversedBefore).bits() | RuleSet::of(Rule::OutOfBounds).bits(),
-    );
-    let has_say =
-        if decided_by == DecidedBy::Rules { RuleSet::from_bits(u32::MAX) } else { vetoes };
+    let has_say = if decided_by == DecidedBy::Rules { RuleSet::ALL } else { RuleSet::VETOES };
     explanation.remedies = case.remedies(has_say);
     if decided_by == DecidedBy::Rules {
         explanation.amount_at_most = case.amount_at_most();
@@ -186,7 +182,7 @@ pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation 
     Explanation {
         decided_by,
         rules,
-        remedies: if is_told { case.remedies(RuleSet::from_bits(u32::MAX)) } else { Vec::new() },
+        remedies: if is_told { case.remedies(RuleSet::ALL) } else { Vec::new() },
         amount_at_most: if is_told { case.amount_at_most() } else { None },
     }
 }
@@ -486,7 +482,7 @@ impl Case {
     }
 
     fn make_otherwise(&mut self, rule: Rule) {
-        self.failed = RuleSet::from_bits(self.failed.bits() & !RuleSet::of(rule).bits());
+        self.failed = self.failed.without(rule);
         match rule {
             Rule::PinWrong => {
                 self.facts.usage.pin_failures = 0;

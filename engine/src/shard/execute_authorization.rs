@@ -14,7 +14,7 @@ use crate::command::network::{
     PurchaseFacts,
 };
 use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
-use crate::decision::{DecisionFacts, Rule, RuleSet, VelocityFinding, approvable_part};
+use crate::decision::{DecisionFacts, RuleSet, VelocityFinding, approvable_part};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
@@ -271,8 +271,7 @@ fn advised_purchase<'a>(
     };
     let Judgement { failed, facts: known } = judge(change, money, &attempt);
     // Bounds and an early reversal stand above the network's word: money is never invented.
-    let vetoes = [Rule::ReversedBefore, Rule::OutOfBounds];
-    let veto = vetoes.into_iter().find(|rule| failed.contains(*rule));
+    let veto = failed.intersection(RuleSet::VETOES).first();
     let (response_code, sub_reason) = match (veto, command.outcome) {
         (Some(rule), _) => (rule.response_code(), rule.sub_reason()),
         (None, AdviceOutcome::Declined) => (ResponseCode::Declined, SubReason::DeclinedByNetwork),
