@@ -81,8 +81,10 @@ impl Case {
         let facts = Facts {
             card: &self.card,
             usage: self.card.usage,
-            balances: &self.balances,
-            credit_limit: self.credit_limit,
+            known: KnownAmounts {
+                available_credit: self.balances.available_credit(self.credit_limit),
+                held: self.balances.held,
+            },
             is_company_closed: self.is_company_closed,
             is_reversed_before: self.is_reversed_before,
             velocity: self.velocity,

@@ -8,7 +8,6 @@ use chrono_tz::Tz;
 
 use super::kept::{AttemptWindow, DecisionFacts, IncrementDecision};
 use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
-use crate::domain::account::AccountBalances;
 use crate::domain::allowance::Scope;
 use crate::domain::business_date::{BusinessDate, date_at, start_of_date};
 use crate::domain::card::{CardRecord, CardState, PanHash, SuspensionReason};
@@ -284,7 +283,7 @@ impl Case {
     }
 
     fn decide_again(&self) -> RuleSet {
-        let DecisionFacts { terms, available_credit, held, expires_on, failures, .. } = self.facts;
+        let DecisionFacts { terms, known, expires_on, failures, .. } = self.facts;
         let today = date_at(self.zone, self.at);
         let usage = self.facts.usage.rolled(terms.interval, today);
         let card = CardRecord {
@@ -296,14 +295,10 @@ impl Case {
             usage,
             terms,
         };
-        // Only what may be spent and what is held is compared; credit counts as money here.
-        let ledger = available_credit + held;
-        let balances = AccountBalances { ledger, held, ..AccountBalances::default() };
         let facts = Facts {
             card: &card,
             usage,
-            balances: &balances,
-            credit_limit: Minor::ZERO,
+            known,
             is_company_closed: self.failed.contains(Rule::CompanyClosed),
             is_reversed_before: self.failed.contains(Rule::ReversedBefore),
             velocity: self.velocity(),
@@ -424,7 +419,7 @@ impl Case {
             Rule::TransactionLimit => terms.transaction_limit,
             Rule::DailyLimit => terms.daily_limit,
             Rule::AllowanceBalance => terms.amount,
-            _ => self.facts.available_credit,
+            _ => self.facts.known.available_credit,
         }
     }
 
@@ -443,7 +438,7 @@ impl Case {
     fn bound(&self) -> Minor {
         let room = |used: Minor| Minor::BALANCE_MAX - used;
         let whole = Minor::AMOUNT_MAX - self.added_to;
-        let most = room(self.facts.held).min(room(self.facts.usage.spent)).min(whole);
+        let most = room(self.facts.known.held).min(room(self.facts.usage.spent)).min(whole);
         self.amount.min(most).or_zero()
     }
 
@@ -465,7 +460,7 @@ impl Case {
                 Rule::TransactionLimit => terms.transaction_limit = to,
                 Rule::DailyLimit => terms.daily_limit = to,
                 Rule::AllowanceBalance => terms.amount = to,
-                _ => facts.available_credit = to,
+                _ => facts.known.available_credit = to,
             },
             Change::Attempts(count) => {
                 if let Some(velocity) = &mut facts.velocity {

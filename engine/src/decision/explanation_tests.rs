@@ -5,7 +5,7 @@ use chrono_tz::Asia::Kolkata;
 use proptest::prelude::*;
 
 use super::*;
-use crate::decision::VelocityFacts;
+use crate::decision::{KnownAmounts, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::Interval;
 use crate::domain::ids::TransactionSeq;
@@ -30,8 +30,7 @@ fn case() -> Case {
             day: today,
             ..CardUsage::default()
         },
-        available_credit: Minor(1_000_000),
-        held: Minor(500),
+        known: KnownAmounts { available_credit: Minor(1_000_000), held: Minor(500) },
         expires_on: BusinessDate(today.0 + 300),
         credentials: CredentialsPresent::default(),
         failures: None,
@@ -101,10 +100,10 @@ fn each_rule_of_amounts_names_its_least_change() {
             c.facts.terms.interval = Interval::None;
         }),
         ("funds", Rule::AvailableCredit, raise(1_520, 1_510), None, |c| {
-            c.facts.available_credit = Minor(-10);
+            c.facts.known.available_credit = Minor(-10);
         }),
         ("too large", Rule::OutOfBounds, Change::Amount(Minor(2)), None, |c| {
-            c.facts.held = Minor::BALANCE_MAX - Minor(2);
+            c.facts.known.held = Minor::BALANCE_MAX - Minor(2);
         }),
     ]);
 }
@@ -173,7 +172,7 @@ fn every_amount_rule_that_failed_is_named_and_the_least_room_is_the_amount() {
     poor.facts.terms.transaction_limit = Minor(1_000);
     poor.facts.terms.daily_limit = Minor(900);
     poor.facts.usage.day_spent = Minor(100);
-    poor.facts.available_credit = Minor(850);
+    poor.facts.known.available_credit = Minor(850);
     let poor = decided(poor, RuleSet::EMPTY);
     let rules: Vec<_> = poor.remedies(RuleSet::ALL).iter().map(|remedy| remedy.rule).collect();
     assert_eq!(rules, [Rule::TransactionLimit, Rule::DailyLimit, Rule::AvailableCredit]);
@@ -342,8 +341,7 @@ prop_compose! {
         let facts = DecisionFacts {
             terms,
             usage,
-            available_credit: Minor(available),
-            held: Minor(held),
+            known: KnownAmounts { available_credit: Minor(available), held: Minor(held) },
             expires_on: BusinessDate(today.0 + expires_in),
             credentials: CredentialsPresent::from_bits(credentials),
             failures: failures.map(|(ago, count)| CredentialFailures {

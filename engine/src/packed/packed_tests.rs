@@ -6,7 +6,9 @@ use uuid::Uuid;
 use super::*;
 use crate::command::effect::{IssuedCard, RememberedAnswer};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
-use crate::decision::{AttemptWindow, DecisionFacts, IncrementDecision, RuleSet, VelocityFacts};
+use crate::decision::{
+    AttemptWindow, DecisionFacts, IncrementDecision, KnownAmounts, RuleSet, VelocityFacts,
+};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::business_date::{BusinessDate, Interval};
@@ -181,8 +183,7 @@ prop_compose! {
                 suspension,
                 pin_failures,
             },
-            available_credit: Minor(available_credit),
-            held: Minor(held),
+            known: KnownAmounts { available_credit: Minor(available_credit), held: Minor(held) },
             expires_on: BusinessDate(expires_on),
             credentials: CredentialsPresent::from_bits(credentials),
             failures: failures.map(|(since, count)| CredentialFailures {
@@ -536,8 +537,7 @@ fn common_facts() -> DecisionFacts {
     DecisionFacts {
         terms,
         usage,
-        available_credit: Minor(98_765_432),
-        held: Minor(1_234_567),
+        known: KnownAmounts { available_credit: Minor(98_765_432), held: Minor(1_234_567) },
         expires_on: BusinessDate(21_500),
         credentials: CredentialsPresent::from_bits(0b11_0011),
         failures: None,
