@@ -127,7 +127,7 @@ impl Asked {
             usage: card.usage.rolled_to(self.day.period_start(card.terms.interval), today),
             known: KnownAmounts {
                 available_credit: balances.available_credit(Minor::ZERO),
-                held: balances.held,
+                ..KnownAmounts::default()
             },
             is_company_closed: false,
             is_reversed_before: false,

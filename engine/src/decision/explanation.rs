@@ -485,7 +485,7 @@ impl Case {
 
     /// What a rule compared, where the decision then took `taken`, and the least change that satisfies
     /// the rule where it fails.
-    fn compare(mut self, rule: Rule, taken: Minor) -> (Compared, Change) {
+    fn compare(&self, rule: Rule, taken: Minor) -> (Compared, Change) {
         let facts = self.facts;
         let only = |input| Compared { input, threshold: None, usage: None };
         let against = |input, threshold| Compared { input, threshold, usage: None };
@@ -538,27 +538,27 @@ impl Case {
             Rule::TransactionLimit
             | Rule::DailyLimit
             | Rule::AllowanceBalance
-            | Rule::AvailableCredit => {
-                let limit = *self.limit(rule);
-                // Only of a rule that fails: the distance to no limit is beyond what numbers hold.
-                let room = self.room(rule);
-                let by = if self.amount > room { self.amount - room } else { Minor::ZERO };
-                let used = |before| Some([before, before + taken].map(Quantity::Amount));
-                let compared = Compared {
-                    input: match rule {
-                        Rule::TransactionLimit => whole,
-                        _ => Quantity::Amount(self.amount),
-                    },
-                    threshold: (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit)),
-                    usage: match rule {
-                        Rule::DailyLimit => used(facts.usage.day_spent),
-                        Rule::AllowanceBalance => used(facts.usage.spent),
-                        _ => None,
-                    },
-                };
-                (compared, Change::Raise { by, to: limit + by })
-            }
+            | Rule::AvailableCredit => self.compare_amount(rule, taken),
         }
+    }
+
+    /// An amount, beside the limit of an amount rule.
+    fn compare_amount(mut self, rule: Rule, taken: Minor) -> (Compared, Change) {
+        let limit = *self.limit(rule);
+        // Only of a rule that fails: the distance to no limit is beyond what numbers hold.
+        let room = self.room(rule);
+        let by = if self.amount > room { self.amount - room } else { Minor::ZERO };
+        let (asked, usage) = (self.amount, self.facts.usage);
+        let used = |before| Some([before, before + taken].map(Quantity::Amount));
+        let (input, usage) = match rule {
+            Rule::TransactionLimit => (asked + self.added_to, None),
+            Rule::DailyLimit => (asked, used(usage.day_spent)),
+            Rule::AllowanceBalance => (asked, used(usage.spent)),
+            _ => (asked, None),
+        };
+        let threshold = (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit));
+        let compared = Compared { input: Quantity::Amount(input), threshold, usage };
+        (compared, Change::Raise { by, to: limit + by })
     }
 
     /// A PIN, beside how many wrong ones in a row lock the card.

@@ -30,7 +30,7 @@ fn case() -> Case {
             day: today,
             ..CardUsage::default()
         },
-        known: KnownAmounts { available_credit: Minor(1_000_000), held: Minor(500) },
+        known: KnownAmounts::funds(Minor(1_000_000), Minor(500)),
         expires_on: BusinessDate(today.0 + 300),
         credentials: CredentialsPresent::default(),
         failures: None,
@@ -341,7 +341,7 @@ prop_compose! {
         let facts = DecisionFacts {
             terms,
             usage,
-            known: KnownAmounts { available_credit: Minor(available), held: Minor(held) },
+            known: KnownAmounts::funds(Minor(available), Minor(held)),
             expires_on: BusinessDate(today.0 + expires_in),
             credentials: CredentialsPresent::from_bits(credentials),
             failures: failures.map(|(ago, count)| CredentialFailures {
