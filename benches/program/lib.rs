@@ -11,7 +11,9 @@ mod must;
 mod purchases;
 mod random;
 
-use cardswitch_engine::decision::{Facts, Question, RuleSet, VelocityFinding, decide};
+use cardswitch_engine::decision::{
+    Facts, KnownAmounts, Question, RuleSet, VelocityFinding, decide,
+};
 use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, DayWindow, Interval};
@@ -123,8 +125,10 @@ impl Asked {
         let facts = Facts {
             card,
             usage: card.usage.rolled_to(self.day.period_start(card.terms.interval), today),
-            balances,
-            credit_limit: Minor::ZERO,
+            known: KnownAmounts {
+                available_credit: balances.available_credit(Minor::ZERO),
+                ..KnownAmounts::default()
+            },
             is_company_closed: false,
             is_reversed_before: false,
             velocity: VelocityFinding::default(),

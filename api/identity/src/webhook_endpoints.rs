@@ -117,7 +117,7 @@ pub async fn get_endpoint(
     company: &Company,
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpoint, ApiError> {
-    let read = state.switch.read(|snapshot| snapshot.webhook_endpoint_by_id(company.slot, id));
+    let read = state.switch.read(|snapshot| snapshot.own(company.slot, id));
     read.await?.ok_or_else(ApiError::not_found)
 }
 

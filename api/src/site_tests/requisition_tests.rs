@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::ids::{CompanyId, RequisitionId};
 use cardswitch_v1::routes::requisitions::review_requisition;
 use cardswitch_v1::routes::view::Reader;
@@ -240,7 +241,7 @@ async fn a_verdict_is_about_what_was_seen_whatever_is_asked_meanwhile() {
     let (company, reviewer) = (COMPANY, member(&bench, REVIEWER).await.id);
     let read = bench.state.switch.read(move |snapshot| {
         let company = snapshot.company_by_id(CompanyId(company))?.unwrap();
-        Ok((snapshot.requisition_by_id(company.slot, id)?.unwrap(), company))
+        Ok((snapshot.own::<Requisition>(company.slot, id)?.unwrap(), company))
     });
     let (seen, company) = read.await.unwrap();
     let dearer = json!({"amount": 9_000, "description": "A boat", "end_time": null});

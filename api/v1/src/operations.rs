@@ -11,12 +11,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use utoipa::OpenApi;
 
-use crate::routes::{
-    access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
-    decision, dimensions, events, members, merchant_categories, receipts, requisitions,
-    shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
-    webhook_attempts, webhook_endpoints,
-};
+use crate::routes::*;
 
 /// The operations that ask for an access token.
 pub fn guarded() -> impl Iterator<Item = &'static Operation<AppState>> {

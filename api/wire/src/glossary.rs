@@ -6,7 +6,7 @@
 //!
 //! INVARIANT: words for people name no field.
 
-use cardswitch_engine::decision::{Change, Compared, Quantity, Remedy, Rule, RuleFinding};
+use cardswitch_engine::decision::{Change, Compared, Quantity, Remedy, Rule, RuleFinding, RuleSet};
 use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
@@ -34,6 +34,8 @@ pub struct RuleEntry {
     pub developers: RuleWords,
     /// The advice to a cardholder whose purchase the rule declined, as a sentence.
     pub help: &'static str,
+    /// What its threshold is called beside the figure.
+    threshold: &'static str,
 }
 
 const ASK: &str = "Ask the administrator of your company.";
@@ -44,7 +46,7 @@ impl RuleEntry {
     /// The same words for everybody.
     const fn new(passed: &'static str, failed: &'static str, deed: &'static str) -> Self {
         let words = RuleWords { passed, failed, deed };
-        Self { people: words, developers: words, help: ASK }
+        Self { people: words, developers: words, help: ASK, threshold: "allowed" }
     }
 
     /// Developers read other words.
@@ -54,6 +56,10 @@ impl RuleEntry {
 
     const fn help(self, help: &'static str) -> Self {
         Self { help, ..self }
+    }
+
+    const fn threshold(self, threshold: &'static str) -> Self {
+        Self { threshold, ..self }
     }
 }
 
@@ -158,7 +164,8 @@ pub const fn entry(rule: Rule) -> RuleEntry {
             "the allowance's start_time has passed",
             "the allowance's start_time has not come",
             "set start_time to",
-        ),
+        )
+        .threshold("from"),
         Rule::AfterEnd => RuleEntry::new(
             "the card’s validity period has not ended",
             "the card’s validity period has ended",
@@ -168,7 +175,8 @@ pub const fn entry(rule: Rule) -> RuleEntry {
             "the allowance's end_time has not come",
             "the allowance's end_time has passed",
             "set end_time to",
-        ),
+        )
+        .threshold("until"),
         Rule::OutOfScope => RuleEntry::new(
             "merchant category is allowed",
             "merchant category is not allowed",
@@ -215,7 +223,8 @@ pub const fn entry(rule: Rule) -> RuleEntry {
             "the amount is within available_credit",
             "the amount is over available_credit",
             "raise available_credit",
-        ),
+        )
+        .threshold("available"),
     }
 }
 
@@ -260,8 +269,7 @@ pub trait Reader {
                 format!("used on {}, valid through {}", self.date(used), self.date(last))
             }
             (Quantity::Instant(_), Some(Quantity::Instant(bound)), _) => {
-                let word = if finding.rule == Rule::BeforeStart { "from" } else { "until" };
-                format!("{word} {}", self.instant(bound))
+                format!("{} {}", entry(finding.rule).threshold, self.instant(bound))
             }
             (_, Some(Quantity::Count(most)), Some([Quantity::Count(before), _])) => {
                 format!("{before} before, {most} allowed")
@@ -299,8 +307,7 @@ pub trait Reader {
                     format!("{spent}, {} after", self.amount(after))
                 }
             }
-            _ if rule == Rule::AvailableCredit => format!("{asked} requested, {limit} available"),
-            _ => format!("{asked} requested, {limit} allowed"),
+            _ => format!("{asked} requested, {limit} {}", entry(rule).threshold),
         }
     }
 
@@ -339,7 +346,7 @@ pub trait Reader {
 /// Whether a rule is about something that a message may show.
 #[must_use]
 pub const fn is_credential(rule: Rule) -> bool {
-    matches!(rule, Rule::ExpirationDiffers | Rule::PinWrong | Rule::CvvWrong | Rule::ZipDiffers)
+    RuleSet::CREDENTIALS.contains(rule)
 }
 
 /// The rule that declined a transaction; none where no rule was asked.

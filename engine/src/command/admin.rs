@@ -9,33 +9,44 @@ use uuid::Uuid;
 use super::audited::{Audited, AuditedObject, AuditedPlace};
 use super::effect::Effect;
 use super::reply::Rejection;
-use crate::directory::access_token::AccessTokenCommand;
 use crate::directory::allowance::AllowanceCommand;
-use crate::directory::app::AppCommand;
 use crate::directory::card::CardCommand;
 use crate::directory::change::StateChange;
 use crate::directory::company::CompanyCommand;
-use crate::directory::dimension::DimensionCommand;
-use crate::directory::member::MemberCommand;
+use crate::directory::each_resource;
 use crate::directory::pan_key::PanKeyCommand;
-use crate::directory::requisition::RequisitionCommand;
-use crate::directory::shared_link::SharedLinkCommand;
-use crate::directory::ticket::TicketCommand;
 use crate::directory::transaction::TransactionCommand;
-use crate::directory::user::{ProvenPassword, UserCommand, check_password};
-use crate::directory::webhook_endpoint::WebhookEndpointCommand;
+use crate::directory::user::{ProvenPassword, check_password};
 
-/// Declares the commands: those of each resource, and the two of none.
+/// Declares the commands: those of each resource, those of what stands beside them, and the two of none.
 macro_rules! define_admin_commands {
-    ($($(#[$about:meta])+ $variant:ident($type:ty),)+) => {
+    (
+        $($rows:ident: $file:ident::$row:ident($slot:ident, $command:ident) $(of $id:ident)?,)*;
+        $($secrets:ident: $secret_file:ident::$secret:ident($secret_command:ident),)*
+    ) => {
+        $(use crate::directory::$file::$command;)*
+        $(use crate::directory::$secret_file::$secret_command;)*
+
+        define_admin_commands! {
+            Company(CompanyCommand),
+            Card(CardCommand),
+            Allowance(AllowanceCommand),
+            Transaction(TransactionCommand),
+            PanKey(PanKeyCommand),
+            $($row($command),)*
+            $($secret($secret_command),)*
+        }
+    };
+    ($($variant:ident($type:ty),)+) => {
         /// A change asked for by an API client or an operator.
         #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "a variant holds the commands that it is named after")]
         pub enum AdminCommand {
             /// Does what a password allows, where it is the password still.
             WithPassword(ProvenPassword, Box<AdminCommand>),
             /// Sets the key that opens the HTTP network door; only its SHA-256 is kept.
             SetNetworkKey([u8; 32]),
-            $($(#[$about])+ $variant($type),)+
+            $($variant($type),)+
         }
 
         impl AdminCommand {
@@ -79,33 +90,4 @@ macro_rules! define_admin_commands {
     };
 }
 
-define_admin_commands! {
-    /// Something about a company.
-    Company(CompanyCommand),
-    /// Something about a card.
-    Card(CardCommand),
-    /// Something about an allowance.
-    Allowance(AllowanceCommand),
-    /// Something beside a transaction.
-    Transaction(TransactionCommand),
-    /// Something about the key of card numbers.
-    PanKey(PanKeyCommand),
-    /// Something about a member.
-    Member(MemberCommand),
-    /// Something about an access token.
-    AccessToken(AccessTokenCommand),
-    /// Something about a user.
-    User(UserCommand),
-    /// Something about a ticket.
-    Ticket(TicketCommand),
-    /// Something about an app.
-    App(AppCommand),
-    /// Something about a dimension.
-    Dimension(DimensionCommand),
-    /// Something about a shared link.
-    SharedLink(SharedLinkCommand),
-    /// Something about a requisition.
-    Requisition(RequisitionCommand),
-    /// Something about a webhook endpoint.
-    WebhookEndpoint(WebhookEndpointCommand),
-}
+each_resource!(define_admin_commands);

@@ -174,6 +174,8 @@ pub struct TransferReply {
 /// Why an admin change was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
+    /// What the command is about: the caller's company has none with this id.
+    NotFound,
     /// No such company.
     CompanyNotFound,
     /// No such card in the caller's company.
@@ -208,8 +210,6 @@ pub enum Rejection {
     TooManyKeys,
     /// Cards made at once have more text than one record takes.
     CardsTooLong,
-    /// No such shared link in the caller's company.
-    SharedLinkNotFound,
     /// A card has no room for another shared link.
     TooManySharedLinks,
     /// A deleted member changes no more.
@@ -222,8 +222,6 @@ pub enum Rejection {
     TooManyCards,
     /// What follows from the change is more than one record takes.
     TooMuchAtOnce,
-    /// No such requisition in the caller's company.
-    RequisitionNotFound,
     /// A requisition changes no more once it was approved, denied or taken back.
     RequisitionDecided,
     /// The requisition's end_time is past.
@@ -232,8 +230,6 @@ pub enum Rejection {
     ReviewerNotFound,
     /// The member has as many pending requisitions as one may.
     TooManyRequisitions,
-    /// No category, department, label or location of the company has the id that was asked for.
-    DimensionGone,
     /// Another one of the company and kind has this code.
     DimensionCodeTaken,
     /// No such parent of the company and kind.
@@ -270,8 +266,6 @@ pub enum Rejection {
     ExternalIdTaken,
     /// The allowance would end before it starts.
     StartsAfterEnd,
-    /// No such webhook endpoint in the caller's company.
-    WebhookEndpointNotFound,
     /// The company has as many webhook endpoints as one may.
     TooManyWebhookEndpoints,
     /// The card number is sealed under a key that was forgotten or, where it is sealed anew, under

@@ -72,6 +72,13 @@ fn case() -> Case {
     }
 }
 
+impl KnownAmounts {
+    /// What an account may spend and holds; nothing else is known.
+    pub(crate) fn funds(available_credit: Minor, held: Minor) -> Self {
+        Self { held, ..Self { available_credit, ..Self::default() } }
+    }
+}
+
 impl Case {
     fn decide(&self) -> RuleSet {
         self.verdict().failed
@@ -81,8 +88,10 @@ impl Case {
         let facts = Facts {
             card: &self.card,
             usage: self.card.usage,
-            balances: &self.balances,
-            credit_limit: self.credit_limit,
+            known: KnownAmounts::funds(
+                self.balances.available_credit(self.credit_limit),
+                self.balances.held,
+            ),
             is_company_closed: self.is_company_closed,
             is_reversed_before: self.is_reversed_before,
             velocity: self.velocity,

@@ -8,7 +8,6 @@ use chrono_tz::Tz;
 
 use super::kept::{AttemptWindow, DecisionFacts, IncrementDecision};
 use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
-use crate::domain::account::AccountBalances;
 use crate::domain::allowance::Scope;
 use crate::domain::business_date::{BusinessDate, date_at, start_of_date};
 use crate::domain::card::{CardRecord, CardState, PanHash, SuspensionReason};
@@ -157,11 +156,7 @@ pub fn explain(
         return explanation;
     };
     // Of an advice only the vetoes declined; the other rules that fail had no say.
-    let vetoes = RuleSet::from_bits(
-        RuleSet::of(Rule::ReversedBefore).bits() | RuleSet::of(Rule::OutOfBounds).bits(),
-    );
-    let has_say =
-        if decided_by == DecidedBy::Rules { RuleSet::from_bits(u32::MAX) } else { vetoes };
+    let has_say = if decided_by == DecidedBy::Rules { RuleSet::ALL } else { RuleSet::VETOES };
     explanation.remedies = case.remedies(has_say);
     if decided_by == DecidedBy::Rules {
         explanation.amount_at_most = case.amount_at_most();
@@ -178,7 +173,7 @@ pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation 
     let finding = |rule| RuleFinding {
         rule,
         passed: !failed.contains(rule),
-        compared: Some(case.compared(rule, taken)),
+        compared: Some(case.compare(rule, taken).0),
     };
     let rules = Rule::ALL.into_iter().map(finding).collect();
     let decided_by = DecidedBy::Rules;
@@ -186,7 +181,7 @@ pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation 
     Explanation {
         decided_by,
         rules,
-        remedies: if is_told { case.remedies(RuleSet::from_bits(u32::MAX)) } else { Vec::new() },
+        remedies: if is_told { case.remedies(RuleSet::ALL) } else { Vec::new() },
         amount_at_most: if is_told { case.amount_at_most() } else { None },
     }
 }
@@ -214,7 +209,7 @@ fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> Dec
 fn findings(record: &TransactionRecord, is_partial: bool, case: Option<&Case>) -> Vec<RuleFinding> {
     let compare = |rule| {
         let case = case?;
-        Some(case.compared(rule, taken_of(record, is_partial, case)))
+        Some(case.compare(rule, taken_of(record, is_partial, case)).0)
     };
     let findings = Rule::ALL.into_iter().map(|rule| finding(record, rule));
     findings.map(|found| RuleFinding { compared: compare(found.rule), ..found }).collect()
@@ -288,7 +283,7 @@ impl Case {
     }
 
     fn decide_again(&self) -> RuleSet {
-        let DecisionFacts { terms, available_credit, held, expires_on, failures, .. } = self.facts;
+        let DecisionFacts { terms, known, expires_on, failures, .. } = self.facts;
         let today = date_at(self.zone, self.at);
         let usage = self.facts.usage.rolled(terms.interval, today);
         let card = CardRecord {
@@ -300,14 +295,10 @@ impl Case {
             usage,
             terms,
         };
-        // Only what may be spent and what is held is compared; credit counts as money here.
-        let ledger = available_credit + held;
-        let balances = AccountBalances { ledger, held, ..AccountBalances::default() };
         let facts = Facts {
             card: &card,
             usage,
-            balances: &balances,
-            credit_limit: Minor::ZERO,
+            known,
             is_company_closed: self.failed.contains(Rule::CompanyClosed),
             is_reversed_before: self.failed.contains(Rule::ReversedBefore),
             velocity: self.velocity(),
@@ -381,65 +372,32 @@ impl Case {
         for _ in Rule::ALL {
             let failed = changed.decide_again().intersection(has_say);
             let Some(rule) = failed.first() else { return remedies };
-            let change = changed.change_for(rule);
+            let (_, change) = changed.compare(rule, Minor::ZERO);
             changed.make(rule, change);
             remedies.push(Remedy { rule, change, after: self.opens_at(rule) });
         }
         if changed.decide_again().intersection(has_say).is_empty() { remedies } else { Vec::new() }
     }
 
-    /// The least change that satisfies a rule that fails.
-    fn change_for(&self, rule: Rule) -> Change {
-        match rule {
-            Rule::OutOfBounds => Change::Amount(self.bound()),
-            Rule::CardTerminated | Rule::CardUnactivated | Rule::CardSuspended => {
-                Change::ActiveCard
-            }
-            Rule::CardExpired => Change::ValidThrough(date_at(self.zone, self.at)),
-            Rule::VelocityPerMinute | Rule::VelocityPerHour => {
-                let limit = self.window(rule).map_or(0, |window| window.limit);
-                Change::Attempts(limit.saturating_sub(1))
-            }
-            Rule::CredentialsLocked => Change::WrongCredentials(CredentialFailures::COUNT_MAX - 1),
-            Rule::BeforeStart => Change::StartBy(self.at),
-            Rule::AfterEnd => Change::EndFrom(self.at),
-            Rule::OutOfScope => Change::Category(self.mcc),
-            Rule::TransactionLimit
-            | Rule::DailyLimit
-            | Rule::AllowanceBalance
-            | Rule::AvailableCredit => {
-                let by = self.amount - self.room(rule);
-                Change::Raise { by, to: self.limit(rule) + by }
-            }
-            Rule::CompanyClosed
-            | Rule::ReversedBefore
-            | Rule::ExpirationDiffers
-            | Rule::PinWrong
-            | Rule::CvvWrong
-            | Rule::ZipDiffers
-            | Rule::CashWithdrawal => Change::Otherwise,
-        }
-    }
-
     /// What an amount is held against by an amount rule.
-    fn limit(&self, rule: Rule) -> Minor {
-        let terms = &self.facts.terms;
+    fn limit(&mut self, rule: Rule) -> &mut Minor {
+        let DecisionFacts { terms, known, .. } = &mut self.facts;
         match rule {
-            Rule::TransactionLimit => terms.transaction_limit,
-            Rule::DailyLimit => terms.daily_limit,
-            Rule::AllowanceBalance => terms.amount,
-            _ => self.facts.available_credit,
+            Rule::TransactionLimit => &mut terms.transaction_limit,
+            Rule::DailyLimit => &mut terms.daily_limit,
+            Rule::AllowanceBalance => &mut terms.amount,
+            _ => &mut known.available_credit,
         }
     }
 
     /// What an amount rule leaves.
-    fn room(&self, rule: Rule) -> Minor {
+    fn room(mut self, rule: Rule) -> Minor {
         let DecisionFacts { terms, usage, .. } = &self.facts;
         match rule {
             Rule::DailyLimit => usage.day_room(terms),
             Rule::AllowanceBalance => usage.allowance_balance(terms),
-            Rule::TransactionLimit => self.limit(rule) - self.added_to,
-            _ => self.limit(rule),
+            Rule::TransactionLimit => terms.transaction_limit - self.added_to,
+            _ => *self.limit(rule),
         }
     }
 
@@ -447,7 +405,7 @@ impl Case {
     fn bound(&self) -> Minor {
         let room = |used: Minor| Minor::BALANCE_MAX - used;
         let whole = Minor::AMOUNT_MAX - self.added_to;
-        let most = room(self.facts.held).min(room(self.facts.usage.spent)).min(whole);
+        let most = room(self.facts.known.held).min(room(self.facts.usage.spent)).min(whole);
         self.amount.min(most).or_zero()
     }
 
@@ -465,12 +423,7 @@ impl Case {
             Change::StartBy(at) => terms.starts_at = at,
             Change::EndFrom(at) => terms.ends_at = at,
             Change::Category(_) => terms.scope = Scope::default(),
-            Change::Raise { to, .. } => match rule {
-                Rule::TransactionLimit => terms.transaction_limit = to,
-                Rule::DailyLimit => terms.daily_limit = to,
-                Rule::AllowanceBalance => terms.amount = to,
-                _ => facts.available_credit = to,
-            },
+            Change::Raise { to, .. } => *self.limit(rule) = to,
             Change::Attempts(count) => {
                 if let Some(velocity) = &mut facts.velocity {
                     let is_minute = rule == Rule::VelocityPerMinute;
@@ -486,7 +439,7 @@ impl Case {
     }
 
     fn make_otherwise(&mut self, rule: Rule) {
-        self.failed = RuleSet::from_bits(self.failed.bits() & !RuleSet::of(rule).bits());
+        self.failed = self.failed.without(rule);
         match rule {
             Rule::PinWrong => {
                 self.facts.usage.pin_failures = 0;
@@ -524,76 +477,88 @@ impl Case {
     /// The largest amount that nothing would have declined; none where there is none, or where it
     /// is not the amount alone that was declined.
     fn amount_at_most(&self) -> Option<Minor> {
-        let amounts = [
-            Rule::TransactionLimit,
-            Rule::DailyLimit,
-            Rule::AllowanceBalance,
-            Rule::AvailableCredit,
-        ];
-        let rooms = amounts.into_iter().map(|rule| self.room(rule));
+        let rooms = RuleSet::AMOUNTS.iter().map(|rule| self.room(rule));
         let amount = rooms.fold(self.bound(), Minor::min);
         let would = Self { amount, ..*self };
         (amount.is_positive() && would.decide_again().is_empty()).then_some(amount)
     }
 
-    /// What a rule compared; `taken` is what the decision then took.
-    fn compared(&self, rule: Rule, taken: Minor) -> Compared {
-        let facts = &self.facts;
+    /// What a rule compared, where the decision then took `taken`, and the least change that satisfies
+    /// the rule where it fails.
+    fn compare(&self, rule: Rule, taken: Minor) -> (Compared, Change) {
+        let facts = self.facts;
         let only = |input| Compared { input, threshold: None, usage: None };
         let against = |input, threshold| Compared { input, threshold, usage: None };
-        let amount = Quantity::Amount(self.amount);
+        let is = |is| (only(Quantity::Is(is)), Change::Otherwise);
         // What is bounded is the purchase as it would be.
         let whole = Quantity::Amount(self.amount + self.added_to);
-        let now = Quantity::Instant(self.at);
-        let limit = self.limit(rule);
-        let limit = (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit));
-        let used = |before: Minor| Compared {
-            input: amount,
-            threshold: limit,
-            usage: Some([before, before + taken].map(Quantity::Amount)),
-        };
+        let (now, today) = (Quantity::Instant(self.at), date_at(self.zone, self.at));
         match rule {
             Rule::CardTerminated | Rule::CardUnactivated | Rule::CardSuspended => {
-                only(Quantity::Card(facts.usage.state, facts.usage.suspension))
+                let card = Quantity::Card(facts.usage.state, facts.usage.suspension);
+                (only(card), Change::ActiveCard)
             }
             Rule::CompanyClosed | Rule::ReversedBefore | Rule::CashWithdrawal => {
-                only(Quantity::Is(self.failed.contains(rule)))
+                is(self.failed.contains(rule))
             }
-            Rule::OutOfBounds => against(whole, Some(Quantity::Amount(Minor::AMOUNT_MAX))),
+            Rule::OutOfBounds => {
+                let bound = Quantity::Amount(Minor::AMOUNT_MAX);
+                (against(whole, Some(bound)), Change::Amount(self.bound()))
+            }
             Rule::CardExpired => {
-                let today = date_at(self.zone, self.at);
-                against(Quantity::Date(today), Some(Quantity::Date(facts.expires_on)))
+                let last = Quantity::Date(facts.expires_on);
+                (against(Quantity::Date(today), Some(last)), Change::ValidThrough(today))
             }
-            Rule::ExpirationDiffers => {
-                only(Quantity::Is(self.is_compared(CredentialsPresent::EXPIRY)))
-            }
-            Rule::PinWrong => self.compared_pin(),
-            Rule::CvvWrong => only(Quantity::Is(self.is_compared(CredentialsPresent::CVV))),
-            Rule::ZipDiffers => only(Quantity::Is(self.is_compared(CredentialsPresent::ZIP))),
-            Rule::VelocityPerMinute | Rule::VelocityPerHour => self.compared_attempts(rule),
+            Rule::ExpirationDiffers => is(self.is_compared(CredentialsPresent::EXPIRY)),
+            Rule::PinWrong => (self.compared_pin(), Change::Otherwise),
+            Rule::CvvWrong => is(self.is_compared(CredentialsPresent::CVV)),
+            Rule::ZipDiffers => is(self.is_compared(CredentialsPresent::ZIP)),
+            Rule::VelocityPerMinute | Rule::VelocityPerHour => self.compare_attempts(rule),
             Rule::CredentialsLocked => {
-                let count = facts.failures.map_or(0, |failures| u16::from(failures.count));
-                let limit = Quantity::Count(u16::from(CredentialFailures::COUNT_MAX));
-                against(Quantity::Count(count), Some(limit))
+                const MAX: u8 = CredentialFailures::COUNT_MAX;
+                let count = facts.failures.map_or(0, |failures| failures.count);
+                let [count, limit] = [count, MAX].map(|count| Quantity::Count(count.into()));
+                (against(count, Some(limit)), Change::WrongCredentials(MAX - 1))
             }
             Rule::BeforeStart => {
                 let start = facts.terms.starts_at;
-                against(now, (start != Timestamp::MIN).then_some(Quantity::Instant(start)))
+                let bound = (start != Timestamp::MIN).then_some(Quantity::Instant(start));
+                (against(now, bound), Change::StartBy(self.at))
             }
             Rule::AfterEnd => {
                 let end = facts.terms.ends_at;
-                against(now, (end != Timestamp::MAX).then_some(Quantity::Instant(end)))
+                let bound = (end != Timestamp::MAX).then_some(Quantity::Instant(end));
+                (against(now, bound), Change::EndFrom(self.at))
             }
             Rule::OutOfScope => {
                 let scope = facts.terms.scope;
-                let is_open = scope.codes().is_empty();
-                against(Quantity::Category(self.mcc), (!is_open).then_some(Quantity::Scope(scope)))
+                let bound = (!scope.codes().is_empty()).then_some(Quantity::Scope(scope));
+                (against(Quantity::Category(self.mcc), bound), Change::Category(self.mcc))
             }
-            Rule::TransactionLimit => against(whole, limit),
-            Rule::AvailableCredit => against(amount, limit),
-            Rule::DailyLimit => used(facts.usage.day_spent),
-            Rule::AllowanceBalance => used(facts.usage.spent),
+            Rule::TransactionLimit
+            | Rule::DailyLimit
+            | Rule::AllowanceBalance
+            | Rule::AvailableCredit => self.compare_amount(rule, taken),
         }
+    }
+
+    /// An amount, beside the limit of an amount rule.
+    fn compare_amount(mut self, rule: Rule, taken: Minor) -> (Compared, Change) {
+        let limit = *self.limit(rule);
+        // Only of a rule that fails: the distance to no limit is beyond what numbers hold.
+        let room = self.room(rule);
+        let by = if self.amount > room { self.amount - room } else { Minor::ZERO };
+        let (asked, usage) = (self.amount, self.facts.usage);
+        let used = |before| Some([before, before + taken].map(Quantity::Amount));
+        let (input, usage) = match rule {
+            Rule::TransactionLimit => (asked + self.added_to, None),
+            Rule::DailyLimit => (asked, used(usage.day_spent)),
+            Rule::AllowanceBalance => (asked, used(usage.spent)),
+            _ => (asked, None),
+        };
+        let threshold = (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit));
+        let compared = Compared { input: Quantity::Amount(input), threshold, usage };
+        (compared, Change::Raise { by, to: limit + by })
     }
 
     /// A PIN, beside how many wrong ones in a row lock the card.
@@ -613,16 +578,18 @@ impl Case {
     }
 
     /// One attempt, beside how many the company allows.
-    fn compared_attempts(&self, rule: Rule) -> Compared {
+    fn compare_attempts(&self, rule: Rule) -> (Compared, Change) {
         let window = self.window(rule).filter(|window| window.limit > 0);
         let usage = |window: AttemptWindow| {
             [window.count, window.count.saturating_add(1)].map(Quantity::Count)
         };
-        Compared {
+        let compared = Compared {
             input: Quantity::Count(1),
             threshold: window.map(|window| Quantity::Count(window.limit)),
             usage: window.map(usage),
-        }
+        };
+        let limit = window.map_or(0, |window| window.limit);
+        (compared, Change::Attempts(limit.saturating_sub(1)))
     }
 }
 

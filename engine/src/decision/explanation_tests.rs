@@ -5,7 +5,7 @@ use chrono_tz::Asia::Kolkata;
 use proptest::prelude::*;
 
 use super::*;
-use crate::decision::VelocityFacts;
+use crate::decision::{KnownAmounts, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::Interval;
 use crate::domain::ids::TransactionSeq;
@@ -14,7 +14,6 @@ use crate::domain::ids::TransactionSeq;
 const NOON: Timestamp = Timestamp(1_772_913_600_000_000);
 /// 2026-03-08T00:00-08:00.
 const MIDNIGHT: Timestamp = Timestamp(1_772_956_800_000_000);
-const ALL: RuleSet = RuleSet::from_bits(u32::MAX);
 
 /// A purchase of 15.10 that nothing speaks against.
 fn case() -> Case {
@@ -31,8 +30,7 @@ fn case() -> Case {
             day: today,
             ..CardUsage::default()
         },
-        available_credit: Minor(1_000_000),
-        held: Minor(500),
+        known: KnownAmounts::funds(Minor(1_000_000), Minor(500)),
         expires_on: BusinessDate(today.0 + 300),
         credentials: CredentialsPresent::default(),
         failures: None,
@@ -67,7 +65,7 @@ fn assert_least_changes(rows: &[Row]) {
         alter(&mut case);
         let case = decided(case, RuleSet::EMPTY);
         assert_eq!(case.failed, RuleSet::of(rule), "{name}");
-        assert_eq!(case.remedies(ALL), [Remedy { rule, change, after }], "{name}");
+        assert_eq!(case.remedies(RuleSet::ALL), [Remedy { rule, change, after }], "{name}");
     }
 }
 
@@ -102,10 +100,10 @@ fn each_rule_of_amounts_names_its_least_change() {
             c.facts.terms.interval = Interval::None;
         }),
         ("funds", Rule::AvailableCredit, raise(1_520, 1_510), None, |c| {
-            c.facts.available_credit = Minor(-10);
+            c.facts.known.available_credit = Minor(-10);
         }),
         ("too large", Rule::OutOfBounds, Change::Amount(Minor(2)), None, |c| {
-            c.facts.held = Minor::BALANCE_MAX - Minor(2);
+            c.facts.known.held = Minor::BALANCE_MAX - Minor(2);
         }),
     ]);
 }
@@ -161,7 +159,7 @@ fn a_card_that_its_end_suspended_needs_a_later_end_and_to_be_active() {
     let mut ended = case();
     ended.facts.terms.ends_at = NOON.plus(-5);
     ended.facts.usage.suspend(SuspensionReason::EndTime);
-    let remedies = decided(ended, RuleSet::EMPTY).remedies(ALL);
+    let remedies = decided(ended, RuleSet::EMPTY).remedies(RuleSet::ALL);
     let changes: Vec<_> = remedies.iter().map(|remedy| (remedy.rule, remedy.change)).collect();
     let expected =
         [(Rule::AfterEnd, Change::EndFrom(NOON)), (Rule::CardSuspended, Change::ActiveCard)];
@@ -174,9 +172,9 @@ fn every_amount_rule_that_failed_is_named_and_the_least_room_is_the_amount() {
     poor.facts.terms.transaction_limit = Minor(1_000);
     poor.facts.terms.daily_limit = Minor(900);
     poor.facts.usage.day_spent = Minor(100);
-    poor.facts.available_credit = Minor(850);
+    poor.facts.known.available_credit = Minor(850);
     let poor = decided(poor, RuleSet::EMPTY);
-    let rules: Vec<_> = poor.remedies(ALL).iter().map(|remedy| remedy.rule).collect();
+    let rules: Vec<_> = poor.remedies(RuleSet::ALL).iter().map(|remedy| remedy.rule).collect();
     assert_eq!(rules, [Rule::TransactionLimit, Rule::DailyLimit, Rule::AvailableCredit]);
     assert_eq!(poor.amount_at_most(), Some(Minor(800)));
     let suspended = Case {
@@ -343,8 +341,7 @@ prop_compose! {
         let facts = DecisionFacts {
             terms,
             usage,
-            available_credit: Minor(available),
-            held: Minor(held),
+            known: KnownAmounts::funds(Minor(available), Minor(held)),
             expires_on: BusinessDate(today.0 + expires_in),
             credentials: CredentialsPresent::from_bits(credentials),
             failures: failures.map(|(ago, count)| CredentialFailures {
@@ -402,7 +399,7 @@ proptest! {
     #[test]
     fn the_changes_named_approve_and_one_unit_less_does_not(case in any_case()) {
         prop_assert!(case.is_as_decided());
-        let remedies = case.remedies(ALL);
+        let remedies = case.remedies(RuleSet::ALL);
         prop_assert_eq!(remedies.is_empty(), case.failed.is_empty());
         for rule in case.failed.iter() {
             let named = remedies.iter().filter(|remedy| remedy.rule == rule).count();
@@ -423,7 +420,7 @@ proptest! {
 
     #[test]
     fn waiting_until_then_passes_the_rule_and_one_microsecond_less_does_not(case in any_case()) {
-        let remedies = case.remedies(ALL);
+        let remedies = case.remedies(RuleSet::ALL);
         // Beyond the bounds, waiting is told for the amount that is named instead.
         let mut asked = case;
         for remedy in remedies.iter().filter(|remedy| remedy.rule == Rule::OutOfBounds) {

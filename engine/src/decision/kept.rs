@@ -9,7 +9,7 @@
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use serde::{Deserialize, Serialize};
 
-use super::RuleSet;
+use super::{KnownAmounts, RuleSet};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::credential::{CredentialFailures, CredentialsPresent};
 use crate::domain::ids::{Timestamp, TransactionSeq};
@@ -24,10 +24,8 @@ pub struct DecisionFacts {
     pub terms: AllowanceTerms,
     /// What was used before, as of the local day of the decision.
     pub usage: CardUsage,
-    /// What the account could spend before, with its line of credit.
-    pub available_credit: Minor,
-    /// What the account held before.
-    pub held: Minor,
+    /// What else amounts were held against.
+    pub known: KnownAmounts,
     /// The last local date on which the card is valid.
     pub expires_on: BusinessDate,
     /// Which credentials the message and the card had.

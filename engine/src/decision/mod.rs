@@ -18,6 +18,7 @@ use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardRecord, CardState, SuspensionReason};
+use crate::domain::company::Company;
 use crate::domain::credential::{
     Comparison, CredentialFailures, CredentialsPresent, PresentedCredentials,
 };
@@ -48,6 +49,50 @@ pub struct Question<'a> {
     pub today: BusinessDate,
 }
 
+/// Declares the amounts that rules read of the shard, and how each is read. They are kept with the
+/// decision, packed in the order of their declaration: a new one is a line at the end.
+macro_rules! known_amounts {
+    ($($(#[$about:meta])* $amount:ident = |$source:ident| $read:expr;)+) => {
+        /// Amounts that the shard knows. Units: minor units of the account's currency.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct KnownAmounts {
+            $($(#[$about])* pub $amount: Minor,)+
+        }
+
+        impl KnownAmounts {
+            /// Reads them.
+            #[must_use]
+            #[inline]
+            pub fn of(source: &AmountSource<'_>) -> Self {
+                Self { $($amount: { let $source = source; $read },)+ }
+            }
+
+            /// Each, in order.
+            pub(crate) fn each_mut(&mut self) -> [&mut Minor; [$(stringify!($amount)),+].len()] {
+                [$(&mut self.$amount),+]
+            }
+        }
+    };
+}
+
+known_amounts! {
+    /// What the account may spend, with its line of credit.
+    available_credit = |of| of.balances.available_credit(of.credit_limit);
+    /// What the account holds.
+    held = |of| of.balances.held;
+}
+
+/// What amounts may be read of.
+#[derive(Clone, Copy, Debug)]
+pub struct AmountSource<'a> {
+    /// The card's company.
+    pub company: &'a Company,
+    /// The account's balances.
+    pub balances: &'a AccountBalances,
+    /// The account's line of credit.
+    pub credit_limit: Minor,
+}
+
 /// What the shard knows. `usage` is the card's, rolled to the question's local date.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
@@ -55,10 +100,8 @@ pub struct Facts<'a> {
     pub card: &'a CardRecord,
     /// What was used of it by now.
     pub usage: CardUsage,
-    /// The account's balances.
-    pub balances: &'a AccountBalances,
-    /// The account's line of credit.
-    pub credit_limit: Minor,
+    /// What else amounts are held against, beside the card's terms.
+    pub known: KnownAmounts,
     /// Whether the card's company or holder is gone.
     pub is_company_closed: bool,
     /// Whether a reversal of this very purchase came before it.
@@ -120,7 +163,7 @@ fn is_within_bounds(facts: &Facts<'_>, question: &Question<'_>) -> bool {
     let amount = question.amount;
     amount >= Minor::ZERO
         && amount <= Minor::AMOUNT_MAX - question.added_to
-        && (facts.balances.held + amount).is_within_balance_bounds()
+        && (facts.known.held + amount).is_within_balance_bounds()
         && (facts.usage.spent + amount).is_within_balance_bounds()
 }
 
@@ -180,24 +223,23 @@ fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleS
     // whether a purchase could follow, so the rules compare it like any amount.
     failed.insert_if(Rule::DailyLimit, amount > facts.usage.day_room(terms));
     failed.insert_if(Rule::AllowanceBalance, amount > facts.usage.allowance_balance(terms));
-    let available = facts.balances.available_credit(facts.credit_limit);
-    failed.insert_if(Rule::AvailableCredit, amount > available);
+    failed.insert_if(Rule::AvailableCredit, amount > facts.known.available_credit);
 }
 
 /// The most that could be approved of a purchase that only amount rules decline; none where another
 /// rule declines it, or where nothing is left.
 /// Source: spec "Allowance", transaction_limit, daily_limit, balance; "Account", available_credit.
 #[must_use]
-pub fn approvable_part(facts: &Facts<'_>, failed: RuleSet) -> Option<Minor> {
+pub fn approvable_part(facts: &DecisionFacts, failed: RuleSet) -> Option<Minor> {
     if failed.is_empty() || failed.intersection(RuleSet::AMOUNTS) != failed {
         return None;
     }
-    let terms = &facts.card.terms;
+    let terms = &facts.terms;
     let part = terms
         .transaction_limit
         .min(facts.usage.day_room(terms))
         .min(facts.usage.allowance_balance(terms))
-        .min(facts.balances.available_credit(facts.credit_limit));
+        .min(facts.known.available_credit);
     part.is_positive().then_some(part)
 }
 

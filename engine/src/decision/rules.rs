@@ -1,134 +1,100 @@
 //! The rules of authorization in their order of precedence, and the code each one gives.
 //!
-//! The order of the variants is the order of precedence: this list is the one place to change it.
+//! The order of the table is the order of precedence: this list is the one place to change it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::enumeration::enumeration;
 use crate::domain::response_code::{ResponseCode, SubReason};
 
-enumeration! {
-    /// A rule of authorization. Source: spec "Response codes".
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    #[repr(u8)]
-    pub enum Rule {
-        /// The card is terminated.
-        CardTerminated,
-        /// The company, or the member who holds the card, is gone.
-        CompanyClosed,
-        /// A reversal of this purchase came before it.
-        ReversedBefore,
-        /// The amount, or a balance after it, is beyond what the ledger holds.
-        OutOfBounds,
-        /// The card was never activated.
-        CardUnactivated,
-        /// The card is suspended.
-        CardSuspended,
-        /// The card is past its expiration.
-        CardExpired,
-        /// The message carries credentials, and too many wrong ones in an hour have locked the card's.
-        CredentialsLocked,
-        /// The expiry in the message is not the card's.
-        ExpirationDiffers,
-        /// The PIN is wrong, not set, or locked.
-        PinWrong,
-        /// The CVV is wrong.
-        CvvWrong,
-        /// The ZIP is not the card's.
-        ZipDiffers,
-        /// The purchase is a cash withdrawal.
-        CashWithdrawal,
-        /// Too many attempts in a minute.
-        VelocityPerMinute,
-        /// Too many attempts in an hour.
-        VelocityPerHour,
-        /// The allowance has not started.
-        BeforeStart,
-        /// The allowance has ended.
-        AfterEnd,
-        /// The merchant's category is outside the scope.
-        OutOfScope,
-        /// The amount is over the transaction limit.
-        TransactionLimit,
-        /// The amount is over what the daily limit leaves.
-        DailyLimit,
-        /// The amount is over the allowance's balance.
-        AllowanceBalance,
-        /// The amount is over the account's available credit.
-        AvailableCredit,
-    }
+/// Declares the rules: of each its name on the wire, the code of a decline by it, and the finer reason
+/// where the code alone does not tell.
+macro_rules! rules {
+    ($(
+        $(#[$about:meta])* $rule:ident $name:literal => $code:ident $(, $reason:ident)?;
+    )+) => {
+        enumeration! {
+            /// A rule of authorization. Source: spec "Response codes".
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+            #[repr(u8)]
+            pub enum Rule {
+                $($(#[$about])* $rule,)+
+            }
+        }
+
+        impl Rule {
+            /// The response code of a decline by this rule.
+            #[must_use]
+            pub const fn response_code(self) -> ResponseCode {
+                match self { $(Self::$rule => ResponseCode::$code,)+ }
+            }
+
+            /// The finer reason behind the code, where the code alone does not tell.
+            #[must_use]
+            pub const fn sub_reason(self) -> SubReason {
+                match self {
+                    $($(Self::$rule => SubReason::$reason,)?)+
+                    _ => SubReason::None,
+                }
+            }
+
+            /// The rule's name on the wire.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$rule => $name,)+ }
+            }
+        }
+    };
+}
+
+rules! {
+    /// The card is terminated.
+    CardTerminated "card_terminated" => Declined, CardTerminated;
+    /// The company, or the member who holds the card, is gone.
+    CompanyClosed "company_closed" => Declined, CompanyClosed;
+    /// A reversal of this purchase came before it.
+    ReversedBefore "reversed_before" => Declined, ReversedBefore;
+    /// The amount, or a balance after it, is beyond what the ledger holds.
+    OutOfBounds "out_of_bounds" => Declined, OutOfBounds;
+    /// The card was never activated.
+    CardUnactivated "card_unactivated" => CardUnactivated;
+    /// The card is suspended.
+    CardSuspended "card_suspended" => CardSuspended;
+    /// The card is past its expiration.
+    CardExpired "card_expired" => CardExpired;
+    /// The message carries credentials, and too many wrong ones in an hour have locked the card's.
+    CredentialsLocked "credentials_locked" => Risk;
+    /// The expiry in the message is not the card's.
+    ExpirationDiffers "expiration_differs" => InvalidExpiration;
+    /// The PIN is wrong, not set, or locked.
+    PinWrong "pin_wrong" => InvalidPin;
+    /// The CVV is wrong.
+    CvvWrong "cvv_wrong" => InvalidCvv;
+    /// The ZIP is not the card's.
+    ZipDiffers "zip_differs" => InvalidZip;
+    /// The purchase is a cash withdrawal.
+    CashWithdrawal "cash_withdrawal" => CashDenied;
+    /// Too many attempts in a minute.
+    VelocityPerMinute "velocity_per_minute" => Risk;
+    /// Too many attempts in an hour.
+    VelocityPerHour "velocity_per_hour" => Risk;
+    /// The allowance has not started.
+    BeforeStart "before_start_time" => AllowanceConstraints;
+    /// The allowance has ended.
+    AfterEnd "after_end_time" => AllowanceConstraints;
+    /// The merchant's category is outside the scope.
+    OutOfScope "out_of_scope" => AllowanceConstraints;
+    /// The amount is over the transaction limit.
+    TransactionLimit "transaction_limit" => TransactionLimitExceeded;
+    /// The amount is over what the daily limit leaves.
+    DailyLimit "daily_limit" => AllowanceExceeded;
+    /// The amount is over the allowance's balance.
+    AllowanceBalance "allowance_balance" => AllowanceExceeded;
+    /// The amount is over the account's available credit.
+    AvailableCredit "available_credit" => InsufficientFunds;
 }
 
 impl Rule {
-    /// The response code of a decline by this rule.
-    #[must_use]
-    pub const fn response_code(self) -> ResponseCode {
-        match self {
-            Self::CardTerminated
-            | Self::CompanyClosed
-            | Self::ReversedBefore
-            | Self::OutOfBounds => ResponseCode::Declined,
-            Self::CardUnactivated => ResponseCode::CardUnactivated,
-            Self::CardSuspended => ResponseCode::CardSuspended,
-            Self::CardExpired => ResponseCode::CardExpired,
-            Self::ExpirationDiffers => ResponseCode::InvalidExpiration,
-            Self::PinWrong => ResponseCode::InvalidPin,
-            Self::CvvWrong => ResponseCode::InvalidCvv,
-            Self::ZipDiffers => ResponseCode::InvalidZip,
-            Self::CashWithdrawal => ResponseCode::CashDenied,
-            Self::CredentialsLocked | Self::VelocityPerMinute | Self::VelocityPerHour => {
-                ResponseCode::Risk
-            }
-            Self::BeforeStart | Self::AfterEnd | Self::OutOfScope => {
-                ResponseCode::AllowanceConstraints
-            }
-            Self::TransactionLimit => ResponseCode::TransactionLimitExceeded,
-            Self::DailyLimit | Self::AllowanceBalance => ResponseCode::AllowanceExceeded,
-            Self::AvailableCredit => ResponseCode::InsufficientFunds,
-        }
-    }
-
-    /// The finer reason behind the code, where the code alone does not tell.
-    #[must_use]
-    pub const fn sub_reason(self) -> SubReason {
-        match self {
-            Self::CardTerminated => SubReason::CardTerminated,
-            Self::CompanyClosed => SubReason::CompanyClosed,
-            Self::ReversedBefore => SubReason::ReversedBefore,
-            Self::OutOfBounds => SubReason::OutOfBounds,
-            _ => SubReason::None,
-        }
-    }
-
-    /// The rule's name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CardTerminated => "card_terminated",
-            Self::CompanyClosed => "company_closed",
-            Self::ReversedBefore => "reversed_before",
-            Self::OutOfBounds => "out_of_bounds",
-            Self::CardUnactivated => "card_unactivated",
-            Self::CardSuspended => "card_suspended",
-            Self::CardExpired => "card_expired",
-            Self::CredentialsLocked => "credentials_locked",
-            Self::ExpirationDiffers => "expiration_differs",
-            Self::PinWrong => "pin_wrong",
-            Self::CvvWrong => "cvv_wrong",
-            Self::ZipDiffers => "zip_differs",
-            Self::CashWithdrawal => "cash_withdrawal",
-            Self::VelocityPerMinute => "velocity_per_minute",
-            Self::VelocityPerHour => "velocity_per_hour",
-            Self::BeforeStart => "before_start_time",
-            Self::AfterEnd => "after_end_time",
-            Self::OutOfScope => "out_of_scope",
-            Self::TransactionLimit => "transaction_limit",
-            Self::DailyLimit => "daily_limit",
-            Self::AllowanceBalance => "allowance_balance",
-            Self::AvailableCredit => "available_credit",
-        }
-    }
-
     const fn bit(self) -> u32 {
         1 << self as u8
     }
@@ -150,7 +116,7 @@ impl RuleSet {
         self.0 |= rule.bit() * condition as u32;
     }
 
-    /// The set as stored: one bit for each rule, in the order of `Rule`'s variants.
+    /// The set as stored: one bit for each rule, in the order of the rules.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -190,6 +156,12 @@ impl RuleSet {
             | Rule::AllowanceBalance.bit()
             | Rule::AvailableCredit.bit(),
     );
+
+    /// The rules that stand above the network's word.
+    pub const VETOES: Self = Self(Rule::ReversedBefore.bit() | Rule::OutOfBounds.bit());
+
+    /// Every rule.
+    pub const ALL: Self = Self(u32::MAX);
 
     /// The set without one rule.
     #[must_use]

@@ -249,7 +249,7 @@ fn find_named<'a>(
     named: &NamedDimension,
 ) -> Result<&'a Dimension, Rejection> {
     let company = find_company(state, named.company)?;
-    find(state, company, named.kind, named.id).ok_or(Rejection::DimensionGone)
+    find(state, company, named.kind, named.id).ok_or(Rejection::NotFound)
 }
 
 fn find_parent(

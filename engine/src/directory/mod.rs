@@ -39,39 +39,28 @@ pub mod webhook_endpoint;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use self::access_token::AccessToken;
-use self::dimension::Dimension;
-use self::entry::{EntryBytes, IndexKey as _};
-use self::requisition::Requisition;
-use self::row::{Row, SecretRow, SlotRow};
+use self::entry::{EntryBytes, Index, IndexKey as _};
+use self::row::{CompanyRow, Row, SecretRow, SlotRow};
 use self::rows::Rows;
 use self::secrets::Secrets;
-use self::shared_link::SharedLink;
-use self::ticket::Ticket;
-use self::webhook_endpoint::WebhookEndpoint;
-use crate::directory::app::App;
-use crate::directory::member::Member;
-use crate::directory::user::User;
-use crate::domain::ids::{
-    AppSlot, DimensionSlot, MemberSlot, RequisitionSlot, SharedLinkSlot, Timestamp, UserSlot,
-    WebhookEndpointSlot,
-};
+use crate::domain::ids::{CompanySlot, Timestamp};
 
-/// Hands the list of resources to a macro: the name of the rows, the type of a row, the type of its
-/// slot; then those that are found by secrets and have none. Their order is part of the record format.
+/// Hands the list of resources to a macro: the name of the rows, the file, the type of a row, that of its
+/// slot and of its commands; then those that are found by secrets and have no slot. `of` names the id by
+/// which callers find a row of their own company (`CompanyRow`). Their order is part of the record format.
 macro_rules! each_resource {
     ($visit:ident) => {
         $visit! {
-            members: Member(MemberSlot),
-            users: User(UserSlot),
-            apps: App(AppSlot),
-            webhook_endpoints: WebhookEndpoint(WebhookEndpointSlot),
-            dimensions: Dimension(DimensionSlot),
-            shared_links: SharedLink(SharedLinkSlot),
-            requisitions: Requisition(RequisitionSlot),
+            members: member::Member(MemberSlot, MemberCommand),
+            users: user::User(UserSlot, UserCommand),
+            apps: app::App(AppSlot, AppCommand),
+            webhook_endpoints: webhook_endpoint::WebhookEndpoint(WebhookEndpointSlot, WebhookEndpointCommand) of WebhookEndpointId,
+            dimensions: dimension::Dimension(DimensionSlot, DimensionCommand),
+            shared_links: shared_link::SharedLink(SharedLinkSlot, SharedLinkCommand) of SharedLinkId,
+            requisitions: requisition::Requisition(RequisitionSlot, RequisitionCommand) of RequisitionId,
             ;
-            access_tokens: AccessToken,
-            tickets: Ticket,
+            access_tokens: access_token::AccessToken(AccessTokenCommand),
+            tickets: ticket::Ticket(TicketCommand),
         }
     };
 }
@@ -79,9 +68,23 @@ pub(crate) use each_resource;
 
 macro_rules! define_directory {
     (
-        $($rows:ident: $row:ident($slot:ident),)*;
-        $($secrets:ident: $secret:ident,)*
+        $($rows:ident: $file:ident::$row:ident($slot:ident, $_:ident) $(of $id:ident)?,)*;
+        $($secrets:ident: $secret_file:ident::$secret:ident($__:ident),)*
     ) => {
+        $(use self::$file::$row;)*
+        $(use self::$secret_file::$secret;)*
+        $(use crate::domain::ids::$slot;)*
+
+        $($(impl CompanyRow for $row {
+            type Id = crate::domain::ids::$id;
+
+            const OF_COMPANY: Index<Self, CompanySlot> = Self::OF_COMPANY;
+
+            fn company(&self) -> CompanySlot {
+                self.company
+            }
+        })?)*
+
         define_directory! {
             $($rows: $row at slot,)*
             $($secrets: $secret at created_at digest,)*

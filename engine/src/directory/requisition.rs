@@ -352,9 +352,7 @@ fn find_requisition(
     company: CompanyId,
     id: RequisitionId,
 ) -> Result<&Requisition, Rejection> {
-    let company = find_company(state, company)?;
-    let requisition = state.directory().requisitions.find(id.0);
-    requisition.filter(|known| known.company == company).ok_or(Rejection::RequisitionNotFound)
+    state.directory().requisitions.find_own(find_company(state, company)?, id)
 }
 
 fn check_pending(requisition: &Requisition) -> Result<(), Rejection> {

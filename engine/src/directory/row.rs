@@ -7,12 +7,15 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::entry::{Entries, EntryBytes, Index};
-use crate::domain::ids::{Slot, Timestamp};
+use crate::domain::ids::{CompanySlot, Slot, Timestamp};
 
 /// What each resource says for itself.
 pub trait Indexed {
     /// Whether a change of a row may change who may see what.
     const CHANGES_ACCESS: bool;
+
+    /// Whether anything finds it but its id.
+    fn is_found(&self) -> bool;
 
     /// Adds what a row is found by besides its id and its end, as it stands.
     fn index(&self, entries: &mut Entries);
@@ -54,9 +57,15 @@ macro_rules! indexes {
         impl $crate::directory::row::Indexed for $row {
             const CHANGES_ACCESS: bool = $changes_access;
 
+            fn is_found(&self) -> bool {
+                let $this = self;
+                let _ = $this;
+                $is_found
+            }
+
             fn index(&self, entries: &mut $crate::directory::entry::Entries) {
                 let $this = self;
-                if $is_found {
+                if self.is_found() {
                     $(entries.add(&Self::$index, $value);)+
                 }
             }
@@ -89,6 +98,23 @@ pub trait SlotRow: Row {
 
     /// Where it stands.
     fn slot(&self) -> Self::Slot;
+}
+
+/// A row that a company's callers name by its id. `each_resource!` implements it.
+pub trait CompanyRow: SlotRow {
+    /// The type of its id.
+    type Id: Into<Uuid>;
+
+    /// Those of a company.
+    const OF_COMPANY: Index<Self, CompanySlot>;
+
+    /// Whose it is.
+    fn company(&self) -> CompanySlot;
+
+    /// Whether it is the company's and not gone.
+    fn is_own(&self, company: CompanySlot) -> bool {
+        self.company() == company && self.is_found()
+    }
 }
 
 /// A row that is found by the digest of a secret. `each_resource!` implements it.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::entry::{EntryBytes, Index, IndexKey, slot_of};
-use super::row::{SlotRow, by_id, entries_of};
+use super::row::{CompanyRow, SlotRow, by_id, entries_of};
 use crate::command::reply::Rejection;
-use crate::domain::ids::Slot as _;
+use crate::domain::ids::{CompanySlot, Slot as _};
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
@@ -33,6 +33,15 @@ impl<R: SlotRow> Rows<R> {
     #[must_use]
     pub fn find(&self, id: Uuid) -> Option<&R> {
         self.first(&by_id(), &id)
+    }
+
+    /// The row of a company with an id.
+    /// Errors: `NotFound` where there is none, it is another company's, or it is gone.
+    pub(crate) fn find_own(&self, company: CompanySlot, id: R::Id) -> Result<&R, Rejection>
+    where
+        R: CompanyRow,
+    {
+        self.find(id.into()).filter(|row| row.is_own(company)).ok_or(Rejection::NotFound)
     }
 
     /// The oldest row under a key: the only one, where a rule keeps it so.

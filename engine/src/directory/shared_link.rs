@@ -193,7 +193,7 @@ fn delete(
 /// as often as they like. Errors: no such link.
 fn view(change: &mut StateChange<'_>, id: SharedLinkId) -> Result<(), Rejection> {
     let known = change.state.directory().shared_links.find(id.0).filter(|link| !link.is_deleted);
-    let known = known.ok_or(Rejection::SharedLinkNotFound)?;
+    let known = known.ok_or(Rejection::NotFound)?;
     if known
         .last_viewed_at
         .is_none_or(|last| last.plus(limits::LINK_VIEW_INTERVAL) <= change.moment.at)
@@ -220,8 +220,5 @@ fn find_link(
     company: CompanyId,
     id: SharedLinkId,
 ) -> Result<&SharedLink, Rejection> {
-    let company = find_company(state, company)?;
-    let link = state.directory().shared_links.find(id.0);
-    let is_theirs = |link: &&SharedLink| link.company == company && !link.is_deleted;
-    link.filter(is_theirs).ok_or(Rejection::SharedLinkNotFound)
+    state.directory().shared_links.find_own(find_company(state, company)?, id)
 }

@@ -257,8 +257,5 @@ fn find_endpoint(
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<&WebhookEndpoint, Rejection> {
-    let company = find_company(state, company)?;
-    let endpoint = state.directory().webhook_endpoints.find(id.0);
-    let is_theirs = |row: &&WebhookEndpoint| row.company == company && !row.is_deleted;
-    endpoint.filter(is_theirs).ok_or(Rejection::WebhookEndpointNotFound)
+    state.directory().webhook_endpoints.find_own(find_company(state, company)?, id)
 }

@@ -14,6 +14,12 @@ macro_rules! public_id {
             Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
         )]
         pub struct $name(pub Uuid);
+
+        impl From<$name> for Uuid {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
     )*};
 }
 
@@ -28,61 +34,21 @@ macro_rules! number {
 }
 
 public_id! {
-    /// The public id of a company.
-    CompanyId,
-    /// The public id of a company's account.
-    AccountId,
-    /// The public id of a card.
-    CardId,
     /// The public id of a card's allowance.
     AllowanceId,
-    /// The public id of a member.
-    MemberId,
-    /// The public id of a category, department, label or location.
-    DimensionId,
     /// The public id of a transaction; carries its sequence number, see `public_id`.
     TransactionId,
     /// The public id of a statement line; carries its sequence number, see `public_id`.
     StatementLineId,
     /// The public id of an access token's record (not the token).
     AccessTokenId,
-    /// The public id of a shared link's record (not the key in the link).
-    SharedLinkId,
-    /// The public id of a requisition.
-    RequisitionId,
     /// The public id of a receipt.
     ReceiptId,
-    /// The public id of a user.
-    UserId,
     /// The public id of a ticket's record (not the secret it is opened by).
     TicketId,
-    /// The public id of an app: its `client_id`.
-    AppId,
-    /// The public id of a webhook endpoint.
-    WebhookEndpointId,
 }
 
 number! {
-    /// Position of a company in the shard.
-    CompanySlot(u32),
-    /// Position of an account in the shard.
-    AccountSlot(u32),
-    /// Position of a card in the shard.
-    CardSlot(u32),
-    /// Position of a member in the shard.
-    MemberSlot(u32),
-    /// Position of a category, department, label or location in the shard.
-    DimensionSlot(u32),
-    /// Position of a shared link in the shard.
-    SharedLinkSlot(u32),
-    /// Position of a requisition in the shard.
-    RequisitionSlot(u32),
-    /// Position of a user in the shard.
-    UserSlot(u32),
-    /// Position of an app in the shard.
-    AppSlot(u32),
-    /// Position of a webhook endpoint in the shard.
-    WebhookEndpointSlot(u32),
     /// Sequence number of a journal record within a partition; the first is 1.
     RecordSeq(u64),
     /// Sequence number of a transaction within a partition; the first is 1.
@@ -109,9 +75,13 @@ pub trait Slot: Copy {
     }
 }
 
-macro_rules! slot_index {
-    ($($name:ident),*) => {$(
-        impl $name {
+/// Declares what has both: a public id, and a position in the shard.
+macro_rules! placed {
+    ($($what:literal: $id:ident, $slot:ident;)+) => {
+        public_id! { $(#[doc = concat!("The public id of ", $what, ".")] $id,)+ }
+        number! { $(#[doc = concat!("Position of ", $what, " in the shard.")] $slot(u32),)+ }
+
+        $(impl $slot {
             /// The slot as an array index.
             #[must_use]
             pub const fn index(self) -> usize {
@@ -119,7 +89,7 @@ macro_rules! slot_index {
             }
         }
 
-        impl Slot for $name {
+        impl Slot for $slot {
             fn number(self) -> u32 {
                 self.0
             }
@@ -127,21 +97,22 @@ macro_rules! slot_index {
             fn of_number(number: u32) -> Self {
                 Self(number)
             }
-        }
-    )*};
+        })+
+    };
 }
-slot_index!(
-    CompanySlot,
-    AccountSlot,
-    CardSlot,
-    MemberSlot,
-    DimensionSlot,
-    SharedLinkSlot,
-    RequisitionSlot,
-    UserSlot,
-    AppSlot,
-    WebhookEndpointSlot
-);
+
+placed! {
+    "a company": CompanyId, CompanySlot;
+    "a company's account": AccountId, AccountSlot;
+    "a card": CardId, CardSlot;
+    "a member": MemberId, MemberSlot;
+    "a category, department, label or location": DimensionId, DimensionSlot;
+    "a shared link's record (not the key in the link)": SharedLinkId, SharedLinkSlot;
+    "a requisition": RequisitionId, RequisitionSlot;
+    "a user": UserId, UserSlot;
+    "an app": AppId, AppSlot;
+    "a webhook endpoint": WebhookEndpointId, WebhookEndpointSlot;
+}
 
 impl TransactionSeq {
     /// The sequence number after this one.

@@ -6,7 +6,7 @@
 //! | 1 | credentials shown and on the card (6 bits), wrong ones before (1), velocity (1) |
 //! | 1 | which of the optional fields follow |
 //! | 1 | wrong PINs in a row |
-//! | 1.. each | budget, spent, spent on the day, available credit, held |
+//! | 1.. each | budget, spent, spent on the day, then the `KnownAmounts` |
 //! | 1.. each | period, day, days since the period began, days to the card's expiry |
 //! | 0 or 1.. each | transaction limit, daily limit, where there are any |
 //! | 0 or 8 each | start and end of the window, where there are any |
@@ -19,7 +19,7 @@
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
 use super::images::numbered;
 use crate::codec::CodecError;
-use crate::decision::{AttemptWindow, DecisionFacts, VelocityFacts};
+use crate::decision::{AttemptWindow, DecisionFacts, KnownAmounts, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{CardState, SuspensionReason};
@@ -52,8 +52,10 @@ pub(super) fn append_facts(bytes: &mut Vec<u8>, facts: &DecisionFacts) {
         present,
         usage.pin_failures,
     ]);
-    let amounts = [terms.amount, usage.spent, usage.day_spent, facts.available_credit, facts.held];
-    amounts.into_iter().for_each(|amount| push_short_i64(bytes, amount.0));
+    let mut known = facts.known;
+    let amounts = [terms.amount, usage.spent, usage.day_spent];
+    let amounts = amounts.into_iter().chain(known.each_mut().map(|amount| *amount));
+    amounts.for_each(|amount| push_short_i64(bytes, amount.0));
     push_short_u64(bytes, u64::from(usage.period));
     push_short_i64(bytes, i64::from(usage.day.0));
     for date in [usage.period_started_on, facts.expires_on] {
@@ -131,11 +133,12 @@ fn take(cursor: &mut Cursor<'_>) -> Result<DecisionFacts, CodecError> {
     if present & !KNOWN != 0 {
         return Err(malformed("unknown facts of a decision"));
     }
-    let mut amounts = [Minor::ZERO; 5];
-    for amount in &mut amounts {
+    let mut amounts = [Minor::ZERO; 3];
+    let mut known = KnownAmounts::default();
+    for amount in amounts.iter_mut().chain(known.each_mut()) {
         *amount = Minor(cursor.short_i64()?);
     }
-    let [amount, spent, day_spent, available_credit, held] = amounts;
+    let [amount, spent, day_spent] = amounts;
     let period = cursor.short_u32()?;
     let day = BusinessDate(cursor.short_i32()?);
     let period_started_on = take_date(cursor, day)?;
@@ -158,8 +161,7 @@ fn take(cursor: &mut Cursor<'_>) -> Result<DecisionFacts, CodecError> {
     Ok(DecisionFacts {
         terms,
         usage,
-        available_credit,
-        held,
+        known,
         expires_on,
         credentials: credentials_present,
         failures: take_if(credentials & FAILURES != 0, cursor, take_failures)?,

@@ -6,7 +6,9 @@ use uuid::Uuid;
 use super::*;
 use crate::command::effect::{IssuedCard, RememberedAnswer};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
-use crate::decision::{AttemptWindow, DecisionFacts, IncrementDecision, RuleSet, VelocityFacts};
+use crate::decision::{
+    AttemptWindow, DecisionFacts, IncrementDecision, KnownAmounts, RuleSet, VelocityFacts,
+};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::business_date::{BusinessDate, Interval};
@@ -153,10 +155,21 @@ prop_compose! {
     }
 }
 
+fn known() -> impl Strategy<Value = KnownAmounts> {
+    let count = KnownAmounts::default().each_mut().len();
+    prop::collection::vec(any::<i64>(), count).prop_map(|drawn| {
+        let mut known = KnownAmounts::default();
+        for (amount, drawn) in known.each_mut().into_iter().zip(drawn) {
+            *amount = Minor(drawn);
+        }
+        known
+    })
+}
+
 prop_compose! {
     pub(crate) fn facts()(
         terms in partial_terms(),
-        (spent, day_spent, available_credit, held) in any::<(i64, i64, i64, i64)>(),
+        (spent, day_spent, known) in (any::<i64>(), any::<i64>(), known()),
         (period, started_on, day, expires_on) in any::<(u32, i32, i32, i32)>(),
         state in prop::sample::select(&[
             CardState::Unactivated, CardState::Active, CardState::Suspended, CardState::Terminated,
@@ -181,8 +194,7 @@ prop_compose! {
                 suspension,
                 pin_failures,
             },
-            available_credit: Minor(available_credit),
-            held: Minor(held),
+            known,
             expires_on: BusinessDate(expires_on),
             credentials: CredentialsPresent::from_bits(credentials),
             failures: failures.map(|(since, count)| CredentialFailures {
@@ -536,8 +548,7 @@ fn common_facts() -> DecisionFacts {
     DecisionFacts {
         terms,
         usage,
-        available_credit: Minor(98_765_432),
-        held: Minor(1_234_567),
+        known: KnownAmounts::funds(Minor(98_765_432), Minor(1_234_567)),
         expires_on: BusinessDate(21_500),
         credentials: CredentialsPresent::from_bits(0b11_0011),
         failures: None,

@@ -9,8 +9,8 @@ use super::state::ShardState;
 use crate::command::Moment;
 use crate::command::effect::Effect;
 use crate::decision::{
-    AttemptWindow, DecisionFacts, Facts, Question, Rule, RuleSet, VelocityFacts, VelocityFinding,
-    Verdict, decide,
+    AmountSource, AttemptWindow, DecisionFacts, Facts, KnownAmounts, Question, Rule, RuleSet,
+    VelocityFacts, VelocityFinding, Verdict, decide,
 };
 use crate::domain::company::VelocityLimits;
 use crate::domain::credential::{CredentialFailures, CredentialsPresent, PresentedCredentials};
@@ -56,24 +56,22 @@ pub(super) fn judge(
         at: change.moment.at,
         today: money.today(),
     };
-    let verdict = decide(&facts_of(change.state, money, attempt), &question);
+    let facts = facts_of(change.state, money, attempt);
+    let verdict = decide(&facts, &question);
     // What was known is what was known before this attempt is counted.
-    let facts = keep_facts(change.state, change.moment, money, attempt);
+    let facts = keep_facts(&facts, change.moment, attempt);
     count_credentials(change, money, verdict);
     Judgement { failed: verdict.failed, facts }
 }
 
 /// What the rules know of a card when something is tried with it.
-pub(super) fn facts_of<'a>(
-    state: &'a ShardState,
-    money: &'a CardMoney<'_>,
-    attempt: &Attempt<'_>,
-) -> Facts<'a> {
+fn facts_of<'a>(state: &'a ShardState, money: &CardMoney<'_>, attempt: &Attempt<'_>) -> Facts<'a> {
+    let company = &state.company(state.cards.head(money.slot).company).company;
+    let (balances, credit_limit) = (&money.balances, money.credit_limit());
     Facts {
         card: state.card(money.slot),
         usage: money.usage,
-        balances: &money.balances,
-        credit_limit: money.credit_limit(),
+        known: KnownAmounts::of(&AmountSource { company, balances, credit_limit }),
         is_company_closed: state.is_company_closed(money.slot),
         is_reversed_before: attempt.is_reversed_before,
         velocity: attempt.velocity,
@@ -83,25 +81,18 @@ pub(super) fn facts_of<'a>(
 
 /// Keeps the facts of an attempt as they were before it.
 /// Cost: copies of what `judge` has just read.
-fn keep_facts(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    money: &CardMoney<'_>,
-    attempt: &Attempt<'_>,
-) -> DecisionFacts {
-    let card = state.card(money.slot);
+fn keep_facts(facts: &Facts<'_>, moment: &Moment<'_>, attempt: &Attempt<'_>) -> DecisionFacts {
+    let card = facts.card;
     let mut credentials = CredentialsPresent::shown(attempt.credentials);
     credentials.insert_if(CredentialsPresent::CARD_HAS_PIN, card.pin.0 != 0);
     credentials.insert_if(CredentialsPresent::CARD_HAS_ZIP, !card.zip.is_absent());
-    let failures = state.failures.get(&money.slot).copied();
     DecisionFacts {
         terms: card.terms,
-        usage: money.usage,
-        available_credit: money.balances.available_credit(money.credit_limit()),
-        held: money.balances.held,
+        usage: facts.usage,
+        known: facts.known,
         expires_on: card.expires_on,
         credentials,
-        failures: failures.filter(|failures| failures.is_current(moment.at)),
+        failures: facts.failures.filter(|failures| failures.is_current(moment.at)),
         velocity: attempt.before,
     }
 }

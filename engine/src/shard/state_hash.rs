@@ -139,8 +139,8 @@ impl ShardState {
     fn add_directory(&self, parts: &mut Vec<PartHash>) {
         macro_rules! add {
             (
-                $($rows:ident: $row:ident($slot:ident),)*;
-                $($secrets:ident: $secret:ident,)*
+                $($rows:ident: $file:ident::$row:ident($($_:ident),*) $(of $id:ident)?,)*;
+                $($secrets:ident: $secret_file:ident::$secret:ident($__:ident),)*
             ) => {
                 $(parts.push(part(stringify!($rows), self.directory.$rows.iter()));)*
                 $(parts.push(part(stringify!($secrets), self.directory.$secrets.iter()));)*

@@ -12,17 +12,8 @@ use super::error::StoreError;
 use super::project::{stored_row, write_table};
 use super::query::Snapshot;
 use super::tables::RowTable;
-use crate::directory::access_token::AccessToken;
-use crate::directory::app::App;
-use crate::directory::dimension::Dimension;
 use crate::directory::entry::{EntryBytes, digest_of, slot_of};
-use crate::directory::member::Member;
-use crate::directory::requisition::Requisition;
 use crate::directory::row::{Indexed, Row, by_end, entries_of};
-use crate::directory::shared_link::SharedLink;
-use crate::directory::ticket::Ticket;
-use crate::directory::user::User;
-use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::directory::{DirectoryRow, each_resource};
 use crate::domain::ids::Timestamp;
 
@@ -61,9 +52,12 @@ pub(super) trait Stored: Row {
 
 macro_rules! define_tables {
     (
-        $($rows:ident: $row:ident($slot:ident),)*;
-        $($secrets:ident: $secret:ident,)*
+        $($rows:ident: $file:ident::$row:ident($($_:ident),*) $(of $id:ident)?,)*;
+        $($secrets:ident: $secret_file:ident::$secret:ident($__:ident),)*
     ) => {
+        $(use crate::directory::$file::$row;)*
+        $(use crate::directory::$secret_file::$secret;)*
+
         $(define_tables!($rows: $row, u32, slot_of, slot.0);)*
         $(define_tables!($secrets: $secret, [u8; 32], digest_of, digest);)*
 

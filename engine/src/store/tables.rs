@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | meta | name | format, directory, checkpoint, numbers, commit, network key |
 //! | companies, accounts, account_balances | slot | row |
-//! | members, users, apps, webhook_endpoints, dimensions, shared_links, requisitions | slot | row: see `directory` |
+//! | members, users and the others of `each_resource!` | slot | row: see `directory` |
 //! | access_tokens, tickets | SHA-256 of the secret | row: see `directory` |
 //! | the same with `_entries` | index, key, slot or instant and SHA-256 | -; see `directory::entry` |
 //! | cards | card slot | CRC32C, packed card |

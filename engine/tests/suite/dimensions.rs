@@ -188,7 +188,7 @@ fn dimensions_are_found_by_company_and_kind_until_they_are_deleted() {
     let mut books = Books::open();
     books.create(new(1, None, None)).unwrap();
     assert_eq!(books.create(new(1, None, None)), Err(Rejection::IdTaken));
-    let gone = Err(Rejection::DimensionGone);
+    let gone = Err(Rejection::NotFound);
     let foreign = NamedDimension { company: company_id(1), ..named(CATEGORY, 1) };
     let of_nobody = NamedDimension { company: company_id(7), ..named(CATEGORY, 1) };
     let rows = [
@@ -411,6 +411,6 @@ fn a_replay_of_the_records_follows_the_same_rules() {
     books.driver.state = replayed;
     assert_eq!(books.set_parent(1, Some(3)), Err(Rejection::ParentCycle));
     assert_eq!(books.create(new(4, Some("3"), None)), Err(Rejection::DimensionCodeTaken));
-    assert_eq!(books.delete(2), Err(Rejection::DimensionGone));
+    assert_eq!(books.delete(2), Err(Rejection::NotFound));
     books.create(new(4, Some("2"), Some(3))).unwrap();
 }

@@ -73,8 +73,8 @@ fn a_view_of_a_shared_card_is_noted_once_a_minute_and_not_audited() {
     }
     assert_eq!((noted, office.driver.ends.len() - records), (3, 2));
     let unknown = office.asks(AdminCommand::SharedLink(SharedLinkCommand::View(link_id(9))));
-    assert_eq!(unknown, Err(Rejection::SharedLinkNotFound));
+    assert_eq!(unknown, Err(Rejection::NotFound));
     office.does(AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(1))));
-    assert_eq!(office.asks(view()), Err(Rejection::SharedLinkNotFound));
+    assert_eq!(office.asks(view()), Err(Rejection::NotFound));
     office.assert_replays();
 }

@@ -152,11 +152,11 @@ fn decisions_are_for_reviewers_and_last() {
             RequisitionChanges::default(),
         ))
     };
-    assert_eq!(office.asks(other(id(1))), Err(Rejection::RequisitionNotFound));
+    assert_eq!(office.asks(other(id(1))), Err(Rejection::NotFound));
     let cancel =
         |number| AdminCommand::Requisition(RequisitionCommand::Cancel(company_id(0), id(number)));
     assert_eq!(office.asks(cancel(1)), Err(Rejection::RequisitionDecided));
-    assert_eq!(office.asks(cancel(9)), Err(Rejection::RequisitionNotFound));
+    assert_eq!(office.asks(cancel(9)), Err(Rejection::NotFound));
     office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(2))));
     assert_eq!(office.asks(cancel(2)), Ok(()));
     assert_eq!(office.asks(cancel(2)), Err(Rejection::RequisitionDecided));

@@ -100,25 +100,25 @@ fn links_are_refused_for_reasons() {
         ),
         (
             AdminCommand::SharedLink(SharedLinkCommand::Update(own, link_id(2), change())),
-            Some(Rejection::SharedLinkNotFound),
+            Some(Rejection::NotFound),
         ),
         (
             AdminCommand::SharedLink(SharedLinkCommand::Update(other, link_id(1), change())),
-            Some(Rejection::SharedLinkNotFound),
+            Some(Rejection::NotFound),
         ),
         (
             AdminCommand::SharedLink(SharedLinkCommand::Delete(other, link_id(1))),
-            Some(Rejection::SharedLinkNotFound),
+            Some(Rejection::NotFound),
         ),
         (AdminCommand::SharedLink(SharedLinkCommand::Update(own, link_id(1), change())), None),
         (AdminCommand::SharedLink(SharedLinkCommand::Delete(own, link_id(1))), None),
         (
             AdminCommand::SharedLink(SharedLinkCommand::Delete(own, link_id(1))),
-            Some(Rejection::SharedLinkNotFound),
+            Some(Rejection::NotFound),
         ),
         (
             AdminCommand::SharedLink(SharedLinkCommand::Update(own, link_id(1), change())),
-            Some(Rejection::SharedLinkNotFound),
+            Some(Rejection::NotFound),
         ),
         (create(new_link(1, 1)), Some(Rejection::IdTaken)),
         (create(new_link(2, 1)), None),
@@ -183,8 +183,8 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
         let newest: SharedLink = snapshot.shared_link_of_card(CardSlot(0)).unwrap().unwrap();
         assert_eq!(newest.recipient, Some(recipient("bo@example.com")));
         assert_eq!((newest.sealed_passphrase, newest.last_viewed_at), (None, None));
-        assert_eq!(snapshot.shared_link_by_id(OWN, link_id(4)).unwrap(), None);
-        assert_eq!(snapshot.shared_link_by_id(CompanySlot(1), link_id(1)).unwrap(), None);
+        assert_eq!(snapshot.own::<SharedLink>(OWN, link_id(4)).unwrap(), None);
+        assert_eq!(snapshot.own::<SharedLink>(CompanySlot(1), link_id(1)).unwrap(), None);
         let by_key = |number| snapshot.shared_link_by_key(digest(number)).unwrap();
         assert_eq!(by_key(1).map(|link| link.id), Some(link_id(1)));
         assert_eq!(by_key(4), None, "a deleted link opens nothing");

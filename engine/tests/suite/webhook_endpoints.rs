@@ -91,7 +91,7 @@ fn endpoints_are_made_changed_and_taken_away_by_their_company() {
     office.does(AdminCommand::App(AppCommand::Create(new_app(2, 1))));
     office.does(AdminCommand::App(AppCommand::Create(new_app(3, 0))));
     office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(3))));
-    let not_found = Err(Rejection::WebhookEndpointNotFound);
+    let not_found = Err(Rejection::NotFound);
     let rows = [
         ("the same id", create(1, 0, None), Err(Rejection::IdTaken)),
         ("no company", create(3, 9, None), Err(Rejection::CompanyNotFound)),

@@ -22,18 +22,15 @@ impl ApiError {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
         };
         match rejection {
-            Rejection::CompanyNotFound
+            Rejection::NotFound
+            | Rejection::CompanyNotFound
             | Rejection::CardNotFound
             | Rejection::AllowanceNotFound
-            | Rejection::SharedLinkNotFound
-            | Rejection::DimensionGone
             | Rejection::TransactionNotFound
-            | Rejection::RequisitionNotFound
             | Rejection::UserNotFound
             | Rejection::TicketNotFound
             | Rejection::AppNotFound
-            | Rejection::TokenNotFound
-            | Rejection::WebhookEndpointNotFound => Self::not_found(),
+            | Rejection::TokenNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -171,12 +168,10 @@ mod tests {
             (Rejection::TooManyCards, 409, "too_many_cards", None),
             (Rejection::TooManyTokens, 409, "too_many_tokens", None),
             (Rejection::TooMuchAtOnce, 409, "too_much_at_once", None),
-            (Rejection::RequisitionNotFound, 404, "not_found", None),
             (Rejection::UserNotFound, 404, "not_found", None),
             (Rejection::TicketNotFound, 404, "not_found", None),
             (Rejection::AppNotFound, 404, "not_found", None),
             (Rejection::TokenNotFound, 404, "not_found", None),
-            (Rejection::WebhookEndpointNotFound, 404, "not_found", None),
             (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
             (Rejection::TicketSpent, 409, "ticket_spent", None),
             (Rejection::StepUsed, 409, "step_used", None),
@@ -202,9 +197,8 @@ mod tests {
             (Rejection::Full, 503, "full", None),
             (Rejection::PanKeyOutdated, 503, "key_replaced", None),
             (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
-            (Rejection::SharedLinkNotFound, 404, "not_found", None),
+            (Rejection::NotFound, 404, "not_found", None),
             (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
-            (Rejection::DimensionGone, 404, "not_found", None),
             (Rejection::TransactionNotFound, 404, "not_found", None),
             (Rejection::DimensionCodeTaken, 409, "code_taken", None),
             (Rejection::ParentNotFound, 400, "not_found", Some("parent")),

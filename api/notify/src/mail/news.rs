@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use cardswitch_engine::directory::shared_link::Recipient;
+use cardswitch_engine::directory::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, SharedLinkId, UserId};
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -138,7 +138,7 @@ impl Share<'_> {
         desk: &MailDesk,
         message: Option<&str>,
     ) -> Result<Option<Letter>, StoreError> {
-        let link = snapshot.shared_link_by_id(self.company.slot, self.link)?;
+        let link = snapshot.own::<SharedLink>(self.company.slot, self.link)?;
         // Another recipient has taken this one's place.
         let Some(link) = link.filter(|link| link.recipient.as_ref() == Some(self.recipient)) else {
             return Ok(None);

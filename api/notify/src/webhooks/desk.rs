@@ -242,7 +242,7 @@ impl Job {
 
     fn make(&self, snapshot: &Snapshot) -> Result<Option<Delivery>, StoreError> {
         let (company, id) = (self.endpoint.company, self.endpoint.id);
-        let endpoint = snapshot.webhook_endpoint_by_id(company, id)?;
+        let endpoint = snapshot.own::<WebhookEndpoint>(company, id)?;
         // What somebody asks for by hand is sent to one that is off, too.
         let is_told = |endpoint: &WebhookEndpoint| {
             endpoint.is_enabled() || !matches!(self.content, Content::Events(_))

@@ -13,8 +13,8 @@ use cardswitch_v1::routes::view::{View, read_view};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::names::{Thing, actor_name, member_name, thing};
-use super::sentence::{KINDS, SIGN_INS, changes, deed};
+use super::names::{KINDS, Thing, actor_name, member_name, thing};
+use super::sentence::{SIGN_INS, changes, deed};
 use crate::choices::{Choice, choices};
 use crate::frame;
 use crate::pager::{Pager, Part};
@@ -105,7 +105,7 @@ pub(crate) async fn list_events(
         zone: zone_words(company.zone),
         alert,
         actors,
-        kinds: choices(KINDS, &query.kind),
+        kinds: choices(KINDS.iter().copied(), &query.kind),
         object: &query.object,
         is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
         pager: Pager::new(part, lines.len(), count, "/audit", &filters),

@@ -1,13 +1,15 @@
 //! What people call the actors and things that audit events name by their ids.
 
 use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::directory::requisition::Requisition;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::audit::Actor;
-use cardswitch_engine::domain::card::CardProfile;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AllowanceId, AppId, CardId, DimensionId, MemberId, RequisitionId, SharedLinkId,
     TransactionId, UserId, WebhookEndpointId,
 };
 use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
 use cardswitch_v1::routes::view::View;
@@ -32,62 +34,91 @@ impl Thing {
     fn named(name: String) -> Self {
         Self { name, path: None }
     }
+
+    fn card(row: CardRow) -> Self {
+        let card = row.profile;
+        Self::new(card_name(&card), format!("/cards/{}", card.id.0))
+    }
 }
 
-/// The thing of a kind that has this id; without a name where it is gone.
-/// Errors: the tables cannot be read.
-pub(super) fn thing(
-    (state, view): (&AppState, &View<'_>),
-    kind: &str,
-    id: Uuid,
-) -> Result<Thing, StoreError> {
-    let (snapshot, company) = (view.snapshot, view.company.slot);
-    let card = |card: CardProfile| Thing::new(card_name(&card), format!("/cards/{}", card.id.0));
-    let found = match kind {
-        "card" => view.find_card(CardId(id))?.map(|row| card(row.profile)),
-        "allowance" => {
-            let row = snapshot.card_by_allowance_id(company, AllowanceId(id))?;
-            row.map(|row| card(row.profile))
+/// Declares the kinds of things: the name in audit events, the words of the filter where it offers the
+/// kind, and the thing with an id, which is none where it is gone.
+macro_rules! kinds {
+    (
+        |$state:ident, $view:ident, $id:ident|
+        $($kind:literal $($plural:literal)? => $thing:expr,)+
+    ) => {
+        /// The kinds of things that a filter offers.
+        pub(super) const KINDS: &[(&str, &str)] =
+            &[("", "Everything"), $($(($kind, $plural),)?)+];
+
+        /// The thing of a kind that has this id; without a name where it is gone.
+        /// Errors: the tables cannot be read.
+        pub(super) fn thing(
+            ($state, $view): (&AppState, &View<'_>),
+            kind: &str,
+            $id: Uuid,
+        ) -> Result<Thing, StoreError> {
+            let found = match kind {
+                $($kind => $thing,)+
+                _ => None,
+            };
+            Ok(found.unwrap_or_default())
         }
-        "shared_link" => match snapshot.shared_link_by_id(company, SharedLinkId(id))? {
-            Some(link) => snapshot.card(link.card)?.map(|row| card(row.profile)),
-            None => None,
-        },
-        "member" => view
-            .find_member(MemberId(id))?
-            .map(|member| Thing::new(member_name(&member), format!("/members/{id}"))),
-        "user" => snapshot
-            .user_by_id(UserId(id))?
-            .map(|user| Thing::named(person(&user.first_name, &user.last_name, &user.email))),
-        "requisition" => {
-            let row = snapshot.requisition_by_id(company, RequisitionId(id))?;
-            row.map(|row| Thing::new(row.description, format!("/requisitions/{id}")))
-        }
-        "transaction" => match sequence_of(state, TransactionId(id)) {
-            Ok(seq) => find_transaction(view, seq, TransactionId(id))?
-                .map(|row| Thing::new(title(&row.record), format!("/transactions/{id}"))),
-            Err(_) => None,
-        },
-        "category" | "department" | "label" | "location" => {
-            let row = snapshot.dimension_by_id(company, DimensionId(id))?;
-            row.map(|row| Thing::named(row.name))
-        }
-        "app" => {
-            let row = snapshot.app_by_id(AppId(id))?.filter(|app| app.company == company);
-            row.map(|app| Thing::new(app.name, format!("/apps/{id}")))
-        }
-        "webhook_endpoint" => {
-            let row = snapshot.webhook_endpoint_by_id(company, WebhookEndpointId(id))?;
-            row.map(|row| {
-                let name = if row.description.is_empty() { row.url } else { row.description };
-                Thing::new(name, format!("/webhooks/{id}"))
-            })
-        }
-        "access_token" => Some(Thing::named(token_name(view, AccessTokenId(id))?)),
-        "company" => Some(Thing::named(view.company.name.clone())),
-        _ => None,
     };
-    Ok(found.unwrap_or_default())
+}
+
+kinds! { |state, view, id|
+    "card" "Cards" => view.find_card(CardId(id))?.map(Thing::card),
+    "allowance" "Budgets and limits" => {
+        view.snapshot.card_by_allowance_id(view.company.slot, AllowanceId(id))?.map(Thing::card)
+    },
+    "shared_link" "Shared links" => match view.find_shared_link(SharedLinkId(id))? {
+        Some(link) => view.snapshot.card(link.card)?.map(Thing::card),
+        None => None,
+    },
+    "transaction" "Transactions" => match sequence_of(state, TransactionId(id)) {
+        Ok(seq) => find_transaction(view, seq, TransactionId(id))?
+            .map(|row| Thing::new(title(&row.record), format!("/transactions/{id}"))),
+        Err(_) => None,
+    },
+    "requisition" "Requisitions" => view
+        .snapshot
+        .own::<Requisition>(view.company.slot, RequisitionId(id))?
+        .map(|row| Thing::new(row.description, format!("/requisitions/{id}"))),
+    "member" "Members" => view
+        .find_member(MemberId(id))?
+        .map(|member| Thing::new(member_name(&member), format!("/members/{id}"))),
+    "user" "Users" => view
+        .snapshot
+        .user_by_id(UserId(id))?
+        .map(|user| Thing::named(person(&user.first_name, &user.last_name, &user.email))),
+    "session" "Sessions" => None,
+    "category" "Categories" => dimension(view, id)?,
+    "department" "Departments" => dimension(view, id)?,
+    "label" "Labels" => dimension(view, id)?,
+    "location" => dimension(view, id)?,
+    "app" "Apps" => view
+        .snapshot
+        .app_by_id(AppId(id))?
+        .filter(|app| app.company == view.company.slot)
+        .map(|app| Thing::new(app.name, format!("/apps/{id}"))),
+    "access_token" "Access tokens" => {
+        Some(Thing::named(token_name(view, AccessTokenId(id))?))
+    },
+    "webhook_endpoint" "Webhook endpoints" => view
+        .snapshot
+        .own::<WebhookEndpoint>(view.company.slot, WebhookEndpointId(id))?
+        .map(|row| {
+            let name = if row.description.is_empty() { row.url } else { row.description };
+            Thing::new(name, format!("/webhooks/{id}"))
+        }),
+    "company" "Company" => Some(Thing::named(view.company.name.clone())),
+}
+
+fn dimension(view: &View<'_>, id: Uuid) -> Result<Option<Thing>, StoreError> {
+    let row = view.snapshot.dimension_by_id(view.company.slot, DimensionId(id))?;
+    Ok(row.map(|row| Thing::named(row.name)))
 }
 
 /// Who acted, by what people know them.

@@ -21,26 +21,6 @@ pub(super) const SIGN_INS: [&str; 5] = [
     "user.sessions_ended",
 ];
 
-/// The kinds of things, as filters name them.
-pub(super) const KINDS: [(&str, &str); 16] = [
-    ("", "Everything"),
-    ("card", "Cards"),
-    ("allowance", "Budgets and limits"),
-    ("shared_link", "Shared links"),
-    ("transaction", "Transactions"),
-    ("requisition", "Requisitions"),
-    ("member", "Members"),
-    ("user", "Users"),
-    ("session", "Sessions"),
-    ("category", "Categories"),
-    ("department", "Departments"),
-    ("label", "Labels"),
-    ("app", "Apps"),
-    ("access_token", "Access tokens"),
-    ("webhook_endpoint", "Webhook endpoints"),
-    ("company", "Company"),
-];
-
 /// What was done: the words between who did it and the name of the thing.
 pub(super) fn deed(action: &str) -> String {
     let known = match action {

@@ -115,7 +115,7 @@ pub(super) async fn get_requisition(
     acting: &Acting,
     id: RequisitionId,
 ) -> Result<Requisition, ApiError> {
-    let find = |view: &View<'_>| view.snapshot.requisition_by_id(view.company.slot, id);
+    let find = |view: &View<'_>| view.snapshot.own::<Requisition>(view.company.slot, id);
     let found = read_view(state, acting, find).await?;
     found.filter(|known| may_see(acting, known.member)).ok_or_else(ApiError::not_found)
 }

@@ -39,7 +39,7 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
     let read = |snapshot: &Snapshot| {
-        let listed = snapshot.webhook_endpoints(company.slot, &part.page())?;
+        let listed = snapshot.list_own::<WebhookEndpoint>(company.slot, &part.page())?;
         let named = listed.rows.into_iter().map(|endpoint| {
             let told_of = told_of(snapshot, &endpoint)?;
             Ok((endpoint, told_of))

@@ -351,8 +351,8 @@ impl FactsBody {
                 spent_today: amount(usage.day_spent),
                 day: render_date(usage.day),
             },
-            available_credit: amount(facts.available_credit),
-            held: amount(facts.held),
+            available_credit: amount(facts.known.available_credit),
+            held: amount(facts.known.held),
             credentials: shown.map(|(_, name)| name).collect(),
         }
     }

@@ -359,7 +359,7 @@ async fn read_requisition(
     id: RequisitionId,
 ) -> Result<RequisitionBody, ApiError> {
     let body = read_view(state, caller, |view| {
-        let requisition = view.snapshot.requisition_by_id(view.company.slot, id)?;
+        let requisition = view.snapshot.own::<Requisition>(view.company.slot, id)?;
         requisition.map(|requisition| RequisitionBody::new(&requisition, view)).transpose()
     });
     body.await?.ok_or_else(ApiError::not_found)
@@ -476,7 +476,7 @@ async fn change_as(
 ) -> Result<(), ApiError> {
     let company = reader.company;
     let (known, unknown, own) = read_view(state, reader, |view| {
-        let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
+        let known = view.snapshot.own::<Requisition>(view.company.slot, id)?;
         Ok((known, request.check(view)?, reviewer_of(view, by)?))
     })
     .await?;

@@ -131,7 +131,7 @@ impl View<'_> {
 
     /// Finds a shared link of the company that was not deleted.
     pub fn find_shared_link(&self, id: SharedLinkId) -> Result<Option<SharedLink>, StoreError> {
-        self.snapshot.shared_link_by_id(self.company.slot, id)
+        self.snapshot.own(self.company.slot, id)
     }
 
     /// The newest link by which a card is shared, for callers who may see links: whoever holds one

@@ -144,7 +144,7 @@ pub async fn list_webhook_endpoints(
     let page = parse_page(&mut query, &["created_at"]);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let listed = view.snapshot.webhook_endpoints(view.company.slot, &page)?;
+        let listed = view.snapshot.list_own::<WebhookEndpoint>(view.company.slot, &page)?;
         listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
     });
     let mut listed = listed.await?;
@@ -170,7 +170,7 @@ async fn read_endpoint(
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpointBody, ApiError> {
     let body = read_view(state, caller, |view| {
-        let found = view.snapshot.webhook_endpoint_by_id(view.company.slot, id)?;
+        let found = view.snapshot.own::<WebhookEndpoint>(view.company.slot, id)?;
         found.map(|endpoint| WebhookEndpointBody::new(&endpoint, view)).transpose()
     });
     let mut body = [body.await?.ok_or_else(ApiError::not_found)?];

@@ -12,47 +12,55 @@ use super::list::{self, Listed, Page};
 use crate::directory::dimension::Dimension;
 use crate::directory::entry::{EntryBytes, Index, IndexKey};
 use crate::directory::member::Member;
-use crate::directory::requisition::Requisition;
-use crate::directory::row::{SlotRow, by_id};
-use crate::directory::shared_link::SharedLink;
-use crate::directory::webhook_endpoint::WebhookEndpoint;
-use crate::domain::ids::{
-    CompanySlot, DimensionId, MemberId, RequisitionId, SharedLinkId, Slot as _, WebhookEndpointId,
-};
+use crate::directory::row::{CompanyRow, Indexed as _, SlotRow, by_id};
+use crate::domain::ids::{CompanySlot, DimensionId, MemberId, Slot as _};
 use crate::store::directory::{Stored, missing_row};
 use crate::store::error::StoreError;
 use crate::store::project::stored_row;
 use crate::store::query::Snapshot;
 
-macro_rules! found_by_id {
-    ($($find:ident: $row:ident($id:ident) $(without $is_gone:ident)?, $doc:literal;)*) => {
-        impl Snapshot {
-            $(#[doc = $doc]
-            pub fn $find(
-                &self,
-                company: CompanySlot,
-                id: $id,
-            ) -> Result<Option<$row>, StoreError> {
-                let row: Option<$row> = self.row_by_id(id.0)?;
-                Ok(row.filter(|row| row.company == company $(&& !row.$is_gone)?))
-            })*
-        }
-    };
-}
-found_by_id! {
-    member_by_id: Member(MemberId),
-        "Finds a member of a company by its id, also a deleted one.";
-    dimension_by_id: Dimension(DimensionId) without is_deleted,
-        "Finds a dimension of a company by its id, not a deleted one.";
-    shared_link_by_id: SharedLink(SharedLinkId) without is_deleted,
-        "Finds a shared link of a company by its id, not a deleted one.";
-    requisition_by_id: Requisition(RequisitionId),
-        "Finds a requisition of a company by its id.";
-    webhook_endpoint_by_id: WebhookEndpoint(WebhookEndpointId) without is_deleted,
-        "Finds a webhook endpoint of a company by its id, not a deleted one.";
-}
-
 impl Snapshot {
+    /// Finds a row of a company by its id, not one that is gone.
+    #[expect(private_bounds, reason = "where rows are kept is the store's to know")]
+    pub fn own<R: CompanyRow + Stored>(
+        &self,
+        company: CompanySlot,
+        id: R::Id,
+    ) -> Result<Option<R>, StoreError> {
+        let row: Option<R> = self.row_by_id(id.into())?;
+        Ok(row.filter(|row| row.is_own(company)))
+    }
+
+    /// Lists the rows of a company, without those that are gone.
+    #[expect(private_bounds, reason = "where rows are kept is the store's to know")]
+    pub fn list_own<R: CompanyRow + Stored>(
+        &self,
+        company: CompanySlot,
+        page: &Page,
+    ) -> Result<Listed<R>, StoreError> {
+        self.list_rows(&R::OF_COMPANY, &company, page, |_| true)
+    }
+
+    /// Finds a member of a company by its id, also a deleted one.
+    pub fn member_by_id(
+        &self,
+        company: CompanySlot,
+        id: MemberId,
+    ) -> Result<Option<Member>, StoreError> {
+        let row: Option<Member> = self.row_by_id(id.0)?;
+        Ok(row.filter(|row| row.company == company))
+    }
+
+    /// Finds a dimension of a company by its id, not a deleted one.
+    pub fn dimension_by_id(
+        &self,
+        company: CompanySlot,
+        id: DimensionId,
+    ) -> Result<Option<Dimension>, StoreError> {
+        let row: Option<Dimension> = self.row_by_id(id.0)?;
+        Ok(row.filter(|row| row.company == company && row.is_found()))
+    }
+
     /// The row of a slot.
     pub(in crate::store) fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
     where

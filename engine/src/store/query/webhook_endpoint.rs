@@ -1,6 +1,5 @@
 //! Webhook endpoints, and which companies an app may be told of.
 
-use super::list::{Listed, Page};
 use crate::directory::access_token::AccessToken;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot};
@@ -8,15 +7,6 @@ use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 
 impl Snapshot {
-    /// Lists a company's webhook endpoints, those of its apps among them, without deleted ones.
-    pub fn webhook_endpoints(
-        &self,
-        company: CompanySlot,
-        page: &Page,
-    ) -> Result<Listed<WebhookEndpoint>, StoreError> {
-        self.list_rows(&WebhookEndpoint::OF_COMPANY, &company, page, |_| true)
-    }
-
     /// Every webhook endpoint of every company, in the order in which they were made, without deleted
     /// ones. Cost: O(endpoints that are not deleted).
     pub fn all_webhook_endpoints(&self) -> Result<Vec<WebhookEndpoint>, StoreError> {

@@ -303,12 +303,12 @@ fn endpoints_and_the_companies_of_apps_are_those_of_the_slow_store() {
         for page in
             [Page::first(5), Page { offset: 2, order: Order::OldestFirst, ..Page::first(9) }]
         {
-            let found = snapshot.webhook_endpoints(company, &page).unwrap();
+            let found = snapshot.list_own::<WebhookEndpoint>(company, &page).unwrap();
             assert_eq!(found, page_of(&rows, &page));
         }
         for row in model.endpoints.values() {
             let expected = live.iter().find(|live| live.id == row.id && live.company == company);
-            let found = snapshot.webhook_endpoint_by_id(company, row.id).unwrap();
+            let found = snapshot.own::<WebhookEndpoint>(company, row.id).unwrap();
             assert_eq!(found.as_ref(), expected);
         }
     }

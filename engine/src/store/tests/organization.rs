@@ -113,7 +113,7 @@ fn single_rows_are_those_of_the_slow_store() {
     }
     for row in model.links.values() {
         let live = (!row.is_deleted).then(|| row.clone());
-        assert_eq!(snapshot.shared_link_by_id(row.company, row.id).unwrap(), live);
+        assert_eq!(snapshot.own::<SharedLink>(row.company, row.id).unwrap(), live);
         assert_eq!(snapshot.shared_link_by_key(row.key_digest).unwrap(), live);
         let mut of_card =
             model.links.values().filter(|link| link.card == row.card && !link.is_deleted);
@@ -121,7 +121,7 @@ fn single_rows_are_those_of_the_slow_store() {
         assert_eq!(snapshot.shared_link_of_card(row.card).unwrap(), newest);
     }
     for row in model.requisitions.values() {
-        assert_eq!(snapshot.requisition_by_id(row.company, row.id).unwrap().as_ref(), Some(row));
+        assert_eq!(snapshot.own::<Requisition>(row.company, row.id).unwrap().as_ref(), Some(row));
     }
     for card in model.cards.keys() {
         let mut approved = model

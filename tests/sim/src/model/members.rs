@@ -239,7 +239,7 @@ impl Model {
         let company = self.company(company)?;
         let is_it = |asked: &Requisition| asked.id == id && asked.company == company;
         let found = self.requisitions.iter().position(is_it);
-        let found = found.ok_or(Rejection::RequisitionNotFound)?;
+        let found = found.ok_or(Rejection::NotFound)?;
         match self.requisitions[found].status {
             RequisitionStatus::Pending => Ok(found),
             _ => Err(Rejection::RequisitionDecided),
