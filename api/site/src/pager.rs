@@ -51,6 +51,12 @@ impl ListForm {
         found.map_or("", |(_, text)| text.trim())
     }
 
+    /// The same with another text in a field.
+    pub(super) fn set(&mut self, name: &str, text: String) {
+        self.0.retain(|(known, _)| known != name);
+        self.0.push((name.to_owned(), text));
+    }
+
     /// The part of the list; the first where none is named.
     pub(super) fn part(&self) -> Part {
         Part { offset: self.of("offset").parse().unwrap_or_default() }
@@ -76,6 +82,12 @@ impl ListForm {
     pub(super) fn query<'a>(&'a self, own: impl IntoIterator<Item = (&'a str, &'a str)>) -> Query {
         let pairs = self.pairs().into_iter().chain(own);
         Query::new(pairs.map(|(name, text)| (name.to_owned(), text.trim().to_owned())).collect())
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for ListForm {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect())
     }
 }
 
@@ -137,7 +149,7 @@ mod tests {
     fn what_is_typed_is_asked_of_v1_by_its_names() {
         let pairs =
             [("state", "x"), ("text", " a "), ("offset", "50"), ("state", ""), ("order", "")];
-        let form = ListForm(pairs.map(|(name, text)| (name.to_owned(), text.to_owned())).into());
+        let form: ListForm = pairs.into_iter().collect();
         assert_eq!((form.of("text"), form.of("state"), form.part().offset), ("a", "", 50));
         assert!(form.is_filtered() && !ListForm::default().is_filtered());
         let query = form.query([("state", "active")]);
