@@ -3,7 +3,7 @@
 //!
 //! A field that comes once is text (or `true` for a box that is ticked); one that may come several
 //! times is a `Vec<String>` with `#[serde(default)]`. What the texts mean is the handler's business.
-//! `Typed` holds fields that are named elsewhere: by a table, or by `/v1`.
+//! `TypedFields` holds fields that are named elsewhere: by a table, or by `/v1`.
 
 use std::collections::BTreeMap;
 
@@ -67,9 +67,9 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
 /// What was typed in fields that come once, by their names.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(transparent)]
-pub(super) struct Typed(BTreeMap<String, String>);
+pub(super) struct TypedFields(BTreeMap<String, String>);
 
-impl Typed {
+impl TypedFields {
     /// What a field holds; none where the form does not have it.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
@@ -86,7 +86,7 @@ impl Typed {
     }
 }
 
-impl<T: Into<String>> FromIterator<(&'static str, T)> for Typed {
+impl<T: Into<String>> FromIterator<(&'static str, T)> for TypedFields {
     fn from_iter<I: IntoIterator<Item = (&'static str, T)>>(fields: I) -> Self {
         Self(fields.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect())
     }

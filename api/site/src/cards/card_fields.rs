@@ -21,8 +21,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::list::holder;
-use crate::dimension_choices::{Sent, ids_of, put_dimensions};
-use crate::forms::Typed;
+use crate::dimension_choices::{ids_of, put_dimensions};
+use crate::forms::TypedFields;
 use crate::seen::Seen;
 use crate::words::{field_amount, field_time, parse_field_time, typed_amount};
 
@@ -53,7 +53,7 @@ pub(super) struct CardFields {
     #[serde(default)]
     pub(super) scope: Vec<String>,
     #[serde(flatten)]
-    pub(super) typed: Typed,
+    pub(super) typed: TypedFields,
 }
 
 impl CardFields {
@@ -91,11 +91,6 @@ impl CardFields {
         ];
         let scope = groups.iter().map(u16::to_string).collect();
         Self { typed: typed.into_iter().collect(), scope }
-    }
-
-    /// The dimensions, in the order of their kinds.
-    pub(super) fn dimensions(&self) -> Sent<'_> {
-        DIMENSION_FIELDS.map(|name| self.typed.get(name))
     }
 
     /// What a form shows of the card itself.
@@ -142,8 +137,8 @@ impl CardFields {
             let holder = if typed.is_empty() { None } else { holder };
             body.insert("assigned_to".into(), holder.map_or(Value::Null, |id| json!({"id": id})));
         }
-        let mut changed = self.dimensions();
-        for (value, shown) in changed.iter_mut().zip(shown.dimensions()) {
+        let mut changed = self.typed.dimensions();
+        for (value, shown) in changed.iter_mut().zip(shown.typed.dimensions()) {
             *value = value.filter(|value| value.trim() != shown.unwrap_or_default());
         }
         put_dimensions(&mut body, changed);

@@ -64,7 +64,7 @@ impl CardForm {
             is_chosen: fields.scope.contains(&group.id.to_string()),
         });
         let shipping = &view.company.shipping_address;
-        let chosen = fields.dimensions().map(|chosen| chosen.unwrap_or_default().to_owned());
+        let chosen = fields.typed.dimensions().map(|chosen| chosen.unwrap_or_default().to_owned());
         Ok(Self {
             currency: render_currency(view.company.currency),
             zone: zone_words(view.company.zone),
