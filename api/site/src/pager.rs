@@ -40,14 +40,32 @@ pub(super) fn order_of(text: &str) -> Order {
 
 /// What a list is asked for, as typed: filters by their names, an order and a part. Filters that `/v1`
 /// knows by the same name are its own to read.
+///
+/// INVARIANT: each name is there once.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<(String, String)>")]
 pub(super) struct ListForm(Vec<(String, String)>);
 
+impl TryFrom<Vec<(String, String)>> for ListForm {
+    type Error = &'static str;
+
+    fn try_from(pairs: Vec<(String, String)>) -> Result<Self, Self::Error> {
+        let mut names: Vec<_> = pairs.iter().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        // Which of two would count is nobody's to choose.
+        if !names.is_sorted_by(|one, next| one < next) {
+            return Err("a field came more than once");
+        }
+        let mut offsets = pairs.iter().filter(|(name, _)| name == "offset");
+        let is_number = offsets.all(|(_, text)| text.parse::<usize>().is_ok());
+        if is_number { Ok(Self(pairs)) } else { Err("an offset is a whole number") }
+    }
+}
+
 impl ListForm {
-    /// What is typed in a field, without blanks around it; the last of a name counts.
+    /// What is typed in a field, without blanks around it.
     pub(super) fn of(&self, name: &str) -> &str {
-        let found = self.0.iter().rfind(|(known, _)| known == name);
+        let found = self.0.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, text)| text.trim())
     }
 
@@ -147,14 +165,16 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_asked_of_v1_by_its_names() {
-        let pairs =
-            [("state", "x"), ("text", " a "), ("offset", "50"), ("state", ""), ("order", "")];
+        let pairs = [("text", " a "), ("offset", "50"), ("state", "x"), ("order", "")];
         let form: ListForm = pairs.into_iter().collect();
-        assert_eq!((form.of("text"), form.of("state"), form.part().offset), ("a", "", 50));
+        assert_eq!((form.of("text"), form.of("kind"), form.part().offset), ("a", "", 50));
         assert!(form.is_filtered() && !ListForm::default().is_filtered());
         let query = form.query([("state", "active")]);
         let read = ["text", "state", "offset"].map(|name| query.text(name));
         assert_eq!(read, [Some("a"), Some("active"), None]);
+        let twice = ["a", "b", "a"].map(|name| (name.to_owned(), String::new()));
+        assert!(ListForm::try_from(twice.to_vec()).is_err());
+        assert!(ListForm::try_from(vec![("offset".to_owned(), "x".to_owned())]).is_err());
     }
 
     #[test]
