@@ -10,6 +10,7 @@ use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::card_texts::CARD_TEXTS;
 use cardswitch_v1::routes::cards::ListCardsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
 
@@ -46,6 +47,24 @@ fn states_of(typed: &str) -> &str {
     }
 }
 
+/// A filter by a text of a card.
+struct TextFilter {
+    /// Its name in the form.
+    field: &'static str,
+    /// Its name in `/v1`.
+    name: &'static str,
+    label: &'static str,
+}
+
+/// The filters by texts; what is looked for in descriptions may be the last digits of a number, too.
+fn text_filters() -> impl Iterator<Item = TextFilter> {
+    let filters = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_filter());
+    filters.map(|(name, text)| match name {
+        "description" => TextFilter { field: "text", name, label: "Name or last four" },
+        name => TextFilter { field: name, name, label: text.label },
+    })
+}
+
 #[derive(Template)]
 #[template(path = "cards/list.html")]
 struct CardListContent<'a> {
@@ -57,6 +76,7 @@ struct CardListContent<'a> {
     states: Vec<Choice>,
     orders: Vec<Choice>,
     query: &'a ListForm,
+    texts: Vec<TextFilter>,
     is_filtered: bool,
     offered: Vec<String>,
     rows: Vec<CardLine>,
@@ -85,8 +105,8 @@ pub(super) async fn list_page(
     query: &ListForm,
     alert: &str,
 ) -> Result<Response, ApiError> {
-    let mut asked =
-        query.query([("state", states_of(query.of("state"))), ("description", query.of("text"))]);
+    let texts = text_filters().map(|filter| (filter.name, query.of(filter.field)));
+    let mut asked = query.query(texts.chain([("state", states_of(query.of("state")))]));
     let request = ListCardsRequest::parse(&mut asked);
     asked.finish()?;
     let read = read_view(state, acting, |view| {
@@ -104,6 +124,7 @@ pub(super) async fn list_page(
         may_manage: acting.may(Right::ManageCards),
         states: choices(STATES, query.of("state")),
         orders: choices(ORDERS, query.of("order")),
+        texts: text_filters().collect(),
         is_filtered: query.is_filtered(),
         offered,
         pager: Pager::new(query.part(), rows.len(), count, "/cards", &query.pairs()),

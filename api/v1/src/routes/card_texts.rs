@@ -51,6 +51,12 @@ pub static CARD_TEXTS: CardTexts<CardText> = CardTexts {
 };
 
 impl CardText {
+    /// Whether lists are filtered by it.
+    #[must_use]
+    pub const fn is_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     fn order(&self, fields: &mut Fields<'_>, name: &str) -> Option<LineText> {
         match self.is_optional {
             true => fields.patch(name, self.about, short_line(self.chars_max)).flatten(),
