@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 use super::choices::Choice;
 use super::dimensions::kind_words;
 use super::dimensions::tree::{Branch, tree, whole_tree};
+use super::forms::TypedFields;
 use super::rights::Acting;
 use super::words::grouped;
 
@@ -171,8 +172,27 @@ pub(super) fn tags_of(
     Ok(known.filter_map(|(label, known)| Some((label, known?.name))).collect())
 }
 
+impl TypedFields {
+    /// What was sent of each kind.
+    pub(super) fn dimensions(&self) -> Sent<'_> {
+        DIMENSION_FIELDS.map(|name| self.get(name))
+    }
+
+    /// The fields of these kinds with what was sent, or what an object has.
+    /// Errors: the tables cannot be read.
+    pub(super) fn dimension_choices(
+        &self,
+        view: &View<'_>,
+        kinds: &[DimensionKind],
+        known: Option<&Dimensions>,
+    ) -> Result<Vec<DimensionChoice>, StoreError> {
+        let known = known.map(|known| chosen_of(view, known)).transpose()?;
+        dimension_choices(view, kinds, &again(self.dimensions(), known.unwrap_or_default()))
+    }
+}
+
 /// What was sent, to be shown again: what was not, as the object has it.
-pub(super) fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
+fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
     let mut chosen = known;
     for (chosen, sent) in chosen.iter_mut().zip(sent) {
         if let Some(sent) = sent {

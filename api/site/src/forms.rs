@@ -3,6 +3,9 @@
 //!
 //! A field that comes once is text (or `true` for a box that is ticked); one that may come several
 //! times is a `Vec<String>` with `#[serde(default)]`. What the texts mean is the handler's business.
+//! `TypedFields` holds fields that are named elsewhere: by a table, or by `/v1`.
+
+use std::collections::BTreeMap;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -59,6 +62,38 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         }
         read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))
     }
+}
+
+/// What was typed in fields that come once, by their names.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(transparent)]
+pub(super) struct TypedFields(BTreeMap<String, String>);
+
+impl TypedFields {
+    /// What a field holds; none where the form does not have it.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// What a field holds; blank where the form does not have it.
+    pub(super) fn of(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// Whether a box is ticked.
+    pub(super) fn is_ticked(&self, name: &str) -> bool {
+        is_yes(self.of(name))
+    }
+}
+
+impl<T: Into<String>> FromIterator<(&'static str, T)> for TypedFields {
+    fn from_iter<I: IntoIterator<Item = (&'static str, T)>>(fields: I) -> Self {
+        Self(fields.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect())
+    }
+}
+
+fn is_yes(text: &str) -> bool {
+    matches!(text, "true" | "on" | "1")
 }
 
 /// The fields of a form, as a body of `/v1`.
@@ -160,7 +195,7 @@ impl<'de> Deserializer<'de> for Field {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {
-        visitor.visit_bool(matches!(self.only()?.as_str(), "true" | "on" | "1"))
+        visitor.visit_bool(is_yes(&self.only()?))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {

@@ -1,6 +1,8 @@
-//! Pages of long lists: which part is shown, and the ways to the parts before and after.
+//! Pages of long lists: what they are asked for, which part is shown, and the ways to the parts before
+//! and after.
 
 use cardswitch_engine::store::query::{Order, Page};
+use cardswitch_wire::query::Query;
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
@@ -34,6 +36,77 @@ pub(super) const ORDERS: [(&str, &str); 2] = [("", "Newest first"), ("oldest", "
 /// The order that a query asks for; the newest first where it says something else.
 pub(super) fn order_of(text: &str) -> Order {
     if text == ORDERS[1].0 { Order::OldestFirst } else { Order::NewestFirst }
+}
+
+/// What a list is asked for, as typed: filters by their names, an order and a part. Filters that `/v1`
+/// knows by the same name are its own to read.
+///
+/// INVARIANT: each name is there once.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "Vec<(String, String)>")]
+pub(super) struct ListForm(Vec<(String, String)>);
+
+impl TryFrom<Vec<(String, String)>> for ListForm {
+    type Error = &'static str;
+
+    fn try_from(pairs: Vec<(String, String)>) -> Result<Self, Self::Error> {
+        let mut names: Vec<_> = pairs.iter().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        // Which of two would count is nobody's to choose.
+        if !names.is_sorted_by(|one, next| one < next) {
+            return Err("a field came more than once");
+        }
+        let mut offsets = pairs.iter().filter(|(name, _)| name == "offset");
+        let is_number = offsets.all(|(_, text)| text.parse::<usize>().is_ok());
+        if is_number { Ok(Self(pairs)) } else { Err("an offset is a whole number") }
+    }
+}
+
+impl ListForm {
+    /// What is typed in a field, without blanks around it.
+    pub(super) fn of(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, text)| text.trim())
+    }
+
+    /// The same with another text in a field.
+    pub(super) fn set(&mut self, name: &str, text: String) {
+        self.0.retain(|(known, _)| known != name);
+        self.0.push((name.to_owned(), text));
+    }
+
+    /// The part of the list; the first where none is named.
+    pub(super) fn part(&self) -> Part {
+        Part { offset: self.of("offset").parse().unwrap_or_default() }
+    }
+
+    /// The part of the list in the order asked for.
+    pub(super) fn page(&self) -> Page {
+        Page { order: order_of(self.of("order")), ..self.part().page() }
+    }
+
+    /// What an address of another part keeps.
+    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
+        let pairs = self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        pairs.filter(|(name, _)| *name != "offset").collect()
+    }
+
+    /// Whether anything is looked for.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.pairs().iter().any(|(name, text)| *name != "order" && !text.trim().is_empty())
+    }
+
+    /// The query of `/v1`, in which filters of the page's `own` stand in place of others.
+    pub(super) fn query<'a>(&'a self, own: impl IntoIterator<Item = (&'a str, &'a str)>) -> Query {
+        let pairs = self.pairs().into_iter().chain(own);
+        Query::new(pairs.map(|(name, text)| (name.to_owned(), text.trim().to_owned())).collect())
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for ListForm {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect())
+    }
 }
 
 /// The address of a list with those filters that are filled in.
@@ -89,6 +162,20 @@ impl Pager {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_typed_is_asked_of_v1_by_its_names() {
+        let pairs = [("text", " a "), ("offset", "50"), ("state", "x"), ("order", "")];
+        let form: ListForm = pairs.into_iter().collect();
+        assert_eq!((form.of("text"), form.of("kind"), form.part().offset), ("a", "", 50));
+        assert!(form.is_filtered() && !ListForm::default().is_filtered());
+        let query = form.query([("state", "active")]);
+        let read = ["text", "state", "offset"].map(|name| query.text(name));
+        assert_eq!(read, [Some("a"), Some("active"), None]);
+        let twice = ["a", "b", "a"].map(|name| (name.to_owned(), String::new()));
+        assert!(ListForm::try_from(twice.to_vec()).is_err());
+        assert!(ListForm::try_from(vec![("offset".to_owned(), "x".to_owned())]).is_err());
+    }
 
     #[test]
     fn ways_lead_to_the_parts_beside_and_keep_filters() {

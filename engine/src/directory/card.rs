@@ -129,11 +129,13 @@ impl CardOrder {
         terms: AllowanceTerms,
         [description, billing_name]: [LineText; 2],
     ) -> Self {
+        let mut texts = CardTexts::default();
+        (texts.description, texts.billing_name) = (description, billing_name);
         Self {
             company,
             terms,
             is_virtual: true,
-            texts: CardTexts { description, billing_name },
+            texts,
             billing_address: None,
             shipping_address: None,
             assigned_to: None,

@@ -36,6 +36,11 @@ macro_rules! named_texts {
                 $type { $($field: make(&self.$field),)+ }
             }
 
+            /// Makes each of its name and its counterpart, in their order.
+            pub fn map_named<V>(&self, mut make: impl FnMut(&'static str, &T) -> V) -> $type<V> {
+                $type { $($field: make(stringify!($field), &self.$field),)+ }
+            }
+
             /// Makes each of its two counterparts.
             pub fn zip<U, V>(&self, other: &$type<U>, make: impl Fn(&T, &U) -> V) -> $type<V> {
                 $type { $($field: make(&self.$field, &other.$field),)+ }

@@ -10,35 +10,19 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{AuditFilter, CardFilter, Page};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::names::{KINDS, Thing, actor_name, member_name, thing};
 use super::sentence::{SIGN_INS, changes, deed};
 use crate::choices::{Choice, choices};
 use crate::frame;
-use crate::pager::{Pager, Part};
+use crate::pager::{ListForm, Pager};
 use crate::rights::AuditReader;
 use crate::search::last_four_of;
 use crate::words::{Moment, near_moment, zone_words};
 
 /// How many members and tokens are offered to choose from.
 const OFFERED_MAX: usize = 200;
-
-/// What is looked for, as typed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct AuditQuery {
-    /// The id of a member, user, token or app.
-    actor: String,
-    /// An action, such as `card.updated`.
-    action: String,
-    /// A kind of things.
-    kind: String,
-    /// A thing: the last four digits of a card, an email address, or an id.
-    object: String,
-    offset: usize,
-}
 
 #[derive(Template)]
 #[template(path = "audit.html")]
@@ -79,62 +63,58 @@ struct EventLine {
 pub(crate) async fn list_events(
     State(state): State<AppState>,
     AuditReader(acting): AuditReader,
-    Query(query): Query<AuditQuery>,
+    Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    let (part, company) = (Part { offset: query.offset }, &acting.company);
+    let company = &acting.company;
     let read = |view: &View<'_>| {
-        let actors = offered_actors(view, query.actor.trim())?;
+        let actors = offered_actors(view, query.of("actor"))?;
         let filter = match filter(&query, view)? {
             Ok(filter) => filter,
             Err(alert) => return Ok((alert, actors, Vec::new(), 0)),
         };
-        let listed = view.snapshot.audit_events(Some(company.slot), &filter, &part.page())?;
+        let page = query.part().page();
+        let listed = view.snapshot.audit_events(Some(company.slot), &filter, &page)?;
         let line = |event: &AuditEvent| EventLine::new(event, (&state, view));
         let lines = listed.rows.iter().map(line).collect::<Result<Vec<_>, StoreError>>()?;
         Ok(("", actors, lines, listed.count))
     };
     let (alert, actors, lines, count) = read_view(&state, &acting, read).await?;
-    let filters = [
-        ("actor", &*query.actor),
-        ("action", &*query.action),
-        ("kind", &*query.kind),
-        ("object", &*query.object),
-    ];
     let content = AuditContent {
         company: &company.name,
         zone: zone_words(company.zone),
         alert,
         actors,
-        kinds: choices(KINDS.iter().copied(), &query.kind),
-        object: &query.object,
-        is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
-        pager: Pager::new(part, lines.len(), count, "/audit", &filters),
+        kinds: choices(KINDS.iter().copied(), query.of("kind")),
+        object: query.of("object"),
+        is_filtered: query.is_filtered(),
+        pager: Pager::new(query.part(), lines.len(), count, "/audit", &query.pairs()),
         rows: folded(lines),
     };
     Ok(frame::page(&state, "Audit log", Some(&acting.session), content))
 }
 
-/// What is looked for, or what is wrong with it.
+/// What is looked for, or what is wrong with it: by whom (`actor`, an id), an `action` such as
+/// `card.updated`, a `kind` of things, an `object` (digits of a card, an e-mail address or an id).
 fn filter(
-    query: &AuditQuery,
+    query: &ListForm,
     view: &View<'_>,
 ) -> Result<Result<AuditFilter, &'static str>, StoreError> {
-    let actor = match query.actor.trim() {
+    let actor = match query.of("actor") {
         "" => None,
         text => match Uuid::parse_str(text) {
             Ok(id) => Some(id),
             Err(_) => return Ok(Err("Choose an actor from the list.")),
         },
     };
-    let objects = match query.object.trim() {
+    let objects = match query.of("object") {
         "" => Vec::new(),
         text => match object_of(text, view)? {
             Ok(id) => with_allowance(id, view)?,
             Err(alert) => return Ok(Err(alert)),
         },
     };
-    let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    let (action, object_kind) = (given(&query.action), given(&query.kind));
+    let given = |name| Some(query.of(name).to_owned()).filter(|text| !text.is_empty());
+    let (action, object_kind) = (given("action"), given("kind"));
     Ok(Ok(AuditFilter { actor, objects, object_kind, action }))
 }
 

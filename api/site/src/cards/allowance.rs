@@ -78,7 +78,7 @@ async fn allowance_page(
 ) -> Result<Response, ApiError> {
     let (csrf, status) = (acting.session.csrf(state), shown.faults.status());
     let content = read_view(state, acting, |view| {
-        let known = CardFields::of_card(card, view)?;
+        let known = CardFields::of_terms(&card.record.terms, view.company);
         let seen = known.seen_allowance().to_string();
         let may_reset = card.record.terms.interval == Interval::None;
         let face = Face::new(card, view.company, view.now);
@@ -100,8 +100,8 @@ pub(super) async fn save(
     SiteForm(typed): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
-    let known = read_view(&state, &acting, |view| CardFields::of_card(&card, view)).await?;
-    if let Err(faults) = known.seen_allowance().check(&typed.seen) {
+    let known = CardFields::of_terms(&card.record.terms, &acting.company);
+    if let Err(faults) = known.seen_allowance().check(typed.typed.of("seen")) {
         let shown = Shown { faults, ..Shown::default() };
         return allowance_page(&state, &acting, &card, shown).await;
     }

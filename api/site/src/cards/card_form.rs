@@ -6,6 +6,7 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::store::StoreError;
+use cardswitch_v1::routes::card_texts::{CARD_TEXTS, CardText};
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 use uuid::Uuid;
@@ -42,6 +43,15 @@ pub(super) struct CardForm {
 }
 
 impl CardForm {
+    /// The texts of a card that can be changed later, or those that cannot, with their names.
+    pub(super) fn texts(
+        &self,
+        are_changeable: bool,
+    ) -> impl Iterator<Item = (&'static str, &'static CardText)> {
+        let texts = CARD_TEXTS.named().into_iter();
+        texts.filter(move |(_, text)| text.is_changeable == are_changeable)
+    }
+
     /// The form with what was typed.
     pub(super) fn new(
         fields: CardFields,
@@ -54,11 +64,11 @@ impl CardForm {
             is_chosen: fields.scope.contains(&group.id.to_string()),
         });
         let shipping = &view.company.shipping_address;
-        let chosen = fields.dimensions().map(|chosen| chosen.unwrap_or_default().to_owned());
+        let chosen = fields.typed.dimensions().map(|chosen| chosen.unwrap_or_default().to_owned());
         Ok(Self {
             currency: render_currency(view.company.currency),
             zone: zone_words(view.company.zone),
-            intervals: choices(INTERVALS, &fields.interval),
+            intervals: choices(INTERVALS, fields.typed.of("interval")),
             groups: groups.collect(),
             dimensions: dimension_choices(view, &DimensionKind::ALL, &chosen)?,
             offered: offered_members(view)?,

@@ -69,11 +69,11 @@ pub(super) async fn save(
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
     let read = |view: &View<'_>| {
-        let holder = holder_id(&typed.holder, Some(card.profile.id), view)?;
+        let holder = holder_id(typed.typed.of("holder"), Some(card.profile.id), view)?;
         Ok((CardFields::of_card(&card, view)?, holder))
     };
     let (known, holder) = read_view(&state, &acting, read).await?;
-    if let Err(faults) = known.seen_profile().check(&typed.seen) {
+    if let Err(faults) = known.seen_profile().check(typed.typed.of("seen")) {
         return edit_page(&state, &acting, &card, None, faults).await;
     }
     let mut body = typed.changed_profile(&known, holder);

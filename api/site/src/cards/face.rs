@@ -1,7 +1,7 @@
 //! What pages show of a card: what it is called, how it stands, and what it has left.
 
 use cardswitch_engine::domain::business_date::{Interval, date_at};
-use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::card::{CardState, CardTexts};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
@@ -14,12 +14,10 @@ use crate::words::{Badge, card_badge, last_four, money};
 pub(crate) struct Face {
     /// Its id.
     pub(crate) id: String,
-    /// Shown above it.
-    pub(crate) description: String,
+    /// Its texts.
+    pub(crate) texts: CardTexts<String>,
     /// Whose card it is.
     pub(crate) company: String,
-    /// The name on it.
-    pub(crate) name: String,
     /// What is shown of its number.
     pub(crate) last_four: String,
     /// The last digits of its number.
@@ -55,9 +53,8 @@ impl Face {
         let shown = |amount| money(amount, company.currency);
         Self {
             id: profile.id.0.to_string(),
-            description: profile.texts.description.clone(),
+            texts: profile.texts.clone(),
             company: company.name.clone(),
-            name: profile.texts.billing_name.clone(),
             last_four: last_four(profile.last_four),
             digits: profile.last_four.into_iter().map(char::from).collect(),
             kind: if profile.is_virtual { "Virtual" } else { "Physical" },

@@ -10,13 +10,14 @@ use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::card_texts::CARD_TEXTS;
+use cardswitch_v1::routes::cards::ListCardsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
-use serde::Deserialize;
 
 use super::face::Face;
 use crate::choices::{Choice, choices};
 use crate::frame;
-use crate::pager::{ORDERS, Pager, Part, order_of};
+use crate::pager::{ListForm, ORDERS, Pager};
 use crate::rights::{Acting, Right};
 use crate::search::last_four_of;
 use crate::words::person;
@@ -24,51 +25,44 @@ use crate::words::person;
 /// How many members are offered to choose from; others are found by their address all the same.
 pub(super) const OFFERED_MAX: usize = 200;
 
-/// The states that are asked for together: what the query says, what people read, what it means.
-const STATES: [(&str, &str, &[CardState]); 6] = [
-    ("", "Open", &[CardState::Unactivated, CardState::Active, CardState::Suspended]),
-    ("active", "Active", &[CardState::Active]),
-    ("suspended", "Suspended", &[CardState::Suspended]),
-    ("unactivated", "Not activated", &[CardState::Unactivated]),
-    ("terminated", "Closed", &[CardState::Terminated]),
-    ("all", "All", &[]),
+/// The states that are chosen together unless the query says otherwise, as `/v1` names them.
+const OPEN: &str = "unactivated,active,suspended";
+/// The choices of states: what the query says and what people read.
+const STATES: [(&str, &str); 6] = [
+    ("", "Open"),
+    ("active", "Active"),
+    ("suspended", "Suspended"),
+    ("unactivated", "Not activated"),
+    ("terminated", "Closed"),
+    ("all", "All"),
 ];
 
-/// What is looked for.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct CardListQuery {
-    state: String,
-    holder: String,
-    text: String,
-    order: String,
-    offset: usize,
+/// The states as `/v1` takes them; open ones where the query says something else.
+fn states_of(typed: &str) -> &str {
+    match typed {
+        "all" => "",
+        "" => OPEN,
+        typed if STATES.iter().any(|(value, _)| *value == typed) => typed,
+        _ => OPEN,
+    }
 }
 
-impl CardListQuery {
-    /// The states that are wanted; those of the first choice where the query says something else.
-    fn states(&self) -> &'static [CardState] {
-        let known = STATES.iter().find(|(value, ..)| *value == self.state);
-        known.map_or(STATES[0].2, |(.., states)| *states)
-    }
+/// A filter by a text of a card.
+struct TextFilter {
+    /// Its name in the form.
+    field: &'static str,
+    /// Its name in `/v1`.
+    name: &'static str,
+    label: &'static str,
+}
 
-    /// The filters as an address has them.
-    fn pairs(&self) -> [(&'static str, &str); 4] {
-        let Self { state, holder, text, order, .. } = self;
-        [("state", state), ("holder", holder), ("text", text), ("order", order)]
-    }
-
-    /// Parts that the card's texts contain.
-    fn contains(&self) -> CardTexts<Option<String>> {
-        let typed =
-            |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
-        CardTexts { description: typed(&self.text), ..CardTexts::default() }
-    }
-
-    fn is_filtered(&self) -> bool {
-        let mut filters = self.pairs().into_iter().filter(|(name, _)| *name != "order");
-        filters.any(|(_, value)| !value.trim().is_empty())
-    }
+/// The filters by texts; what is looked for in descriptions may be the last digits of a number, too.
+fn text_filters() -> impl Iterator<Item = TextFilter> {
+    let filters = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_filter());
+    filters.map(|(name, text)| match name {
+        "description" => TextFilter { field: "text", name, label: "Name or last four" },
+        name => TextFilter { field: name, name, label: text.label },
+    })
 }
 
 #[derive(Template)]
@@ -81,7 +75,8 @@ struct CardListContent<'a> {
     may_manage: bool,
     states: Vec<Choice>,
     orders: Vec<Choice>,
-    query: &'a CardListQuery,
+    query: &'a ListForm,
+    texts: Vec<TextFilter>,
     is_filtered: bool,
     offered: Vec<String>,
     rows: Vec<CardLine>,
@@ -98,7 +93,7 @@ struct CardLine {
 pub(super) async fn list_cards(
     State(state): State<AppState>,
     acting: Acting,
-    Query(query): Query<CardListQuery>,
+    Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
     list_page(&state, &acting, &query, "").await
 }
@@ -107,13 +102,15 @@ pub(super) async fn list_cards(
 pub(super) async fn list_page(
     state: &AppState,
     acting: &Acting,
-    query: &CardListQuery,
+    query: &ListForm,
     alert: &str,
 ) -> Result<Response, ApiError> {
-    let (part, company) = (Part { offset: query.offset }, &acting.company);
+    let texts = text_filters().map(|filter| (filter.name, query.of(filter.field)));
+    let mut asked = query.query(texts.chain([("state", states_of(query.of("state")))]));
+    let request = ListCardsRequest::parse(&mut asked);
+    asked.finish()?;
     let read = read_view(state, acting, |view| {
-        let page = Page { order: order_of(&query.order), ..part.page() };
-        let found = find_cards(view, acting, query, &page)?.load(|card| row(&card, view))?;
+        let found = find_cards(view, acting, query, request)?.load(|card| row(&card, view))?;
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
         Ok((found, offered))
@@ -122,14 +119,15 @@ pub(super) async fn list_page(
     let content = CardListContent {
         csrf: acting.session.csrf(state),
         alert,
-        company: &company.name,
+        company: &acting.company.name,
         sees_all: acting.may(Right::SeeCompany),
         may_manage: acting.may(Right::ManageCards),
-        states: choices(STATES.map(|(value, label, _)| (value, label)), &query.state),
-        orders: choices(ORDERS, &query.order),
+        states: choices(STATES, query.of("state")),
+        orders: choices(ORDERS, query.of("order")),
+        texts: text_filters().collect(),
         is_filtered: query.is_filtered(),
         offered,
-        pager: Pager::new(part, rows.len(), count, "/cards", &query.pairs()),
+        pager: Pager::new(query.part(), rows.len(), count, "/cards", &query.pairs()),
         rows,
         query,
     };
@@ -139,26 +137,22 @@ pub(super) async fn list_page(
 fn find_cards(
     view: &View<'_>,
     acting: &Acting,
-    query: &CardListQuery,
-    page: &Page,
+    query: &ListForm,
+    request: ListCardsRequest,
 ) -> Result<Listed<CardRow>, StoreError> {
-    let company = view.company.slot;
-    let text = query.text.trim();
-    let mut filter = CardFilter {
-        assigned_to: acting.limited_to(),
-        states: query.states().to_vec(),
-        contains: query.contains(),
-        ..CardFilter::default()
-    };
-    let holder = query.holder.trim();
-    if filter.assigned_to.is_none() && !holder.is_empty() {
-        let Some(member) = view.snapshot.member_by_email(company, holder)? else {
+    let (company, page) = (view.company.slot, &query.page());
+    let Some(mut filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+    let own = acting.limited_to();
+    if own.is_none() && !query.of("holder").is_empty() {
+        let Some(member) = view.snapshot.member_by_email(company, query.of("holder"))? else {
             return Ok(Listed::EMPTY);
         };
         filter.assigned_to = Some(member.slot);
     }
+    // Whatever was asked for, who does not see the company sees what is theirs.
+    filter.assigned_to = own.or(filter.assigned_to);
     // Four digits are the last ones of a number; where no card has these, they may be in a name.
-    if let Some(digits) = last_four_of(text) {
+    if let Some(digits) = last_four_of(query.of("text")) {
         let contains = CardTexts::default();
         let filter = CardFilter { last_four: Some(digits), contains, ..filter.clone() };
         let listed = view.snapshot.list_cards(company, &filter, page)?;
@@ -181,7 +175,8 @@ fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
 
 /// The cards that a member holds and that are not closed.
 pub(crate) fn open_cards_of(member: MemberSlot) -> CardFilter {
-    let states = STATES[0].2.to_vec();
+    let states =
+        CardState::ALL.into_iter().filter(|state| *state != CardState::Terminated).collect();
     CardFilter { assigned_to: Some(member), states, ..CardFilter::default() }
 }
 
@@ -206,12 +201,10 @@ mod tests {
 
     #[test]
     fn states_are_those_of_the_choices_and_open_ones_otherwise() {
-        let states =
-            |state: &str| CardListQuery { state: state.to_owned(), ..CardListQuery::default() };
-        assert_eq!(states("terminated").states(), [CardState::Terminated]);
-        assert_eq!(states("all").states(), []);
+        assert_eq!(states_of("terminated"), "terminated");
+        assert_eq!(states_of("all"), "");
         for open in ["", "nonsense", "active,suspended"] {
-            assert!(!states(open).states().contains(&CardState::Terminated), "{open}");
+            assert_eq!(states_of(open), OPEN, "{open}");
         }
     }
 }

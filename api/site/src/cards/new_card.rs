@@ -31,7 +31,8 @@ pub(super) async fn ask_for_card(
     State(state): State<AppState>,
     CardManager(acting): CardManager,
 ) -> Result<Response, ApiError> {
-    let fields = CardFields { interval: "monthly".to_owned(), ..CardFields::default() };
+    let typed = [("interval", "monthly")].into_iter().collect();
+    let fields = CardFields { typed, scope: Vec::new() };
     new_card_page(&state, &acting, fields, Faults::default()).await
 }
 
@@ -61,7 +62,8 @@ pub(super) async fn make_card(
 }
 
 async fn make(state: &AppState, acting: &Acting, fields: &CardFields) -> Result<CardId, ApiError> {
-    let holder = read_view(state, acting, |view| holder_id(&fields.holder, None, view)).await?;
+    let holder =
+        read_view(state, acting, |view| holder_id(fields.typed.of("holder"), None, view)).await?;
     let mut body = fields.new_card(holder, &acting.company);
     find_meant(state, acting, &mut body).await?;
     cards::make_card(state, acting.into(), FormBody::of(body).fields()?).await

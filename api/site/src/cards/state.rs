@@ -19,12 +19,12 @@ use serde_json::json;
 use super::card_page::{CardNotes, card_page};
 use super::face::Face;
 use super::get_card;
-use super::list::{CardListQuery, list_page};
+use super::list::list_page;
 use crate::faults::{Faults, with_status};
 use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::pager::ROWS;
+use crate::pager::{ListForm, ROWS};
 use crate::rights::{Acting, CardManager};
 use crate::words::money;
 
@@ -101,7 +101,7 @@ pub(super) async fn suspend_several(
         (_, 0) => return Ok(go_on(&state, "/cards", Notice::CARDS_SUSPENDED)),
         (all, refused) => format!("{refused} of {all} cards could not be suspended."),
     };
-    let page = list_page(&state, &acting, &CardListQuery::default(), &alert).await?;
+    let page = list_page(&state, &acting, &ListForm::default(), &alert).await?;
     Ok(with_status(page, StatusCode::BAD_REQUEST))
 }
 

@@ -1,37 +1,23 @@
 //! The fields of a category, department, label or location as the site shows and takes them.
 
 use cardswitch_engine::limits;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::tree::{Branch, Tree};
 use crate::dimension_choices::{Asked, DimensionChoice, choice_among};
+use crate::forms::TypedFields;
 
-/// What was sent.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct DimensionFields {
-    /// Its name.
-    pub(super) name: String,
-    /// Its number in accounting; blank where it has none.
-    pub(super) code: String,
-    /// The id of parent, or its name or code; blank where it stands on its own.
-    pub(super) parent: String,
-    /// What the form showed when it was made.
-    pub(super) seen: String,
-}
+/// The fields of one, with the names of `/v1`; `parent` is an id, a name or a code.
+pub(super) const FIELDS: [&str; 3] = ["name", "code", "parent"];
 
-impl DimensionFields {
-    /// As `/v1` takes it.
-    pub(super) fn body(&self) -> Map<String, Value> {
-        let (code, parent) = (self.code.trim(), self.parent.trim());
-        let parent = (!parent.is_empty()).then(|| json!({ "id": parent }));
-        Map::from_iter([
-            ("name".to_owned(), self.name.trim().into()),
-            ("code".to_owned(), (!code.is_empty()).then_some(code).into()),
-            ("parent".to_owned(), parent.into()),
-        ])
-    }
+/// What was sent, as `/v1` takes it.
+pub(super) fn body_of(typed: &TypedFields) -> Map<String, Value> {
+    let value = |name: &str| match typed.of(name).trim() {
+        "" if name != "name" => Value::Null,
+        id if name == "parent" => json!({ "id": id }),
+        text => text.into(),
+    };
+    FIELDS.into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
 /// What one may be part of: everything of its kind that has room below it, but for those at
@@ -56,15 +42,12 @@ mod tests {
 
     #[test]
     fn blank_fields_clear_what_was_there() {
-        let fields = |name: &str, code: &str, parent: &str| DimensionFields {
-            name: name.to_owned(),
-            code: code.to_owned(),
-            parent: parent.to_owned(),
-            seen: String::new(),
+        let body = |texts: [&str; 3]| {
+            Value::Object(body_of(&FIELDS.into_iter().zip(texts).collect::<TypedFields>()))
         };
         let blank = json!({"name": "", "code": null, "parent": null});
-        assert_eq!(Value::Object(fields(" ", " ", "").body()), blank);
+        assert_eq!(body([" ", " ", ""]), blank);
         let whole = json!({"name": "Travel", "code": "6010", "parent": {"id": "x"}});
-        assert_eq!(Value::Object(fields(" Travel ", "6010 ", "x").body()), whole);
+        assert_eq!(body([" Travel ", "6010 ", "x"]), whole);
     }
 }

@@ -11,12 +11,12 @@ use cardswitch_v1::routes::dimensions::make;
 use cardswitch_v1::routes::view::{Reader, read_view};
 use cardswitch_wire::fields::parse_id;
 
-use super::form::{DimensionFields, parent_choices};
+use super::form::{body_of, parent_choices};
 use super::tree::{Branch, tree};
 use super::{KindTab, KindWords, OfKind, kind_words, tabs};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::{Faults, with_status};
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::pager::{Pager, Part};
@@ -35,7 +35,7 @@ struct DimensionListContent<'a> {
     /// How many there are where not all are listed; blank otherwise.
     unlisted: String,
     parents: DimensionChoice,
-    fields: &'a DimensionFields,
+    fields: &'a TypedFields,
     faults: &'a Faults,
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn list_dimensions(
     OfKind(kind): OfKind,
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
-    let blank = (&DimensionFields::default(), &Faults::default());
+    let blank = (&TypedFields::default(), &Faults::default());
     list_page(&state, &acting, (kind, part), blank).await
 }
 
@@ -61,9 +61,9 @@ async fn list_page(
     state: &AppState,
     acting: &Acting,
     (kind, part): (DimensionKind, Part),
-    (fields, faults): (&DimensionFields, &Faults),
+    (fields, faults): (&TypedFields, &Faults),
 ) -> Result<Response, ApiError> {
-    let parent = parse_id(fields.parent.trim()).map(DimensionId);
+    let parent = parse_id(fields.of("parent").trim()).map(DimensionId);
     let tree = read_view(state, acting, |view| tree(view, kind, parent)).await?;
     let branches = &tree.branches;
     let is_whole = tree.count <= branches.len() as u64;
@@ -79,7 +79,7 @@ async fn list_page(
         pager: Pager::new(part, rows.len(), branches.len() as u64, words.path, &[]),
         rows,
         unlisted: if is_whole { String::new() } else { grouped(tree.count) },
-        parents: parent_choices(&tree, &(0..0), &fields.parent),
+        parents: parent_choices(&tree, &(0..0), fields.of("parent")),
         fields,
         faults,
     };
@@ -104,9 +104,9 @@ pub(super) async fn make_dimension(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
     OfKind(kind): OfKind,
-    SiteForm(sent): SiteForm<DimensionFields>,
+    SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let mut body = sent.body();
+    let mut body = body_of(&sent);
     find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
     let Err(error) = make(&state, Reader::from(&acting), kind, body.fields()?).await else {

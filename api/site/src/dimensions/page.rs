@@ -17,12 +17,12 @@ use cardswitch_v1::routes::dimensions::change;
 use cardswitch_v1::routes::view::{Reader, View, read_view};
 use cardswitch_wire::fields::parse_id;
 
-use super::form::{DimensionFields, parent_choices};
+use super::form::{FIELDS, body_of, parent_choices};
 use super::tree::{Branch, Tree, below_and_itself, tree};
 use super::{KindWords, OfKind, kind_words};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::{Faults, with_status};
-use crate::forms::{ConfirmForm, FormBody, SiteForm};
+use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, DimensionManager};
@@ -38,7 +38,7 @@ struct PageContent<'a> {
     path: &'a str,
     seen: Seen,
     parents: DimensionChoice,
-    fields: &'a DimensionFields,
+    fields: &'a TypedFields,
     faults: &'a Faults,
     carried: Carried,
     delete_alert: &'a str,
@@ -64,14 +64,10 @@ impl DimensionOfKind {
         &self.tree.branches[self.place]
     }
 
-    fn fields(&self) -> DimensionFields {
+    fn fields(&self) -> TypedFields {
         let dimension = &self.branch().dimension;
-        DimensionFields {
-            name: dimension.name.clone(),
-            code: dimension.code.clone().unwrap_or_default(),
-            parent: self.parent(),
-            seen: String::new(),
-        }
+        let code = dimension.code.clone().unwrap_or_default();
+        FIELDS.into_iter().zip([dimension.name.clone(), code, self.parent()]).collect()
     }
 
     fn parent(&self) -> String {
@@ -82,10 +78,7 @@ impl DimensionOfKind {
 
     fn seen(&self) -> Seen {
         let fields = self.fields();
-        Seen::default()
-            .field("name", fields.name)
-            .field("code", fields.code)
-            .field("parent", fields.parent)
+        FIELDS.into_iter().fold(Seen::default(), |seen, name| seen.field(name, fields.of(name)))
     }
 }
 
@@ -151,7 +144,7 @@ pub(super) async fn show_dimension(
 
 /// What the form shows, and what is said about it.
 struct DimensionForm {
-    fields: DimensionFields,
+    fields: TypedFields,
     faults: Faults,
     delete_alert: &'static str,
 }
@@ -179,7 +172,7 @@ fn dimension_page(
         name: &branch.dimension.name,
         path: &branch.path,
         seen: found.seen(),
-        parents: parent_choices(&found.tree, &own, &shown.fields.parent),
+        parents: parent_choices(&found.tree, &own, shown.fields.of("parent")),
         fields: &shown.fields,
         faults: &shown.faults,
         carried: found.carried,
@@ -195,14 +188,14 @@ pub(super) async fn change_dimension(
     DimensionManager(acting): DimensionManager,
     OfKind(kind): OfKind,
     BehindKind(id): BehindKind,
-    SiteForm(sent): SiteForm<DimensionFields>,
+    SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
     let found = find(&state, &acting, kind, id).await?;
-    if let Err(faults) = found.seen().check(&sent.seen) {
+    if let Err(faults) = found.seen().check(sent.of("seen")) {
         let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
         return Ok(dimension_page(&state, &acting, &found, &shown));
     }
-    let mut body = sent.body();
+    let mut body = body_of(&sent);
     find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
     let Err(error) = change(&state, Reader::from(&acting), (kind, id), body.fields()?).await else {

@@ -6,59 +6,46 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::store::StoreError;
 use cardswitch_v1::routes::members::{ROLES, is_settable, render_role};
 use cardswitch_v1::routes::view::View;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::role_words;
 use crate::choices::Choice;
-use crate::dimension_choices::{
-    DimensionChoice, Sent, again, chosen_of, dimension_choices, ids_of, put_dimensions,
-};
+use crate::dimension_choices::{DimensionChoice, ids_of, put_dimensions};
 use crate::faults::Faults;
+use crate::forms::TypedFields;
 use crate::seen::Seen;
 
 /// What members can be sorted by. Source: spec "Member".
 const KINDS: [DimensionKind; 3] =
     [DimensionKind::Department, DimensionKind::Label, DimensionKind::Location];
 
-/// What was sent.
+/// What is typed of a member who takes part, each with what people call it.
+const FIELDS: [(&str, &str); 4] = [
+    ("first_name", "first name"),
+    ("last_name", "last name"),
+    ("role", "role"),
+    ("code", "employee id"),
+];
+
+/// What was sent: fields with the names of `/v1`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 pub(super) struct MemberForm {
-    /// First name.
-    pub(super) first_name: String,
-    /// Last name.
-    pub(super) last_name: String,
-    /// E-mail address; of a new member only.
-    pub(super) email: String,
-    /// Role.
-    pub(super) role: String,
-    /// Employee id.
-    pub(super) code: String,
-    /// What the form showed.
-    pub(super) seen: String,
-    department: Option<String>,
-    label: Option<String>,
-    location: Option<String>,
+    #[serde(flatten)]
+    pub(super) typed: TypedFields,
 }
 
 impl MemberForm {
     /// With what is known of a member.
     pub(super) fn of(member: &Member) -> Self {
-        Self {
-            first_name: member.first_name.clone(),
-            last_name: member.last_name.clone(),
-            email: member.email.clone(),
-            role: render_role(member.role).to_owned(),
-            code: member.code.clone().unwrap_or_default(),
-            ..Self::default()
-        }
-    }
-
-    fn sent(&self) -> Sent<'_> {
-        let [department, label, location] =
-            [&self.department, &self.label, &self.location].map(|sent| sent.as_deref());
-        [None, department, label, location]
+        let typed = [
+            ("first_name", member.first_name.clone()),
+            ("last_name", member.last_name.clone()),
+            ("role", render_role(member.role).to_owned()),
+            ("code", member.code.clone().unwrap_or_default()),
+        ];
+        Self { typed: typed.into_iter().collect() }
     }
 
     /// The fields of dimensions with what was sent, or what the member has.
@@ -67,15 +54,13 @@ impl MemberForm {
         view: &View<'_>,
         known: Option<&Member>,
     ) -> Result<Vec<DimensionChoice>, StoreError> {
-        let known = known.map(|known| chosen_of(view, &known.dimensions)).transpose()?;
-        let chosen = again(self.sent(), known.unwrap_or_default());
-        dimension_choices(view, &KINDS, &chosen)
+        self.typed.dimension_choices(view, &KINDS, known.map(|known| &known.dimensions))
     }
 
     /// The roles that can be given, and the one that a member has.
     pub(super) fn roles(&self, known: Option<MemberRole>) -> Vec<Choice> {
         let is_offered = |role: MemberRole| is_settable(role) || known == Some(role);
-        let chosen = if self.role.is_empty() { "member" } else { &self.role };
+        let chosen = self.typed.get("role").filter(|role| !role.is_empty()).unwrap_or("member");
         let offered = ROLES.iter().rev().filter(|(_, role)| is_offered(*role));
         let choice = |(name, role): &(&str, MemberRole)| Choice {
             value: (*name).to_owned(),
@@ -88,22 +73,16 @@ impl MemberForm {
     /// The body that the API would take.
     pub(super) fn body(&self) -> Map<String, Value> {
         let mut body = Map::new();
-        for (name, value) in [
-            ("first_name", &self.first_name),
-            ("last_name", &self.last_name),
-            ("email", &self.email),
-            ("role", &self.role),
-            ("code", &self.code),
-        ] {
+        for name in FIELDS.map(|(name, _)| name).into_iter().chain(["email"]) {
             // Blank is what an API calls null; for a role it is the usual one.
-            let value = match value.trim() {
+            let value = match self.typed.of(name).trim() {
                 "" if name == "role" => continue,
                 "" if name == "code" => Value::Null,
                 value => json!(value),
             };
             body.insert(name.to_owned(), value);
         }
-        put_dimensions(&mut body, self.sent());
+        put_dimensions(&mut body, self.typed.dimensions());
         body
     }
 }
@@ -123,17 +102,14 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
 
 /// What the form shows of a member.
 pub(super) fn seen(member: &Member) -> Seen {
-    let form = MemberForm::of(member);
-    let [_, department, label, location] = ids_of(&member.dimensions);
-    Seen::default()
-        .field("first name", form.first_name)
-        .field("last name", form.last_name)
-        .field("role", form.role)
-        .field("employee id", form.code)
-        .field("department", department)
-        .field("label", label)
-        .field("location", location)
-        .field("active status", member.takes_part())
+    let typed = MemberForm::of(member).typed;
+    let seen = FIELDS
+        .into_iter()
+        .fold(Seen::default(), |seen, (name, words)| seen.field(words, typed.of(name)));
+    // Members have no category.
+    let dimensions = DIMENSION_FIELDS.into_iter().zip(ids_of(&member.dimensions)).skip(1);
+    let seen = dimensions.fold(seen, |seen, (name, id)| seen.field(name, id));
+    seen.field("active status", member.takes_part())
 }
 
 #[cfg(test)]
@@ -142,13 +118,13 @@ mod tests {
 
     #[test]
     fn what_is_typed_becomes_the_body_of_the_api() {
-        let form = MemberForm {
-            first_name: " Ada ".to_owned(),
-            email: "ada@example.com".to_owned(),
-            department: Some("x".to_owned()),
-            location: Some(String::new()),
-            ..MemberForm::default()
-        };
+        let typed = [
+            ("first_name", " Ada "),
+            ("email", "ada@example.com"),
+            ("department", "x"),
+            ("location", ""),
+        ];
+        let form = MemberForm { typed: typed.into_iter().collect() };
         let expected = json!({
             "first_name": "Ada", "last_name": "", "email": "ada@example.com", "code": null,
             "department": {"id": "x"}, "location": null,
@@ -158,8 +134,8 @@ mod tests {
 
     #[test]
     fn roles_of_operators_are_offered_to_whom_they_belong() {
-        let form = |role: &str| MemberForm { role: role.to_owned(), ..MemberForm::default() };
-        let names = |role: &str, known| {
+        let form = |role| MemberForm { typed: [("role", role)].into_iter().collect() };
+        let names = |role, known| {
             let roles = form(role).roles(known);
             assert_eq!(roles.iter().filter(|role| role.is_chosen).count(), 1, "{role}");
             roles.into_iter().map(|role| role.value).collect::<Vec<_>>()

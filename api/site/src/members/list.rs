@@ -9,38 +9,26 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
-use serde::Deserialize;
 
 use super::{member_badge, role_words};
 use crate::choices::{Choice, choices};
 use crate::frame;
-use crate::pager::{Pager, Part};
+use crate::pager::{ListForm, Pager};
 use crate::rights::{MemberReader, Right};
 use crate::words::{Badge, person};
 
-/// What is looked for, as typed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct MemberListQuery {
-    q: String,
-    state: String,
-    offset: usize,
-}
-
-impl MemberListQuery {
-    /// Whether a member is looked for: by what stands in their name, address or employee id.
-    fn accepts(&self, member: &Member) -> bool {
-        let is_in_state = match self.state.as_str() {
-            "active" => member.state == MemberState::Active,
-            "inactive" => member.state == MemberState::Inactive,
-            _ => true,
-        };
-        let (first, last) = (&member.first_name, &member.last_name);
-        let known = format!("{first} {last} {} ", member.email).to_lowercase();
-        let code = member.code.as_deref().unwrap_or_default();
-        let mut words = self.q.split_whitespace().map(str::to_lowercase);
-        is_in_state && words.all(|word| known.contains(&word) || code == word)
-    }
+/// Whether a member is looked for: by state, and by what stands in their name, address or employee id.
+fn accepts(query: &ListForm, member: &Member) -> bool {
+    let is_in_state = match query.of("state") {
+        "active" => member.state == MemberState::Active,
+        "inactive" => member.state == MemberState::Inactive,
+        _ => true,
+    };
+    let (first, last) = (&member.first_name, &member.last_name);
+    let known = format!("{first} {last} {} ", member.email).to_lowercase();
+    let code = member.code.as_deref().unwrap_or_default();
+    let mut words = query.of("q").split_whitespace().map(str::to_lowercase);
+    is_in_state && words.all(|word| known.contains(&word) || code == word)
 }
 
 #[derive(Template)]
@@ -69,31 +57,31 @@ struct MemberLine {
 pub(super) async fn list_members(
     State(state): State<AppState>,
     MemberReader(acting): MemberReader,
-    Query(query): Query<MemberListQuery>,
+    Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    let part = Part { offset: query.offset };
-    let listed = read_view(&state, &acting, |view| find(view, &query, part)).await?;
-    let filters = [("q", query.q.as_str()), ("state", query.state.as_str())];
+    let listed = read_view(&state, &acting, |view| find(view, &query)).await?;
     let states = [("", "All"), ("active", "Active"), ("inactive", "Deactivated")];
     let content = MemberListContent {
         company: &acting.company.name,
         may_manage: acting.may(Right::ManageMembers),
-        q: &query.q,
-        states: choices(states, &query.state),
-        is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
-        pager: Pager::new(part, listed.rows.len(), listed.count, "/members", &filters),
+        q: query.of("q"),
+        states: choices(states, query.of("state")),
+        is_filtered: query.is_filtered(),
+        pager: Pager::new(
+            query.part(),
+            listed.rows.len(),
+            listed.count,
+            "/members",
+            &query.pairs(),
+        ),
         rows: listed.rows,
     };
     Ok(frame::page(&state, "Members", Some(&acting.session), content))
 }
 
-fn find(
-    view: &View<'_>,
-    query: &MemberListQuery,
-    part: Part,
-) -> Result<Listed<MemberLine>, StoreError> {
-    let accepts = |member: &Member| query.accepts(member);
-    let listed = view.snapshot.list_members(view.company.slot, &part.page(), accepts)?;
+fn find(view: &View<'_>, query: &ListForm) -> Result<Listed<MemberLine>, StoreError> {
+    let accepts = |member: &Member| accepts(query, member);
+    let listed = view.snapshot.list_members(view.company.slot, &query.part().page(), accepts)?;
     listed.load(|member| row(view, &member))
 }
 
@@ -147,8 +135,8 @@ mod tests {
             ("", "<b>", true),
         ];
         for (q, state, expected) in rows {
-            let query = MemberListQuery { q: q.to_owned(), state: state.to_owned(), offset: 0 };
-            assert_eq!(query.accepts(&member), expected, "{q} {state}");
+            let query = [("q", q), ("state", state)].into_iter().collect();
+            assert_eq!(accepts(&query, &member), expected, "{q} {state}");
         }
     }
 }

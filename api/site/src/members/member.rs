@@ -150,7 +150,7 @@ pub(super) async fn change(
     SiteForm(form): SiteForm<MemberForm>,
 ) -> Result<Response, ApiError> {
     let member = get_member(&state, &acting, MemberId(id)).await?;
-    if let Err(faults) = seen(&member).check(&form.seen) {
+    if let Err(faults) = seen(&member).check(form.typed.of("seen")) {
         return member_page(&state, &acting, &member, (None, faults)).await;
     }
     let mut body = form.body();

@@ -58,7 +58,7 @@ async fn new_page(
     faults: &Faults,
 ) -> Result<Response, ApiError> {
     let (members, dimensions) = read_view(state, acting, |view| {
-        Ok((members_for(view, acting, &form.member)?, form.choices(view, None)?))
+        Ok((members_for(view, acting, form.typed.of("member"))?, form.choices(view, None)?))
     })
     .await?;
     let content = NewRequisitionContent {
@@ -103,8 +103,9 @@ pub(super) async fn ask(
     let mut body = form.body(acting.company.zone, None);
     find_meant(&state, &acting, &mut body).await?;
     let own = acting.member.id.0.to_string();
-    let is_for_other = acting.session.is_administrator() && !form.member.is_empty();
-    let member = if is_for_other { &form.member } else { &own };
+    let other = form.typed.of("member");
+    let is_for_other = acting.session.is_administrator() && !other.is_empty();
+    let member = if is_for_other { other } else { &own };
     body.insert("member".to_owned(), json!({ "id": member }));
     match ask_for(&state, (&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(go_on(&state, &format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),

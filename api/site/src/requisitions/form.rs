@@ -10,38 +10,23 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::amount::write_amount;
 use cardswitch_wire::fault::{Fault, Flaw};
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::time::{parse_date, render_date, render_time};
 use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::dimension_choices::{
-    DimensionChoice, Sent, again, chosen_of, dimension_choices, ids_of, put_dimensions,
-};
+use crate::dimension_choices::{DimensionChoice, ids_of, put_dimensions};
 use crate::faults::Faults;
+use crate::forms::TypedFields;
 use crate::seen::Seen;
 use crate::words::{Moment, day_words, moment, requisition_badge};
 
-/// What was sent.
+/// What was sent: fields with the names of `/v1`; `end_time` is the last day on which it may be bought.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 pub(super) struct RequisitionForm {
-    /// How much.
-    pub(super) amount: String,
-    /// What for.
-    pub(super) description: String,
-    /// The last day on which it may be bought; blank for any.
-    pub(super) end_time: String,
-    /// More about it.
-    pub(super) note: String,
-    /// Who asks, where it is for somebody else.
-    pub(super) member: String,
-    /// What the form showed.
-    pub(super) seen: String,
-    category: Option<String>,
-    department: Option<String>,
-    label: Option<String>,
-    location: Option<String>,
+    #[serde(flatten)]
+    pub(super) typed: TypedFields,
 }
 
 impl RequisitionForm {
@@ -49,17 +34,13 @@ impl RequisitionForm {
     pub(super) fn of(requisition: &Requisition, company: &Company) -> Self {
         let mut amount = String::new();
         write_amount(&mut amount, requisition.amount, company.currency);
-        Self {
-            amount,
-            description: requisition.description.clone(),
-            end_time: last_day(requisition.end_time, company.zone),
-            note: requisition.note.clone().unwrap_or_default(),
-            ..Self::default()
-        }
-    }
-
-    fn sent(&self) -> Sent<'_> {
-        [&self.category, &self.department, &self.label, &self.location].map(|sent| sent.as_deref())
+        let typed = [
+            ("amount", amount),
+            ("description", requisition.description.clone()),
+            ("end_time", last_day(requisition.end_time, company.zone)),
+            ("note", requisition.note.clone().unwrap_or_default()),
+        ];
+        Self { typed: typed.into_iter().collect() }
     }
 
     /// The fields of dimensions with what was sent, or what the requisition has.
@@ -68,24 +49,23 @@ impl RequisitionForm {
         view: &View<'_>,
         known: Option<&Requisition>,
     ) -> Result<Vec<DimensionChoice>, StoreError> {
-        let known = known.map(|known| chosen_of(view, &known.dimensions)).transpose()?;
-        let chosen = again(self.sent(), known.unwrap_or_default());
-        dimension_choices(view, &DimensionKind::ALL, &chosen)
+        let known = known.map(|known| &known.dimensions);
+        self.typed.dimension_choices(view, &DimensionKind::ALL, known)
     }
 
     /// The body that the API would take. A day that is the known one is not sent: its end may have
     /// been set to the minute by a program, and may be past while something else is changed.
     pub(super) fn body(&self, zone: Tz, known: Option<&Requisition>) -> Map<String, Value> {
         let mut body = Map::new();
-        body.insert("amount".to_owned(), text_or_null(&self.amount));
-        body.insert("description".to_owned(), text_or_null(self.description.trim()));
-        body.insert("note".to_owned(), text_or_null(&unix_lines(&self.note)));
+        body.insert("amount".to_owned(), text_or_null(self.typed.of("amount")));
+        body.insert("description".to_owned(), text_or_null(self.typed.of("description")));
+        body.insert("note".to_owned(), text_or_null(&unix_lines(self.typed.of("note"))));
         let was = known.map(|known| last_day(known.end_time, zone));
-        let day = self.end_time.trim();
+        let day = self.typed.of("end_time").trim();
         if was.as_deref() != Some(day) {
             body.insert("end_time".to_owned(), end_of_day(day, zone));
         }
-        put_dimensions(&mut body, self.sent());
+        put_dimensions(&mut body, self.typed.dimensions());
         body
     }
 }
@@ -145,18 +125,15 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
 
 /// What a form about a requisition shows of it.
 pub(super) fn seen(requisition: &Requisition, company: &Company) -> Seen {
-    let form = RequisitionForm::of(requisition, company);
-    let [category, department, label, location] = ids_of(&requisition.dimensions);
-    Seen::default()
+    let typed = RequisitionForm::of(requisition, company).typed;
+    let seen = Seen::default()
         .field("status", requisition_badge(requisition.status).word)
-        .field("amount", form.amount)
-        .field("description", form.description)
-        .field("last day", form.end_time)
-        .field("note", form.note)
-        .field("category", category)
-        .field("department", department)
-        .field("label", label)
-        .field("location", location)
+        .field("amount", typed.of("amount"))
+        .field("description", typed.of("description"))
+        .field("last day", typed.of("end_time"))
+        .field("note", typed.of("note"));
+    let dimensions = DIMENSION_FIELDS.into_iter().zip(ids_of(&requisition.dimensions));
+    dimensions.fold(seen, |seen, (name, id)| seen.field(name, id))
 }
 
 #[cfg(test)]
@@ -188,13 +165,13 @@ mod tests {
 
     #[test]
     fn what_is_typed_becomes_the_body_of_the_api() {
-        let form = RequisitionForm {
-            amount: " 12.50 ".to_owned(),
-            description: " Chairs ".to_owned(),
-            note: "two\r\nof them".to_owned(),
-            label: Some(String::new()),
-            ..RequisitionForm::default()
-        };
+        let typed = [
+            ("amount", " 12.50 "),
+            ("description", " Chairs "),
+            ("note", "two\r\nof them"),
+            ("label", ""),
+        ];
+        let form = RequisitionForm { typed: typed.into_iter().collect() };
         let expected = json!({
             "amount": "12.50", "description": "Chairs", "note": "two\nof them",
             "end_time": null, "label": null,

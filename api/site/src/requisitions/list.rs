@@ -12,25 +12,15 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{check_network, parse_status};
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
-use serde::Deserialize;
 
 use super::form::deadline;
 use super::sees_all;
 use crate::frame;
-use crate::pager::{Pager, Part, filtered};
+use crate::pager::{ListForm, Pager, filtered};
 use crate::rights::Acting;
 use crate::words::{Badge, Moment, moment, money, person, requisition_badge};
 
 const PATH: &str = "/requisitions";
-
-/// What is looked for, as typed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RequisitionListQuery {
-    status: String,
-    member: String,
-    offset: usize,
-}
 
 #[derive(Template)]
 #[template(path = "requisitions/list.html")]
@@ -68,19 +58,17 @@ struct RequisitionLine {
 pub(super) async fn list_requisitions(
     State(state): State<AppState>,
     acting: Acting,
-    Query(query): Query<RequisitionListQuery>,
+    Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    let part = Part { offset: query.offset };
     let (of, listed) = read_view(&state, &acting, |view| find(view, &acting, &query)).await?;
-    let filters = [("status", query.status.as_str()), ("member", query.member.as_str())];
     let content = RequisitionListContent {
         company: &acting.company.name,
         sees_all: sees_all(&acting),
         barrier: check_network(&state, &acting.company).err().map_or_else(String::new, barrier),
         of,
         tabs: tabs(&query),
-        is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
-        pager: Pager::new(part, listed.rows.len(), listed.count, PATH, &filters),
+        is_filtered: query.is_filtered(),
+        pager: Pager::new(query.part(), listed.rows.len(), listed.count, PATH, &query.pairs()),
         rows: listed.rows,
     };
     Ok(frame::page(&state, "Requisitions", Some(&acting.session), content))
@@ -94,19 +82,15 @@ pub(super) fn barrier(error: ApiError) -> String {
 /// Of whom those shown are, where that was asked for, and the part of the list.
 type RequisitionPage = (Option<String>, Listed<RequisitionLine>);
 
-fn find(
-    view: &View<'_>,
-    acting: &Acting,
-    query: &RequisitionListQuery,
-) -> Result<RequisitionPage, StoreError> {
+fn find(view: &View<'_>, acting: &Acting, query: &ListForm) -> Result<RequisitionPage, StoreError> {
     let none = Listed::EMPTY;
     let mut filter = RequisitionFilter {
-        statuses: parse_status(&query.status).into_iter().collect(),
+        statuses: parse_status(query.of("status")).into_iter().collect(),
         ..RequisitionFilter::default()
     };
     let mut of = None;
-    if !query.member.is_empty() && sees_all(acting) {
-        let member = parse_id(&query.member).map(MemberId);
+    if !query.of("member").is_empty() && sees_all(acting) {
+        let member = parse_id(query.of("member")).map(MemberId);
         let member = member.map_or(Ok(None), |id| view.find_member(id))?;
         let Some(member) = member else { return Ok((None, none)) };
         filter.member = Some(member.slot);
@@ -115,8 +99,8 @@ fn find(
     if !sees_all(acting) {
         filter.member = Some(acting.member.slot);
     }
-    let page = Part { offset: query.offset }.page();
-    let listed = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
+    let listed =
+        view.snapshot.list_requisitions(view.company.slot, &filter, &query.part().page())?;
     Ok((of, listed.load(|requisition| row(view, &requisition))?))
 }
 
@@ -137,7 +121,7 @@ fn row(view: &View<'_>, requisition: &Requisition) -> Result<RequisitionLine, St
     })
 }
 
-fn tabs(query: &RequisitionListQuery) -> Vec<StatusTab> {
+fn tabs(query: &ListForm) -> Vec<StatusTab> {
     let known = [
         ("", "All", None),
         ("pending", "", Some(RequisitionStatus::Pending)),
@@ -145,10 +129,10 @@ fn tabs(query: &RequisitionListQuery) -> Vec<StatusTab> {
         ("denied", "", Some(RequisitionStatus::Denied)),
         ("canceled", "", Some(RequisitionStatus::Canceled)),
     ];
-    let here = parse_status(&query.status);
+    let here = parse_status(query.of("status"));
     let tab = |(name, label, status): (&str, &'static str, Option<RequisitionStatus>)| StatusTab {
         label: status.map_or(label, |status| requisition_badge(status).word),
-        path: filtered(PATH, [("status", name), ("member", &query.member)]),
+        path: filtered(PATH, [("status", name), ("member", query.of("member"))]),
         is_here: here == status,
     };
     known.into_iter().map(tab).collect()
@@ -160,12 +144,10 @@ mod tests {
 
     #[test]
     fn tabs_keep_the_member_and_tell_where_one_is() {
-        let query = |status: &str, member: &str| RequisitionListQuery {
-            status: status.to_owned(),
-            member: member.to_owned(),
-            offset: 50,
+        let query = |status, member| -> ListForm {
+            [("status", status), ("member", member), ("offset", "50")].into_iter().collect()
         };
-        let here = |query: &RequisitionListQuery| {
+        let here = |query: &ListForm| {
             tabs(query).iter().position(|tab| tab.is_here).map(|place| tabs(query)[place].label)
         };
         assert_eq!(here(&query("", "")), Some("All"));

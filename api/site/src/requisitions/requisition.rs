@@ -228,8 +228,8 @@ pub(super) async fn change(
         return Err(ApiError::not_found());
     }
     let seen = seen(&known, &acting.company);
-    if let Err(faults) = seen.check(&form.seen) {
-        let changed = seen.changed_since(&form.seen);
+    if let Err(faults) = seen.check(form.typed.of("seen")) {
+        let changed = seen.changed_since(form.typed.of("seen"));
         let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }

@@ -11,124 +11,69 @@ use cardswitch_engine::store::query::{CardFilter, Page};
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
-use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::time::{parse_date, render_time};
 use chrono_tz::Tz;
-use serde::Deserialize;
 
 use crate::choices::{Choice, choices};
 use crate::dimension_choices::{DimensionChoice, dimension_choices, meant};
 use crate::faults::Faults;
-use crate::pager::ORDERS;
+use crate::pager::{ListForm, ORDERS};
 use crate::words::{card_name, person};
 
 /// How many cards and members the form offers; what is beyond is reached from its own page.
 const OFFERED_MAX: usize = 200;
 
-/// What is looked for, as typed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct TransactionQuery {
-    /// The first day.
-    pub(super) from: String,
-    /// The last day.
-    pub(super) to: String,
-    /// The id of a card.
-    pub(super) card: String,
-    /// The id of a member.
-    pub(super) member: String,
-    /// The id of a category.
-    pub(super) category: String,
-    /// The id of a department.
-    pub(super) department: String,
-    /// The id of a label.
-    pub(super) label: String,
-    /// The id of a location.
-    pub(super) location: String,
-    /// One of the states.
-    pub(super) state: String,
-    /// Which end comes first.
-    pub(super) order: String,
-    /// How many rows are left out before the first shown.
-    pub(super) offset: usize,
+/// With ids where names or codes of dimensions were written; what names none stays as it is.
+/// Errors: the tables cannot be read.
+pub(super) fn with_ids(mut asked: ListForm, view: &View<'_>) -> Result<ListForm, StoreError> {
+    for (kind, name) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS) {
+        let text = asked.of(name);
+        if !text.is_empty()
+            && parse_id(text).is_none()
+            && let Some(id) = meant(view, kind, text)?
+        {
+            asked.set(name, id.0.to_string());
+        }
+    }
+    Ok(asked)
 }
 
-impl TransactionQuery {
-    fn dimensions(&self) -> [&str; 4] {
-        [&self.category, &self.department, &self.label, &self.location]
-    }
+/// Whether anything is looked for that the form keeps folded away.
+pub(super) fn is_detailed(asked: &ListForm) -> bool {
+    ["card", "member"].into_iter().chain(DIMENSION_FIELDS).any(|name| !asked.of(name).is_empty())
+}
 
-    /// With ids where names or codes of dimensions were written; what names none stays as it is.
-    /// Errors: the tables cannot be read.
-    pub(super) fn with_ids(mut self, view: &View<'_>) -> Result<Self, StoreError> {
-        let texts = [&mut self.category, &mut self.department, &mut self.label, &mut self.location];
-        for (kind, text) in DimensionKind::ALL.into_iter().zip(texts) {
-            if !text.trim().is_empty()
-                && parse_id(text.trim()).is_none()
-                && let Some(id) = meant(view, kind, text)?
-            {
-                *text = id.0.to_string();
-            }
+/// The request to `/v1` that asks for the same.
+/// Errors: a day that is none, days in the wrong order, a filter that `/v1` refuses.
+pub(super) fn request(asked: &ListForm, zone: Tz) -> Result<ListTransactionsRequest, Faults> {
+    let [first, last] = days(asked)?;
+    let day_start = |day: BusinessDate| render_time(start_of_date(zone, day));
+    let after = first.map(day_start);
+    let before = last.map(|last| day_start(BusinessDate(last.0.saturating_add(1))));
+    let days = [("after", after.as_deref()), ("before", before.as_deref())];
+    let mut query = asked.query(days.into_iter().filter_map(|(name, text)| Some((name, text?))));
+    let request = ListTransactionsRequest::parse(&mut query);
+    query.finish().map_err(|faults| Faults::new(&faults))?;
+    Ok(request)
+}
+
+fn days(asked: &ListForm) -> Result<[Option<BusinessDate>; 2], Faults> {
+    let mut faults = Faults::default();
+    let days = ["from", "to"].map(|name| {
+        let text = asked.of(name);
+        let day = parse_date(text);
+        if day.is_none() && !text.is_empty() {
+            faults = std::mem::take(&mut faults).and(name, "Must be a day, yyyy-mm-dd.");
         }
-        Ok(self)
+        day
+    });
+    if let [Some(first), Some(last)] = days
+        && first.0 > last.0
+    {
+        faults = faults.and("from", "Must not be after the last day.");
     }
-
-    /// The filters as an address has them.
-    pub(super) fn pairs(&self) -> Vec<(&'static str, &str)> {
-        let mut pairs = vec![
-            ("from", self.from.as_str()),
-            ("to", &self.to),
-            ("state", &self.state),
-            ("card", &self.card),
-            ("member", &self.member),
-        ];
-        pairs.extend(DIMENSION_FIELDS.into_iter().zip(self.dimensions()));
-        pairs.push(("order", &self.order));
-        pairs
-    }
-
-    /// Whether anything is looked for that the form keeps folded away.
-    pub(super) fn is_detailed(&self) -> bool {
-        let folded = [&*self.card, &*self.member].into_iter().chain(self.dimensions());
-        folded.into_iter().any(|text| !text.is_empty())
-    }
-
-    /// The request to `/v1` that asks for the same.
-    /// Errors: a day that is none, days in the wrong order, an id that is none.
-    pub(super) fn request(&self, zone: Tz) -> Result<ListTransactionsRequest, Faults> {
-        let days = self.days()?;
-        let day_start = |day: BusinessDate| render_time(start_of_date(zone, day));
-        let after = days[0].map(day_start);
-        let before = days[1].map(|last| day_start(BusinessDate(last.0.saturating_add(1))));
-        let others =
-            self.pairs().into_iter().filter(|(name, _)| !["from", "to", "order"].contains(name));
-        let mut pairs: Vec<_> =
-            others.map(|(name, text)| (name.to_owned(), text.trim().to_owned())).collect();
-        pairs.extend(after.map(|after| ("after".to_owned(), after)));
-        pairs.extend(before.map(|before| ("before".to_owned(), before)));
-        let mut query = Query::new(pairs);
-        let request = ListTransactionsRequest::parse(&mut query);
-        query.finish().map_err(|faults| Faults::new(&faults))?;
-        Ok(request)
-    }
-
-    fn days(&self) -> Result<[Option<BusinessDate>; 2], Faults> {
-        let mut faults = Faults::default();
-        let days = [("from", &self.from), ("to", &self.to)].map(|(name, text)| {
-            let day = parse_date(text.trim());
-            if day.is_none() && !text.trim().is_empty() {
-                faults = std::mem::take(&mut faults).and(name, "Must be a day, yyyy-mm-dd.");
-            }
-            day
-        });
-        if let [Some(first), Some(last)] = days
-            && first.0 > last.0
-        {
-            faults = faults.and("from", "Must not be after the last day.");
-        }
-        if faults.is_empty() { Ok(days) } else { Err(faults) }
-    }
+    if faults.is_empty() { Ok(days) } else { Err(faults) }
 }
 
 /// What the form offers.
@@ -148,20 +93,17 @@ pub(super) struct Offered {
 impl Offered {
     /// To whom sees the whole company.
     /// Errors: the tables cannot be read.
-    pub(super) fn of_company(
-        view: &View<'_>,
-        asked: &TransactionQuery,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn of_company(view: &View<'_>, asked: &ListForm) -> Result<Self, StoreError> {
         let (company, page) = (view.company.slot, Page::first(OFFERED_MAX));
         let cards = view.snapshot.list_cards(company, &CardFilter::default(), &page)?;
-        let chosen = match parse_id(asked.card.trim()) {
+        let chosen = match parse_id(asked.of("card")) {
             Some(id) => view.find_card(CardId(id))?,
             None => None,
         };
         let cards = cards.rows.into_iter().chain(chosen);
         let cards = cards.map(|card| (card.profile.id.0.to_string(), card_name(&card.profile)));
         let members = view.snapshot.list_members(company, &page, |_| true)?;
-        let chosen = match parse_id(asked.member.trim()) {
+        let chosen = match parse_id(asked.of("member")) {
             Some(id) => view.find_member(MemberId(id))?,
             None => None,
         };
@@ -170,10 +112,10 @@ impl Offered {
             (member.id.0.to_string(), name)
         });
         Ok(Self {
-            states: states(&asked.state),
-            orders: choices(ORDERS, &asked.order),
-            cards: with_any("All cards", cards.collect(), &asked.card),
-            members: with_any("Everybody", members.collect(), &asked.member),
+            states: states(asked.of("state")),
+            orders: choices(ORDERS, asked.of("order")),
+            cards: with_any("All cards", cards.collect(), asked.of("card")),
+            members: with_any("Everybody", members.collect(), asked.of("member")),
             dimensions: dimensions(view, asked)?,
         })
     }
@@ -182,7 +124,7 @@ impl Offered {
     /// Errors: the tables cannot be read.
     pub(super) fn of_member(
         view: &View<'_>,
-        asked: &TransactionQuery,
+        asked: &ListForm,
         own: MemberSlot,
     ) -> Result<Self, StoreError> {
         let filter = CardFilter { assigned_to: Some(own), ..CardFilter::default() };
@@ -190,9 +132,9 @@ impl Offered {
         let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?.rows.into_iter();
         let cards = cards.map(|card| (card.profile.id.0.to_string(), card_name(&card.profile)));
         Ok(Self {
-            states: states(&asked.state),
-            orders: choices(ORDERS, &asked.order),
-            cards: with_any("All cards", cards.collect(), &asked.card),
+            states: states(asked.of("state")),
+            orders: choices(ORDERS, asked.of("order")),
+            cards: with_any("All cards", cards.collect(), asked.of("card")),
             members: Vec::new(),
             dimensions: Vec::new(),
         })
@@ -218,11 +160,8 @@ fn with_any(any: &str, mut known: Vec<(String, String)>, chosen: &str) -> Vec<Ch
     choices(std::iter::once(("", any)).chain(known), chosen)
 }
 
-fn dimensions(
-    view: &View<'_>,
-    asked: &TransactionQuery,
-) -> Result<Vec<DimensionChoice>, StoreError> {
-    let chosen = asked.dimensions().map(str::to_owned);
+fn dimensions(view: &View<'_>, asked: &ListForm) -> Result<Vec<DimensionChoice>, StoreError> {
+    let chosen = DIMENSION_FIELDS.map(|name| asked.of(name).to_owned());
     let mut fields = dimension_choices(view, &DimensionKind::ALL, &chosen)?;
     for field in &mut fields {
         if field.typed.is_none()
@@ -238,13 +177,8 @@ fn dimensions(
 mod tests {
     use super::*;
 
-    fn asked(from: &str, to: &str, card: &str) -> TransactionQuery {
-        TransactionQuery {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            card: card.to_owned(),
-            ..TransactionQuery::default()
-        }
+    fn asked(from: &str, to: &str, card: &str) -> ListForm {
+        [("from", from), ("to", to), ("card", card)].into_iter().collect()
     }
 
     #[test]
@@ -259,7 +193,7 @@ mod tests {
             (asked("", "", "\"><script>"), Some("card")),
         ];
         for (asked, fault) in rows {
-            let found = asked.request(Tz::America__Los_Angeles);
+            let found = request(&asked, Tz::America__Los_Angeles);
             match fault {
                 None => assert!(found.is_ok(), "{asked:?}"),
                 Some(name) => assert!(!found.unwrap_err().of(name).is_empty(), "{asked:?}"),
@@ -270,8 +204,8 @@ mod tests {
     #[test]
     fn whole_days_are_asked_for_by_the_companys_clock() {
         // Clocks go forward on this day, which has 23 hours.
-        let request = asked("2026-03-08", "2026-03-08", "").request(Tz::America__Los_Angeles);
-        let shown = format!("{:?}", request.unwrap());
+        let found = request(&asked("2026-03-08", "2026-03-08", ""), Tz::America__Los_Angeles);
+        let shown = format!("{:?}", found.unwrap());
         let midnight = 1_772_956_800_000_000_i64;
         assert!(shown.contains(&format!("after: Some(Timestamp({midnight}))")), "{shown}");
         let next = midnight + 23 * 3_600_000_000;

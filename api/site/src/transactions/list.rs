@@ -11,10 +11,10 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
 
-use super::filter::{Offered, TransactionQuery};
+use super::filter::{Offered, is_detailed, request, with_ids};
 use crate::faults::{Faults, with_status};
 use crate::frame;
-use crate::pager::{Pager, Part, order_of};
+use crate::pager::{ListForm, Pager};
 use crate::rights::Acting;
 use crate::words::{
     Badge, Moment, amount_words, decline_words, kind_words, last_four, near_moment, person, title,
@@ -27,7 +27,8 @@ struct TransactionListContent<'a> {
     company: &'a str,
     zone: String,
     is_whole: bool,
-    asked: &'a TransactionQuery,
+    asked: &'a ListForm,
+    is_detailed: bool,
     is_filtered: bool,
     offered: Offered,
     faults: &'a Faults,
@@ -53,28 +54,24 @@ pub(crate) struct TransactionLine {
 pub(super) async fn list_transactions(
     State(state): State<AppState>,
     acting: Acting,
-    Query(asked): Query<TransactionQuery>,
+    Query(asked): Query<ListForm>,
 ) -> Result<Response, ApiError> {
     let own = acting.limited_to();
     let asked = match own {
         Some(_) => asked,
-        None => read_view(&state, &acting, |view| asked.with_ids(view)).await?,
+        None => read_view(&state, &acting, |view| with_ids(asked, view)).await?,
     };
-    let (request, faults) = match asked.request(acting.company.zone) {
+    let (request, faults) = match request(&asked, acting.company.zone) {
         Ok(request) => (Some(request), Faults::default()),
         Err(faults) => (None, faults),
     };
-    let part = Part { offset: asked.offset };
     let found = read_view(&state, &acting, |view| {
         let offered = match own {
             Some(own) => Offered::of_member(view, &asked, own)?,
             None => Offered::of_company(view, &asked)?,
         };
         let listed = match &request {
-            Some(request) => {
-                let page = Page { order: order_of(&asked.order), ..part.page() };
-                read_rows(view, request, (own, page))?
-            }
+            Some(request) => read_rows(view, request, (own, asked.page()))?,
             None => None,
         };
         Ok((offered, listed.unwrap_or(Listed::EMPTY)))
@@ -86,10 +83,11 @@ pub(super) async fn list_transactions(
         zone: zone_words(acting.company.zone),
         is_whole: own.is_none(),
         asked: &asked,
+        is_detailed: is_detailed(&asked),
         is_filtered: pairs.iter().any(|(_, text)| !text.is_empty()),
         offered,
         faults: &faults,
-        pager: Pager::new(part, listed.rows.len(), listed.count, "/transactions", &pairs),
+        pager: Pager::new(asked.part(), listed.rows.len(), listed.count, "/transactions", &pairs),
         rows: listed.rows,
     };
     let page = frame::page(&state, "Transactions", Some(&acting.session), content);

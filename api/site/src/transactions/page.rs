@@ -26,7 +26,7 @@ use super::tags::TagFields;
 use super::words::{flag_words, size_words};
 use super::{find, may_note};
 use crate::cards::face::is_open;
-use crate::dimension_choices::{DimensionChoice, again, chosen_of, dimension_choices};
+use crate::dimension_choices::{DimensionChoice, chosen_of};
 use crate::dimensions::kind_words as dimension_words;
 use crate::faults::Faults;
 use crate::frame;
@@ -279,18 +279,17 @@ impl Tags {
         let may_sort = acting.may(Right::TagTransactions);
         let known = chosen_of(view, &row.dimensions())?;
         let seen = seen(row, &known);
-        let sent = said.fields.as_ref().map(TagFields::dimensions).unwrap_or_default();
+        let typed = said.fields.unwrap_or_default().typed;
         let kinds = if may_sort { &DimensionKind::ALL[..] } else { &[] };
-        let choices = dimension_choices(view, kinds, &again(sent, known))?;
+        let choices = typed.dimension_choices(view, kinds, Some(&row.dimensions()))?;
         let names = view.dimension_references(&row.dimensions())?;
         let named = DimensionKind::ALL.map(|kind| dimension_words(kind).label).into_iter();
-        let typed = said.fields.and_then(|fields| fields.note);
         Ok(Self {
             may_sort,
             seen,
             choices,
             sorted: named.zip(names.map(|known| known.map(|known| known.name))).collect(),
-            note: typed.unwrap_or_else(|| row.note().to_owned()),
+            note: typed.get("note").unwrap_or(row.note()).to_owned(),
             note_max: NOTE_CHARS_MAX,
             faults: said.faults,
         })

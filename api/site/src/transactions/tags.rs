@@ -13,23 +13,17 @@ use serde_json::{Map, Value};
 
 use super::find_own;
 use super::page::{TransactionForms, refused_page, seen};
-use crate::dimension_choices::{Sent, chosen_of, find_meant, put_dimensions};
+use crate::dimension_choices::{chosen_of, find_meant, put_dimensions};
 use crate::faults::Faults;
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, Right};
 
 /// What was sent; a field that the form did not have stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 pub(super) struct TagFields {
-    category: Option<String>,
-    department: Option<String>,
-    label: Option<String>,
-    location: Option<String>,
-    /// The note.
-    pub(super) note: Option<String>,
-    seen: String,
+    #[serde(flatten)]
+    pub(super) typed: TypedFields,
 }
 
 /// Whether the sender may sort transactions, or only note something.
@@ -40,18 +34,13 @@ enum Extent {
 }
 
 impl TagFields {
-    /// What was chosen of each kind.
-    pub(super) fn dimensions(&self) -> Sent<'_> {
-        [&self.category, &self.department, &self.label, &self.location].map(Option::as_deref)
-    }
-
     /// As `/v1` takes it.
     fn body(&self, extent: Extent) -> Map<String, Value> {
         let mut body = Map::new();
         if extent == Extent::All {
-            put_dimensions(&mut body, self.dimensions());
+            put_dimensions(&mut body, self.typed.dimensions());
         }
-        if let Some(note) = &self.note {
+        if let Some(note) = self.typed.get("note") {
             // Browsers end lines with two characters and count them as one.
             body.insert("note".to_owned(), Value::String(note.replace("\r\n", "\n")));
         }
@@ -68,7 +57,7 @@ pub(super) async fn tag_transaction(
 ) -> Result<Response, ApiError> {
     let row = find_own(&state, &acting, id).await?;
     let known = read_view(&state, &acting, |view| chosen_of(view, &row.dimensions())).await?;
-    if let Err(faults) = seen(&row, &known).check(&sent.seen) {
+    if let Err(faults) = seen(&row, &known).check(sent.typed.of("seen")) {
         let status = faults.status();
         let said = TransactionForms { faults, ..TransactionForms::default() };
         return refused_page(&state, &acting, &row, (status, said)).await;
@@ -95,13 +84,8 @@ mod tests {
 
     #[test]
     fn what_a_form_did_not_have_stays() {
-        let some = |text: &str| Some(text.to_owned());
-        let fields = TagFields {
-            category: some("x"),
-            label: some(""),
-            note: some("one\r\ntwo\n"),
-            ..TagFields::default()
-        };
+        let typed = [("category", "x"), ("label", ""), ("note", "one\r\ntwo\n")];
+        let fields = TagFields { typed: typed.into_iter().collect() };
         let whole = json!({"category": {"id": "x"}, "label": null, "note": "one\ntwo\n"});
         let body = |fields: &TagFields, extent| Value::Object(fields.body(extent));
         assert_eq!(body(&fields, Extent::All), whole);

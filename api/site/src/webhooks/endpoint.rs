@@ -22,12 +22,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use uuid::Uuid;
 
-use super::form::EndpointForm;
+use super::form::{body_of, seen_of, shown_of};
 use super::list::told_of;
 use super::{endpoint_badge, get_endpoint};
 use crate::apps::ShownOnce;
 use crate::faults::{Faults, with_status};
-use crate::forms::{ConfirmForm, FormBody, SiteForm};
+use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, WebhookManager};
@@ -54,7 +54,7 @@ struct EndpointContent<'a> {
     sent: Option<AttemptRow>,
     only_failed: bool,
     attempts: Vec<AttemptRow>,
-    form: &'a EndpointForm,
+    form: &'a TypedFields,
     seen: String,
     faults: &'a Faults,
     address_hint: &'static str,
@@ -89,7 +89,7 @@ struct AttemptRow {
 struct EndpointNotes<'a> {
     sent: Option<Uuid>,
     only_failed: bool,
-    typed: Option<&'a EndpointForm>,
+    typed: Option<&'a TypedFields>,
     faults: Faults,
     since: Option<&'a str>,
     since_error: &'a str,
@@ -133,7 +133,7 @@ async fn endpoint_page(
     let health = state.webhooks.health(vec![endpoint.id]).await.unwrap_or_default();
     let health = health.into_iter().next().flatten();
     let attempts = state.webhooks.attempts(endpoint.id).await.unwrap_or_default();
-    let known = EndpointForm::of(endpoint);
+    let known = shown_of(endpoint);
     let now = state.now();
     let until = endpoint.previous_secret.as_ref().map(|(_, until)| *until);
     let since = Timestamp(now.0.saturating_sub(RECOVER_DEFAULT_US).max(endpoint.created_at.0));
@@ -158,7 +158,7 @@ async fn endpoint_page(
             .map(row)
             .collect(),
         form: said.typed.unwrap_or(&known),
-        seen: EndpointForm::seen_of(endpoint).to_string(),
+        seen: seen_of(endpoint).to_string(),
         faults: &said.faults,
         address_hint: state.webhooks.reach().hint(),
         since: said.since.map_or_else(|| field_time(since, zone), str::to_owned),
@@ -209,14 +209,14 @@ pub(super) async fn save(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<EndpointForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    if let Err(faults) = EndpointForm::seen_of(&endpoint).check(&form.seen) {
+    if let Err(faults) = seen_of(&endpoint).check(form.of("seen")) {
         let said = EndpointNotes { faults, ..EndpointNotes::default() };
         return endpoint_page(&state, &acting, &endpoint, said).await;
     }
-    let body = FormBody::of(form.body());
+    let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
     let saved = match fields.finish() {

@@ -10,11 +10,11 @@ use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
 
-use super::form::EndpointForm;
+use super::form::body_of;
 use crate::apps::ShownOnce;
 use crate::choices::Choice;
 use crate::faults::{Faults, with_status};
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::rights::{Acting, WebhookManager};
 
@@ -26,7 +26,7 @@ const APPS_MAX: usize = 100;
 struct NewEndpointContent<'a> {
     csrf: String,
     company: &'a str,
-    form: &'a EndpointForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     address_hint: &'static str,
     apps: Vec<Choice>,
@@ -37,13 +37,13 @@ pub(super) async fn show(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
 ) -> Result<Response, ApiError> {
-    new_page(&state, &acting, &EndpointForm::default(), &Faults::default()).await
+    new_page(&state, &acting, &TypedFields::default(), &Faults::default()).await
 }
 
 async fn new_page(
     state: &AppState,
     acting: &Acting,
-    form: &EndpointForm,
+    form: &TypedFields,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
@@ -51,11 +51,11 @@ async fn new_page(
     let own = Choice {
         value: String::new(),
         label: format!("Transactions of {}", company.name),
-        is_chosen: form.app.is_empty(),
+        is_chosen: form.of("app").is_empty(),
     };
     let of_apps = read.await?.rows.into_iter().map(|app| Choice {
         label: format!("Transactions of all companies that allow {}", app.name),
-        is_chosen: form.app == app.id.0.to_string(),
+        is_chosen: form.of("app") == app.id.0.to_string(),
         value: app.id.0.to_string(),
     });
     let apps = std::iter::once(own).chain(of_apps).collect();
@@ -71,9 +71,9 @@ async fn new_page(
 pub(super) async fn create(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
-    SiteForm(form): SiteForm<EndpointForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let body = FormBody::of(form.body());
+    let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
     if !is_app_known(&state, &acting, given.app).await? {

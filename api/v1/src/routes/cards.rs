@@ -9,11 +9,10 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardOrder, SettableCardState};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::card::{CardState, CardTexts};
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
-use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use cardswitch_identity::auth::{Call, Caller};
@@ -23,12 +22,12 @@ use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Presence, line, part, reference, rule, short_line};
+use cardswitch_wire::body::{Presence, part, reference, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::queries;
-use cardswitch_wire::query::{Query, any_text};
+use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{
     DimensionReference, MemberReference, SharedLinkReference, parse_card_state, render_card_state,
     render_last_four, render_suspension,
@@ -42,14 +41,10 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
+use super::card_texts::{parse_card_texts, parse_text_changes, parse_text_parts};
 use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
 use super::view::{Reader, View, read_view};
 use crate::words;
-
-/// The most characters a billing name has. Source: spec "Limits".
-const BILLING_NAME_CHARS_MAX: usize = 40;
-/// The most characters a description has.
-const DESCRIPTION_CHARS_MAX: usize = 1_000;
 
 /// A card as responses show it. Source: spec "Card".
 #[derive(Debug, Serialize, ToSchema)]
@@ -123,7 +118,6 @@ queries! {
     CardFilters |query| _ = ListCardsRequest::parse(query);
 }
 
-const DESCRIPTION_ABOUT: &str = "Shown above the card.";
 const ASSIGNED_ABOUT: &str = "The member who uses it.";
 const DIMENSION_ABOUT: &str = "The category of its transactions.";
 
@@ -158,14 +152,11 @@ impl CompanyTerms<'_> {
 pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> IssuingOrder {
     let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
     let terms = fields.must_object::<NewAllowance, _>("allowance", "Spending limits.", read);
-    let description = fields.must("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX));
+    let texts = parse_card_texts(fields);
     let is_virtual = rule(|_| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
     let about = "Whether it has no plastic; a physical one needs `shipping_address`.";
     let is_physical = fields.must("is_virtual", about, is_virtual) == Some(false);
     let shipping_address = parse_shipping_address(fields, of, is_physical);
-    let rule = short_line(BILLING_NAME_CHARS_MAX);
-    let about = "The name on it; the description where there is none.";
-    let billing_name = fields.patch("billing_name", about, rule).flatten();
     let about = "The company's where there is none.";
     let billing_address =
         fields.patch_object::<NewAddress, _>("billing_address", about, read_address).flatten();
@@ -176,10 +167,7 @@ pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Issu
         terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
         is_virtual: !is_physical,
         shipping_address,
-        texts: CardTexts {
-            billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
-            description,
-        },
+        texts,
         billing_address,
         assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
         dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
@@ -203,20 +191,12 @@ fn parse_shipping_address(
     fields.object(name, |inner| read_shipping_address(inner, of.company, of.shipping_address))
 }
 
-/// What is embossed on a card where nobody says.
-pub(super) fn default_billing_name(description: &LineText) -> LineText {
-    LineText::spaced(&description.chars().take(BILLING_NAME_CHARS_MAX).collect::<String>())
-}
-
 /// The body of PUT /v1/cards/:card_id.
 fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
     let assigned_to = fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId));
     let state = rule(part::<words::SettableCardState>, settable_state);
     CardChanges {
-        texts: CardTexts {
-            description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
-            ..CardTexts::default()
-        },
+        texts: parse_text_changes(fields),
         state: fields.may("state", "Its state. A card is closed by DELETE.", state),
         assigned_to,
         dimensions: parse_dimensions(fields, DIMENSION_ABOUT),
@@ -243,15 +223,16 @@ fn settable_state(value: &RawValue) -> Result<SettableCardState, Flaw> {
     }
 }
 
-/// The filters of GET /v1/cards; ids stay ids until the tables are at hand.
+/// The filters of GET /v1/cards, read; ids stay ids until the tables are at hand.
 #[derive(Debug)]
-struct ListCardsRequest {
+pub struct ListCardsRequest {
     assigned_to: Option<MemberId>,
     filter: CardFilter,
 }
 
 impl ListCardsRequest {
-    fn parse(query: &mut Query) -> Self {
+    /// Reads the filters; faults stay in the query.
+    pub fn parse(query: &mut Query) -> Self {
         let assigned_to = query.id("assigned_to", "Assigned to this member.").map(MemberId);
         let dimensions = filter_dimensions(query);
         let states = query.words(
@@ -260,15 +241,14 @@ impl ListCardsRequest {
             &CardState::ALL.map(render_card_state),
             parse_card_state,
         );
-        let about = "Whose description contains this text, in any case.";
-        let description = query.noted("description", about, any_text).map(str::to_owned);
-        let contains = CardTexts { description, ..CardTexts::default() };
+        let contains = parse_text_parts(query);
         let filter = CardFilter { dimensions, states, contains, ..CardFilter::default() };
         Self { assigned_to, filter }
     }
 
     /// The filter as the tables take it; none where it names somebody or something unknown.
-    fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
+    /// Errors: the tables cannot be read.
+    pub fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
         if view.unknown_dimensions(&self.filter.dimensions)?.contains(&true) {
             return Ok(None);
         }

@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod allowances;
 pub mod audit_events;
 pub mod card_secrets;
+pub mod card_texts;
 pub mod cards;
 pub mod cards_at_once;
 pub mod company;

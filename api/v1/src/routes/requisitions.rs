@@ -42,7 +42,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::cards::default_billing_name;
+use super::card_texts::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::view::{Reader, View, read_view};
 use crate::words;
