@@ -68,6 +68,11 @@ macro_rules! known_amounts {
             }
 
             /// Each, in order.
+            pub(crate) const fn values(&self) -> [Minor; [$(stringify!($amount)),+].len()] {
+                [$(self.$amount),+]
+            }
+
+            /// Each, to be read in order.
             pub(crate) fn each_mut(&mut self) -> [&mut Minor; [$(stringify!($amount)),+].len()] {
                 [$(&mut self.$amount),+]
             }
@@ -230,11 +235,11 @@ fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleS
 /// rule declines it, or where nothing is left.
 /// Source: spec "Allowance", transaction_limit, daily_limit, balance; "Account", available_credit.
 #[must_use]
-pub fn approvable_part(facts: &DecisionFacts, failed: RuleSet) -> Option<Minor> {
+pub fn approvable_part(facts: &Facts<'_>, failed: RuleSet) -> Option<Minor> {
     if failed.is_empty() || failed.intersection(RuleSet::AMOUNTS) != failed {
         return None;
     }
-    let terms = &facts.terms;
+    let terms = &facts.card.terms;
     let part = terms
         .transaction_limit
         .min(facts.usage.day_room(terms))

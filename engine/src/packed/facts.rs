@@ -52,10 +52,9 @@ pub(super) fn append_facts(bytes: &mut Vec<u8>, facts: &DecisionFacts) {
         present,
         usage.pin_failures,
     ]);
-    let mut known = facts.known;
     let amounts = [terms.amount, usage.spent, usage.day_spent];
-    let amounts = amounts.into_iter().chain(known.each_mut().map(|amount| *amount));
-    amounts.for_each(|amount| push_short_i64(bytes, amount.0));
+    amounts.into_iter().for_each(|amount| push_short_i64(bytes, amount.0));
+    facts.known.values().into_iter().for_each(|amount| push_short_i64(bytes, amount.0));
     push_short_u64(bytes, u64::from(usage.period));
     push_short_i64(bytes, i64::from(usage.day.0));
     for date in [usage.period_started_on, facts.expires_on] {

@@ -1,7 +1,7 @@
 //! Authorizations, advices and balance inquiries: the messages that a card's rules judge.
 
 use super::card_money::CardMoney;
-use super::execute_card::{Attempt, Judgement, count_attempt, judge, velocity_facts};
+use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
 use super::shard_change::ShardChange;
@@ -65,7 +65,7 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
         before: velocity_facts(change.state, change.moment, slot),
     };
     let Judgement { failed, facts: known } = judge(change, &mut money, &attempt);
-    let part = approved_part(change.state, command, &money, &known, failed);
+    let part = approved_part(change.state, command, &money, &attempt, failed);
     let (response_code, sub_reason) = match part {
         Some(_) => (ResponseCode::Approved, SubReason::None),
         None => (failed.response_code(), failed.sub_reason()),
@@ -95,7 +95,7 @@ fn approved_part(
     state: &ShardState,
     command: &Authorize,
     money: &CardMoney<'_>,
-    known: &DecisionFacts,
+    attempt: &Attempt<'_>,
     failed: RuleSet,
 ) -> Option<Minor> {
     // Nearly every purchase is approved whole, so that is asked first.
@@ -106,7 +106,7 @@ fn approved_part(
     let currency = command.facts.amounts.currency;
     let is_allowed = state.company(company).company.partial_approval
         && currency.is_none_or(|currency| currency == money.currency());
-    approvable_part(known, failed).filter(|_| is_allowed)
+    approvable_part(&facts_of(state, money, attempt), failed).filter(|_| is_allowed)
 }
 
 /// Holds or settles what was approved, records the transaction and answers.

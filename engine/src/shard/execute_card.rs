@@ -65,7 +65,11 @@ pub(super) fn judge(
 }
 
 /// What the rules know of a card when something is tried with it.
-fn facts_of<'a>(state: &'a ShardState, money: &CardMoney<'_>, attempt: &Attempt<'_>) -> Facts<'a> {
+pub(super) fn facts_of<'a>(
+    state: &'a ShardState,
+    money: &CardMoney<'_>,
+    attempt: &Attempt<'_>,
+) -> Facts<'a> {
     let company = &state.company(state.cards.head(money.slot).company).company;
     let (balances, credit_limit) = (&money.balances, money.credit_limit());
     Facts {
