@@ -10,6 +10,8 @@ use cardswitch_identity::scope_words::{SCOPES, ScopeWords, has};
 use serde::Deserialize;
 use url::Url;
 
+use super::faults::Faults;
+use super::forms::TypedFields;
 use super::seen::Seen;
 
 /// The most characters a name has.
@@ -32,20 +34,13 @@ impl ScopeTicks {
     }
 }
 
-/// What was sent.
+/// What was sent: the scopes that are ticked, `name`, `website` and `redirect_urls`, one a line.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct AppFields {
     #[serde(default)]
-    name: String,
-    #[serde(default)]
-    website: String,
-    #[serde(default)]
-    redirect_urls: String,
-    #[serde(default)]
     scope: Vec<String>,
-    /// What the form showed.
-    #[serde(default)]
-    pub(super) seen: String,
+    #[serde(flatten)]
+    pub(super) typed: TypedFields,
 }
 
 /// What it means.
@@ -79,20 +74,10 @@ pub(super) struct ScopeBox {
 /// The form as it is shown.
 #[derive(Debug)]
 pub(super) struct AppForm {
-    /// What is said about all of it.
-    pub(super) alert: String,
-    /// Name.
-    pub(super) name: String,
+    /// What is typed.
+    pub(super) typed: TypedFields,
     /// What is wrong with it.
-    pub(super) name_error: String,
-    /// Website.
-    pub(super) website: String,
-    /// What is wrong with it.
-    pub(super) website_error: String,
-    /// Redirect URLs, one a line.
-    pub(super) redirect_urls: String,
-    /// What is wrong with them.
-    pub(super) redirect_urls_error: String,
+    pub(super) faults: Faults,
     /// Scopes.
     pub(super) scopes: Vec<ScopeBox>,
 }
@@ -101,25 +86,24 @@ impl AppForm {
     /// An empty one.
     pub(super) fn blank() -> Self {
         let none = AccessScope::default();
-        Self::of(&AppFields::default(), none, none)
+        Self::of(TypedFields::default(), none, none)
     }
 
     /// With what is known of an app, as its owner last edited it.
     pub(super) fn of_app(app: &App) -> Self {
         let AppProfile { name, website, redirect_urls } = app.edited_profile();
         let redirect_urls = redirect_urls.join("\n");
-        let fields = AppFields { name, website, redirect_urls, ..AppFields::default() };
-        Self::of(&fields, app.requested, app.approved)
+        let typed = [("name", name), ("website", website), ("redirect_urls", redirect_urls)];
+        Self::of(typed.into_iter().collect(), app.requested, app.approved)
     }
 
-    /// The same, with something said about all of it.
+    /// The same, with what is wrong.
     #[must_use]
-    pub(super) fn with_alert(mut self, alert: &str) -> Self {
-        alert.clone_into(&mut self.alert);
-        self
+    pub(super) fn with_faults(self, faults: Faults) -> Self {
+        Self { faults, ..self }
     }
 
-    fn of(fields: &AppFields, chosen: AccessScope, approved: AccessScope) -> Self {
+    fn of(typed: TypedFields, chosen: AccessScope, approved: AccessScope) -> Self {
         let scope_box = |words: &ScopeWords| ScopeBox {
             name: words.name,
             allows: words.allows,
@@ -127,16 +111,8 @@ impl AppForm {
             needs_approval: words.needs_approval,
             is_approved: has(approved, words.name),
         };
-        Self {
-            alert: String::new(),
-            name: fields.name.clone(),
-            name_error: String::new(),
-            website: fields.website.clone(),
-            website_error: String::new(),
-            redirect_urls: fields.redirect_urls.clone(),
-            redirect_urls_error: String::new(),
-            scopes: SCOPES.iter().map(scope_box).collect(),
-        }
+        let scopes = SCOPES.iter().map(scope_box).collect();
+        Self { typed, faults: Faults::default(), scopes }
     }
 }
 
@@ -144,9 +120,9 @@ impl AppFields {
     /// What the fields mean.
     /// Errors: the form again, saying what is wrong.
     pub(super) fn terms(&self, approved: AccessScope) -> Result<AppTerms, Box<AppForm>> {
-        let name = parse_name(&self.name);
-        let website = parse_website(&self.website);
-        let redirect_urls = parse_redirect_urls(&self.redirect_urls);
+        let name = parse_name(self.typed.of("name"));
+        let website = parse_website(self.typed.of("website"));
+        let redirect_urls = parse_redirect_urls(self.typed.of("redirect_urls"));
         // A name that no page offers is nobody's wish.
         let requested = scope::parse(&self.scope.join(" ")).unwrap_or_default();
         match (name, website, redirect_urls) {
@@ -154,12 +130,13 @@ impl AppFields {
                 Ok(AppTerms { name, website, redirect_urls, requested })
             }
             (name, website, redirect_urls) => {
-                let mut form = AppForm::of(self, requested, approved);
-                "Please fix the highlighted fields.".clone_into(&mut form.alert);
-                form.name_error = name.err().unwrap_or_default();
-                form.website_error = website.err().unwrap_or_default();
-                form.redirect_urls_error = redirect_urls.err().unwrap_or_default();
-                Err(Box::new(form))
+                let errors = [name.err(), website.err(), redirect_urls.err()];
+                let found = ["name", "website", "redirect_urls"].into_iter().zip(errors);
+                let found = found.filter_map(|(name, error)| Some((name, error?)));
+                let faults =
+                    found.fold(Faults::default(), |faults, (name, error)| faults.and(name, &error));
+                let form = AppForm::of(self.typed.clone(), requested, approved);
+                Err(Box::new(form.with_faults(faults)))
             }
         }
     }
@@ -240,13 +217,8 @@ mod tests {
     use super::*;
 
     fn fields(name: &str, website: &str, redirect_urls: &str) -> AppFields {
-        AppFields {
-            name: name.to_owned(),
-            website: website.to_owned(),
-            redirect_urls: redirect_urls.to_owned(),
-            scope: vec!["admin".to_owned()],
-            seen: String::new(),
-        }
+        let typed = [("name", name), ("website", website), ("redirect_urls", redirect_urls)];
+        AppFields { scope: vec!["admin".to_owned()], typed: typed.into_iter().collect() }
     }
 
     #[test]
@@ -261,10 +233,11 @@ mod tests {
         assert_eq!(terms.redirect_urls, ["https://books.example/cb"]);
         assert_eq!(terms.requested, AccessScope { admin: true, ..approved });
         let wrong = fields("", "books", "http://books.example/cb").terms(approved).unwrap_err();
-        assert!(!wrong.alert.is_empty());
-        assert_eq!(wrong.redirect_urls, "http://books.example/cb", "what was typed stays");
-        for error in [&wrong.name_error, &wrong.website_error, &wrong.redirect_urls_error] {
-            assert!(!error.is_empty(), "{wrong:?}");
+        assert!(!wrong.faults.alert().is_empty());
+        let typed = wrong.typed.of("redirect_urls");
+        assert_eq!(typed, "http://books.example/cb", "what was typed stays");
+        for name in ["name", "website", "redirect_urls"] {
+            assert!(!wrong.faults.of(name).is_empty(), "{wrong:?}");
         }
         assert!(wrong.scopes.iter().any(|shown| shown.name == "admin" && shown.is_chosen));
     }
@@ -331,7 +304,7 @@ mod tests {
         let approved = App { approved: AccessScope::default(), ..app.clone() };
         assert!(seen(&approved).changed_since(&shown).is_empty(), "that is the operator's");
         let form = AppForm::of_app(&app);
-        assert_eq!(form.redirect_urls, "https://a.example/\nhttps://b.example/");
+        assert_eq!(form.typed.of("redirect_urls"), "https://a.example/\nhttps://b.example/");
         let shown: Vec<_> = form
             .scopes
             .iter()

@@ -22,9 +22,9 @@ use cardswitch_identity::state::AppState;
 use serde::de::IgnoredAny;
 
 use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks, seen};
-use super::apps::{ShownOnce, refused};
+use super::apps::ShownOnce;
 use super::error_page::error_page;
-use super::faults::with_status;
+use super::faults::{Faults, with_status};
 use super::forms::{ConfirmForm, SiteForm};
 use super::notice::{Notice, go_on};
 use super::rights::{Acting, AppManager};
@@ -94,7 +94,8 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
         may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
     };
-    frame::page(state, &app.name, Some(&acting.session), content)
+    let page = frame::page(state, &app.name, Some(&acting.session), content);
+    with_status(page, form.faults.status())
 }
 
 /// An app of the company that is acted for.
@@ -113,13 +114,13 @@ pub(super) async fn update_app(
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
-    if let Err(faults) = seen(&app).check(&fields.seen) {
-        let form = AppForm::of_app(&app).with_alert(faults.alert());
-        return Ok(with_status(app_page(&state, &acting, &app, &form), faults.status()));
+    if let Err(faults) = seen(&app).check(fields.typed.of("seen")) {
+        let form = AppForm::of_app(&app).with_faults(faults);
+        return Ok(app_page(&state, &acting, &app, &form));
     }
     let terms = match fields.terms(app.approved) {
         Ok(terms) => terms,
-        Err(form) => return Ok(refused(app_page(&state, &acting, &app, &form))),
+        Err(form) => return Ok(app_page(&state, &acting, &app, &form)),
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
     let changes = AppChanges {
@@ -253,9 +254,9 @@ pub(super) async fn delete_app(
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
     if !form.is_confirmed {
-        let alert = "Tick the box to confirm.";
-        let again = AppForm::of_app(&app).with_alert(alert);
-        return Ok(refused(app_page(&state, &acting, &app, &again)));
+        let faults = Faults::alert_only("Tick the box to confirm.");
+        let again = AppForm::of_app(&app).with_faults(faults);
+        return Ok(app_page(&state, &acting, &app, &again));
     }
     state.carry_out(AdminCommand::App(AppCommand::Delete(acting.company.id, app.id))).await?;
     Ok(go_on(&state, "/apps", Notice::APP_DELETED))

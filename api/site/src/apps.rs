@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -16,6 +15,7 @@ use cardswitch_identity::state::AppState;
 
 use super::app_form::{AppFields, AppForm, AppTerms};
 use super::assets::COPY;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::pager::{Pager, Part};
 use super::rights::{Acting, AppManager};
@@ -89,7 +89,8 @@ pub(super) async fn ask_for_app(
 fn new_app_page(state: &AppState, acting: &Acting, form: &AppForm) -> Response {
     let csrf = acting.session.csrf(state);
     let content = NewAppContent { csrf, company: &acting.company.name, form };
-    frame::page(state, "Register an app", Some(&acting.session), content)
+    let page = frame::page(state, "Register an app", Some(&acting.session), content);
+    with_status(page, form.faults.status())
 }
 
 /// Registers an app and shows its secret, once. POST /apps/new.
@@ -100,7 +101,7 @@ pub(super) async fn register_app(
 ) -> Result<Response, ApiError> {
     let terms = match fields.terms(AccessScope::default()) {
         Ok(terms) => terms,
-        Err(form) => return Ok(refused(new_app_page(&state, &acting, &form))),
+        Err(form) => return Ok(new_app_page(&state, &acting, &form)),
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
     let id = AppId(fresh_id(&state)?);
@@ -116,12 +117,6 @@ pub(super) async fn register_app(
         onward: format!("/apps/{}", id.0),
     };
     Ok(shown.page(&state, "Registered", &acting.session))
-}
-
-/// The page of a form that could not be taken.
-pub(super) fn refused(mut page: Response) -> Response {
-    *page.status_mut() = StatusCode::BAD_REQUEST;
-    page
 }
 
 /// A page that shows what is kept as a hash only. It is the answer to the form itself: to be shown

@@ -236,6 +236,32 @@ async fn cards_are_found_by_the_last_four_digits() {
 }
 
 #[tokio::test]
+async fn addresses_of_the_list_take_the_filters_of_v1() {
+    let (bench, card) = stage().await;
+    let free = json!({"description": "Rent", "is_virtual": true, "allowance": {"amount": 1}});
+    let free = bench.order(free).await;
+    let (holder, reviewer) = (Uuid::from_u128(0x103), Uuid::from_u128(0x102));
+    let rows = [
+        (ROOT, format!("assigned_to={holder}"), [true, false]),
+        (ROOT, format!("assigned_to={reviewer}"), [false, false]),
+        (ROOT, format!("assigned_to={holder}&holder={REVIEWER}"), [false, false]),
+        (ROOT, "description=rent&text=travel".to_owned(), [true, false]),
+        (ROOT, format!("category={holder}"), [false, false]),
+        // Whatever is asked for, members see what is theirs.
+        (HOLDER, format!("assigned_to={reviewer}"), [true, false]),
+    ];
+    for (email, query, expected) in rows {
+        let page = visit(&bench, email).await.get(&format!("/cards?{query}")).await.expect(200);
+        let found = [&card, &free].map(|card| page.body.contains(&path_of(card)));
+        assert_eq!(found, expected, "{email} {query}");
+    }
+    let mut root = visit(&bench, ROOT).await;
+    for query in ["assigned_to=x", "text=a&text=b", "offset=x"] {
+        root.get(&format!("/cards?{query}")).await.expect(400);
+    }
+}
+
+#[tokio::test]
 async fn what_is_wrong_stands_at_its_field_and_what_was_typed_stays() {
     let (bench, card) = stage().await;
     let mut root = visit(&bench, ROOT).await;
