@@ -127,7 +127,7 @@ fn reversal_that_overtakes_its_authorization_declines_it() {
 /// The network's word posts whatever the rules say, but not what the network took back.
 #[test]
 fn posting_that_its_reversal_overtook_is_taken_back_as_it_comes() {
-    let mut scene = Scene::new(309);
+    let mut scene = Scene::new(316);
     let (balance, ledger) = (scene.balance_minor(), ledger_balance_minor(&scene.switch.api()));
     for processing_code in ["000000", "200000"] {
         let purchase = Purchase::of(scene.card(), AMOUNT_MINOR);
