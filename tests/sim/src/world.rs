@@ -142,7 +142,7 @@ struct World {
     to_retry: VecDeque<Command>,
     /// The newest record that somebody was told of.
     told: RecordSeq,
-    /// The newest record that the model knows of, and when it was made.
+    /// The newest record that the model knows of, and the instant at which the model stands.
     modelled: (RecordSeq, Timestamp),
     /// The record as of which reads were compared last.
     read: RecordSeq,
@@ -485,7 +485,9 @@ impl World {
         }
         let at = self.latest.max(self.clock.load(Ordering::Relaxed)).max(self.last_at());
         (self.latest, self.workload.at) = (at, self.workload.at.max(at));
-        self.model.pass_time(at);
+        self.modelled.1 = Timestamp(at);
+        // Without a record nothing is forgotten: the clock may yet go back.
+        self.model.run_timers(at);
         let context = self.context();
         let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
         audit_state(&mut self.model, parts.deciding.shard.state(), Timestamp(at), &context);

@@ -341,8 +341,16 @@ impl Model {
         Ok(())
     }
 
-    /// Ends allowances and holds whose time has come.
+    /// Lets time pass up to that of a record, which ends what is remembered, too.
     pub fn pass_time(&mut self, at: i64) {
+        self.run_timers(at);
+        self.answers.retain(|answer| answer.expires_at > at);
+        self.early.retain(|early| early.expires_at > at);
+        self.keys.retain(|key| key.expires_at > at);
+    }
+
+    /// Ends allowances and holds whose time has come.
+    pub fn run_timers(&mut self, at: i64) {
         for card in &mut self.cards {
             if card.state == CardState::Active && at > card.terms.ends_at.0 {
                 (card.state, card.reason) = (CardState::Suspended, SuspensionReason::EndTime);
@@ -355,9 +363,6 @@ impl Model {
                 purchase.close_if_nothing_is_held();
             }
         }
-        self.answers.retain(|answer| answer.expires_at > at);
-        self.early.retain(|early| early.expires_at > at);
-        self.keys.retain(|key| key.expires_at > at);
     }
 
     /// Opens a card's book on the local day of `at`.
