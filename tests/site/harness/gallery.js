@@ -7,6 +7,7 @@ import path from 'node:path';
 
 import { findings } from './axe.js';
 import { TARGET } from './command.js';
+import { keepPicture } from './picture.js';
 
 const GALLERY = path.join(TARGET, 'site', 'gallery');
 const WIDE = { width: 1280, height: 800 };
@@ -67,16 +68,19 @@ async function pageAt(page, link) {
   return isPage ? `${pathname}${search}` : null;
 }
 
-/** Looks at the pages of a crawl, and keeps pictures of the first of each kind in the other looks, too. */
+/** Looks at the pages of a crawl: at the first of each kind in some looks, with pictures of all; at those that
+ * differ by the state of their object in one. */
 export async function inspectAll(page, found, role) {
   for (const [first] of found.values()) {
     await page.goto(first);
     for (const look of LOOKS.filter((look) => !SOME_LOOKS.includes(look))) {
       await wear(page, look);
-      await keepPicture(page, role, look);
+      await hang(page, role, look);
     }
   }
-  return inspectPages(page, [...found.values()].flat(), role, SOME_LOOKS);
+  const kinds = [...found.values()];
+  const findings = await inspectPages(page, kinds.map(([first]) => first), role, SOME_LOOKS);
+  return findings.concat(await inspectPages(page, kinds.flatMap(([, ...others]) => others), role, [LOOKS[0]]));
 }
 
 /** Looks at pages in some of the looks; returns what axe found. */
@@ -84,7 +88,7 @@ export async function inspectPages(page, pages, role, looks) {
   const found = [];
   for (const target of pages) {
     await page.goto(target);
-    found.push(...(await inspect(page, `${role} ${target}`, looks, (look) => keepPicture(page, role, look))));
+    found.push(...(await inspect(page, `${role} ${target}`, looks, (look) => hang(page, role, look))));
   }
   return found;
 }
@@ -105,11 +109,12 @@ async function wear(page, { viewport, colorScheme }) {
   await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
 }
 
-async function keepPicture(page, role, { name }) {
+/** Hangs a picture of the page in the gallery. */
+async function hang(page, role, { name }) {
   await mkdir(GALLERY, { recursive: true });
   const label = `${role}${kindOf(new URL(page.url())).replace(/[/{}]+/g, '-').replace(/-$/, '')}`;
   const file = path.join(GALLERY, `${label}-${name}${numbered(label + name)}.png`);
-  await page.screenshot({ path: file, fullPage: true, caret: 'initial' });
+  await keepPicture(page, file);
 }
 
 const taken = new Map();

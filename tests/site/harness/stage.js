@@ -9,6 +9,7 @@ import { chromium } from 'playwright-core';
 
 import { TARGET } from './command.js';
 import { Installation } from './installation.js';
+import { keepPicture } from './picture.js';
 import { Receiver } from './receiver.js';
 import { Watch } from './watch.js';
 
@@ -68,9 +69,7 @@ export class Stage {
     for (const [size, suffix] of [[NARROW, '-narrow'], [WIDE, '']]) {
       await page.setViewportSize(size);
       await watch.inspect(page);
-      // To hide the caret would put styles into the page.
-      const file = path.join(PICTURES, `${name}${suffix}.png`);
-      await page.screenshot({ path: file, fullPage: true, caret: 'initial' });
+      await keepPicture(page, path.join(PICTURES, `${name}${suffix}.png`));
     }
   }
 
@@ -80,7 +79,7 @@ export class Stage {
     const pages = this.#contexts.flatMap((context) => context.pages());
     for (const [index, page] of pages.entries()) {
       const file = `failed-${name.replace(/\W+/g, '-')}-${index}.png`;
-      await page.screenshot({ path: path.join(PICTURES, file), fullPage: true }).catch(() => {});
+      await keepPicture(page, path.join(PICTURES, file)).catch(() => {});
       console.error(`${name}: was at ${page.url()}; see ${path.join(PICTURES, file)}`);
     }
     console.error((await this.switch.log()).split('\n').slice(-20).join('\n'));
