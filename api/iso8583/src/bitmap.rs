@@ -238,6 +238,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_bitmap_is_written_over_one_of_as_many_halves() {
+        for elements in [&[2, 3, 4, 64][..], &[3, 128], &[65], &[]] {
+            let bitmap = Bitmap::of(elements);
+            let mut written = Vec::new();
+            bitmap.write(&mut written, BitmapEncoding::Binary);
+            let mut place = vec![0x5A; written.len()];
+            bitmap.write_over(&mut place, bitmap.needs_secondary());
+            assert_eq!(place, written, "{elements:?}");
+        }
+    }
+
+    #[test]
     fn one_bitmap_is_written_below_de_65_and_two_above() {
         for (elements, hex) in [
             (&[2, 3, 4, 64][..], "7000000000000001"),
