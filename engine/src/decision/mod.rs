@@ -3,6 +3,7 @@
 //! Every rule is evaluated and the whole set of those that failed is kept; the first in the order
 //! of `rules` gives the response code. Nothing here changes anything.
 
+mod case;
 mod explanation;
 mod kept;
 mod rules;

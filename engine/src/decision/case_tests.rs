@@ -5,7 +5,7 @@ use chrono_tz::Asia::Kolkata;
 use proptest::prelude::*;
 
 use super::*;
-use crate::decision::{KnownAmounts, VelocityFacts};
+use crate::decision::{Explanation, KnownAmounts, VelocityFacts, explain_increment};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::Interval;
 use crate::domain::ids::TransactionSeq;

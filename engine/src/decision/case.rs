@@ -1,0 +1,386 @@
+//! A decision that is made again on what was kept of it: what each rule compared, and the least change
+//! with which it approves.
+
+use chrono_tz::Tz;
+
+use super::explanation::{Change, Compared, Quantity, Remedy};
+use super::kept::{AttemptWindow, DecisionFacts, IncrementDecision};
+use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
+use crate::domain::allowance::Scope;
+use crate::domain::business_date::{BusinessDate, date_at, start_of_date};
+use crate::domain::card::{CardRecord, CardState, PanHash, SuspensionReason};
+use crate::domain::credential::{
+    CredentialFailures, CredentialsPresent, Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier,
+    PresentedCredentials, Shown,
+};
+use crate::domain::ids::{AccountSlot, Timestamp};
+use crate::domain::merchant::Mcc;
+use crate::domain::money::Minor;
+use crate::domain::transaction::{TransactionKind, TransactionRecord};
+
+/// A decision that can be made again: what was asked, what was known, what came of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    facts: DecisionFacts,
+    amount: Minor,
+    /// What the purchase held before, of an increment.
+    added_to: Minor,
+    /// Whether the purchase itself had used the card up.
+    has_used_card_up: bool,
+    mcc: Option<Mcc>,
+    is_cash: bool,
+    at: Timestamp,
+    zone: Tz,
+    /// The rules that failed. Stands for what is not kept: the credentials themselves, the state of
+    /// the company and its members, early reversals.
+    failed: RuleSet,
+}
+
+impl Case {
+    pub(super) fn of(record: &TransactionRecord, facts: DecisionFacts, zone: Tz) -> Self {
+        Self {
+            facts,
+            amount: record.requested,
+            added_to: Minor::ZERO,
+            has_used_card_up: false,
+            mcc: record.merchant.as_ref().and_then(|merchant| merchant.mcc),
+            is_cash: record.kind == TransactionKind::Cash,
+            at: record.authorized_at,
+            zone,
+            failed: record.failed_rules,
+        }
+    }
+
+    pub(super) fn of_increment(decision: &IncrementDecision, zone: Tz) -> Self {
+        Self {
+            facts: decision.facts,
+            amount: decision.amount,
+            added_to: decision.added_to,
+            has_used_card_up: decision.has_used_card_up,
+            mcc: decision.mcc,
+            is_cash: false,
+            at: decision.decided_at,
+            zone,
+            failed: decision.failed_rules,
+        }
+    }
+
+    /// Whether the rules of this build come to what was decided.
+    pub(super) fn is_as_decided(&self) -> bool {
+        self.decide_again() == self.failed
+    }
+
+    fn decide_again(&self) -> RuleSet {
+        let DecisionFacts { terms, known, expires_on, failures, .. } = self.facts;
+        let today = date_at(self.zone, self.at);
+        let usage = self.facts.usage.rolled(terms.interval, today);
+        let card = CardRecord {
+            pan_hash: PanHash::default(),
+            pin: PinVerifier(u64::from(self.has(CredentialsPresent::CARD_HAS_PIN))),
+            zip: PackedZip(u64::from(self.has(CredentialsPresent::CARD_HAS_ZIP))),
+            account: AccountSlot::default(),
+            expires_on,
+            usage,
+            terms,
+        };
+        let facts = Facts {
+            card: &card,
+            usage,
+            known,
+            is_company_closed: self.failed.contains(Rule::CompanyClosed),
+            is_reversed_before: self.failed.contains(Rule::ReversedBefore),
+            velocity: self.velocity(),
+            failures,
+        };
+        let question = Question {
+            amount: self.amount,
+            added_to: self.added_to,
+            mcc: self.mcc,
+            is_cash: self.is_cash,
+            credentials: &self.credentials(),
+            at: self.at,
+            today,
+        };
+        let failed = decide(&facts, &question).failed;
+        let is_own_doing = self.has_used_card_up && usage.suspension == SuspensionReason::SingleUse;
+        if is_own_doing { failed.without(Rule::CardSuspended) } else { failed }
+    }
+
+    fn has(&self, credential: CredentialsPresent) -> bool {
+        self.facts.credentials.contains(credential)
+    }
+
+    fn window(&self, rule: Rule) -> Option<AttemptWindow> {
+        let velocity = self.facts.velocity?;
+        Some(if rule == Rule::VelocityPerMinute { velocity.minute } else { velocity.hour })
+    }
+
+    fn velocity(&self) -> VelocityFinding {
+        let is_over = |rule| self.window(rule).is_some_and(|window| window.is_over(self.at));
+        VelocityFinding {
+            over_minute: is_over(Rule::VelocityPerMinute),
+            over_hour: is_over(Rule::VelocityPerHour),
+        }
+    }
+
+    /// Whether a credential was compared: shown, and nothing locked.
+    fn is_compared(&self, credential: CredentialsPresent) -> bool {
+        let is_locked = self.failed.contains(Rule::CredentialsLocked);
+        self.has(credential) && !is_locked
+    }
+
+    /// Credentials that compare as those in the message did: 1 is what the card has. Those that
+    /// nobody compared are taken to be right.
+    fn credentials(&self) -> PresentedCredentials {
+        let value_of = |rule| if self.failed.contains(rule) { 2 } else { 1 };
+        let own = Cvv::parse(b"000");
+        let is_cvv_wrong = self.failed.contains(Rule::CvvWrong);
+        let cvv = CvvPair { shown: if is_cvv_wrong { Cvv::NONE } else { own }, own };
+        let expiry = if self.failed.contains(Rule::ExpirationDiffers) {
+            ExpiryMonth(u16::MAX)
+        } else {
+            ExpiryMonth::of(self.facts.expires_on)
+        };
+        let pin = PinVerifier(value_of(Rule::PinWrong));
+        let zip = PackedZip(value_of(Rule::ZipDiffers));
+        PresentedCredentials {
+            expiry: self.has(CredentialsPresent::EXPIRY).then_some(Shown::new(expiry)),
+            cvv: self.has(CredentialsPresent::CVV).then_some(Shown::new(cvv)),
+            pin: self.has(CredentialsPresent::PIN).then_some(Shown::new(pin)),
+            zip: self.has(CredentialsPresent::ZIP).then_some(Shown::new(zip)),
+        }
+    }
+
+    /// Changes to the rules that have a say which together approve; none where they would not.
+    pub(super) fn remedies(&self, has_say: RuleSet) -> Vec<Remedy> {
+        let mut changed = *self;
+        let mut remedies = Vec::new();
+        // A change may bring an earlier rule up: a later end does not open the card that the end
+        // has suspended. No rule comes up twice.
+        for _ in Rule::ALL {
+            let failed = changed.decide_again().intersection(has_say);
+            let Some(rule) = failed.first() else { return remedies };
+            let (_, change) = changed.compare(rule, Minor::ZERO);
+            changed.make(rule, change);
+            remedies.push(Remedy { rule, change, after: self.opens_at(rule) });
+        }
+        if changed.decide_again().intersection(has_say).is_empty() { remedies } else { Vec::new() }
+    }
+
+    /// What an amount is held against by an amount rule.
+    fn limit(&mut self, rule: Rule) -> &mut Minor {
+        let DecisionFacts { terms, known, .. } = &mut self.facts;
+        match rule {
+            Rule::TransactionLimit => &mut terms.transaction_limit,
+            Rule::DailyLimit => &mut terms.daily_limit,
+            Rule::AllowanceBalance => &mut terms.amount,
+            _ => &mut known.available_credit,
+        }
+    }
+
+    /// What an amount rule leaves.
+    fn room(mut self, rule: Rule) -> Minor {
+        let DecisionFacts { terms, usage, .. } = &self.facts;
+        match rule {
+            Rule::DailyLimit => usage.day_room(terms),
+            Rule::AllowanceBalance => usage.allowance_balance(terms),
+            Rule::TransactionLimit => terms.transaction_limit - self.added_to,
+            _ => *self.limit(rule),
+        }
+    }
+
+    /// The largest amount within what the ledger holds.
+    fn bound(&self) -> Minor {
+        let room = |used: Minor| Minor::BALANCE_MAX - used;
+        let whole = Minor::AMOUNT_MAX - self.added_to;
+        let most = room(self.facts.known.held).min(room(self.facts.usage.spent)).min(whole);
+        self.amount.min(most).or_zero()
+    }
+
+    /// Makes a change.
+    fn make(&mut self, rule: Rule, change: Change) {
+        let facts = &mut self.facts;
+        let terms = &mut facts.terms;
+        match change {
+            Change::Amount(amount) => self.amount = amount,
+            Change::ActiveCard => {
+                facts.usage.state = CardState::Active;
+                facts.usage.suspension = SuspensionReason::None;
+            }
+            Change::ValidThrough(date) => facts.expires_on = date,
+            Change::StartBy(at) => terms.starts_at = at,
+            Change::EndFrom(at) => terms.ends_at = at,
+            Change::Category(_) => terms.scope = Scope::default(),
+            Change::Raise { to, .. } => *self.limit(rule) = to,
+            Change::Attempts(count) => {
+                if let Some(velocity) = &mut facts.velocity {
+                    let is_minute = rule == Rule::VelocityPerMinute;
+                    let window = if is_minute { &mut velocity.minute } else { &mut velocity.hour };
+                    window.count = count;
+                }
+            }
+            Change::WrongCredentials(count) => {
+                facts.failures = facts.failures.map(|known| CredentialFailures { count, ..known });
+            }
+            Change::Otherwise => self.make_otherwise(rule),
+        }
+    }
+
+    fn make_otherwise(&mut self, rule: Rule) {
+        self.failed = self.failed.without(rule);
+        match rule {
+            Rule::PinWrong => {
+                self.facts.usage.pin_failures = 0;
+                self.facts.credentials.insert_if(CredentialsPresent::CARD_HAS_PIN, true);
+            }
+            Rule::CashWithdrawal => {
+                self.is_cash = false;
+                self.mcc = self.mcc.filter(|mcc| !Mcc::CASH.contains(mcc));
+            }
+            _ => {}
+        }
+    }
+
+    /// The first instant at which a rule that fails would pass and no other would fail instead.
+    fn opens_at(&self, rule: Rule) -> Option<Timestamp> {
+        let today = date_at(self.zone, self.at);
+        let opens_at = match rule {
+            Rule::BeforeStart => self.facts.terms.starts_at,
+            Rule::VelocityPerMinute | Rule::VelocityPerHour => self.window(rule)?.room_at,
+            Rule::CredentialsLocked => self.facts.failures?.since.plus(Timestamp::HOUR),
+            Rule::DailyLimit => start_of_date(self.zone, BusinessDate(today.0 + 1)),
+            Rule::AllowanceBalance => {
+                start_of_date(self.zone, today.next_period_start(self.facts.terms.interval)?)
+            }
+            _ => return None,
+        };
+        if opens_at > Timestamp::CALENDAR_MAX {
+            return None;
+        }
+        let failed = Self { at: opens_at, ..*self }.decide_again();
+        let is_no_worse = failed.intersection(self.failed) == failed;
+        (is_no_worse && !failed.contains(rule)).then_some(opens_at)
+    }
+
+    /// The largest amount that nothing would have declined; none where there is none, or where it
+    /// is not the amount alone that was declined.
+    pub(super) fn amount_at_most(&self) -> Option<Minor> {
+        let rooms = RuleSet::AMOUNTS.iter().map(|rule| self.room(rule));
+        let amount = rooms.fold(self.bound(), Minor::min);
+        let would = Self { amount, ..*self };
+        (amount.is_positive() && would.decide_again().is_empty()).then_some(amount)
+    }
+
+    /// What a rule compared, where the decision then took `taken`, and the least change that satisfies
+    /// the rule where it fails.
+    pub(super) fn compare(&self, rule: Rule, taken: Minor) -> (Compared, Change) {
+        let facts = self.facts;
+        let only = |input| Compared { input, threshold: None, usage: None };
+        let against = |input, threshold| Compared { input, threshold, usage: None };
+        let is = |is| (only(Quantity::Is(is)), Change::Otherwise);
+        // What is bounded is the purchase as it would be.
+        let whole = Quantity::Amount(self.amount + self.added_to);
+        let (now, today) = (Quantity::Instant(self.at), date_at(self.zone, self.at));
+        match rule {
+            Rule::CardTerminated | Rule::CardUnactivated | Rule::CardSuspended => {
+                let card = Quantity::Card(facts.usage.state, facts.usage.suspension);
+                (only(card), Change::ActiveCard)
+            }
+            Rule::CompanyClosed | Rule::ReversedBefore | Rule::CashWithdrawal => {
+                is(self.failed.contains(rule))
+            }
+            Rule::OutOfBounds => {
+                let bound = Quantity::Amount(Minor::AMOUNT_MAX);
+                (against(whole, Some(bound)), Change::Amount(self.bound()))
+            }
+            Rule::CardExpired => {
+                let last = Quantity::Date(facts.expires_on);
+                (against(Quantity::Date(today), Some(last)), Change::ValidThrough(today))
+            }
+            Rule::ExpirationDiffers => is(self.is_compared(CredentialsPresent::EXPIRY)),
+            Rule::PinWrong => (self.compared_pin(), Change::Otherwise),
+            Rule::CvvWrong => is(self.is_compared(CredentialsPresent::CVV)),
+            Rule::ZipDiffers => is(self.is_compared(CredentialsPresent::ZIP)),
+            Rule::VelocityPerMinute | Rule::VelocityPerHour => self.compare_attempts(rule),
+            Rule::CredentialsLocked => {
+                const MAX: u8 = CredentialFailures::COUNT_MAX;
+                let count = facts.failures.map_or(0, |failures| failures.count);
+                let [count, limit] = [count, MAX].map(|count| Quantity::Count(count.into()));
+                (against(count, Some(limit)), Change::WrongCredentials(MAX - 1))
+            }
+            Rule::BeforeStart => {
+                let start = facts.terms.starts_at;
+                let bound = (start != Timestamp::MIN).then_some(Quantity::Instant(start));
+                (against(now, bound), Change::StartBy(self.at))
+            }
+            Rule::AfterEnd => {
+                let end = facts.terms.ends_at;
+                let bound = (end != Timestamp::MAX).then_some(Quantity::Instant(end));
+                (against(now, bound), Change::EndFrom(self.at))
+            }
+            Rule::OutOfScope => {
+                let scope = facts.terms.scope;
+                let bound = (!scope.codes().is_empty()).then_some(Quantity::Scope(scope));
+                (against(Quantity::Category(self.mcc), bound), Change::Category(self.mcc))
+            }
+            Rule::TransactionLimit
+            | Rule::DailyLimit
+            | Rule::AllowanceBalance
+            | Rule::AvailableCredit => self.compare_amount(rule, taken),
+        }
+    }
+
+    /// An amount, beside the limit of an amount rule.
+    fn compare_amount(mut self, rule: Rule, taken: Minor) -> (Compared, Change) {
+        let limit = *self.limit(rule);
+        // Only of a rule that fails: the distance to no limit is beyond what numbers hold.
+        let room = self.room(rule);
+        let by = if self.amount > room { self.amount - room } else { Minor::ZERO };
+        let (asked, usage) = (self.amount, self.facts.usage);
+        let used = |before| Some([before, before + taken].map(Quantity::Amount));
+        let (input, usage) = match rule {
+            Rule::TransactionLimit => (asked + self.added_to, None),
+            Rule::DailyLimit => (asked, used(usage.day_spent)),
+            Rule::AllowanceBalance => (asked, used(usage.spent)),
+            _ => (asked, None),
+        };
+        let threshold = (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit));
+        let compared = Compared { input: Quantity::Amount(input), threshold, usage };
+        (compared, Change::Raise { by, to: limit + by })
+    }
+
+    /// A PIN, beside how many wrong ones in a row lock the card.
+    fn compared_pin(&self) -> Compared {
+        let before = self.facts.usage.pin_failures;
+        let is_compared = self.is_compared(CredentialsPresent::PIN) && before < PIN_FAILURES_MAX;
+        let after = match (is_compared, self.failed.contains(Rule::PinWrong)) {
+            (false, _) => before,
+            (true, true) => before + 1,
+            (true, false) => 0,
+        };
+        Compared {
+            input: Quantity::Is(is_compared),
+            threshold: Some(Quantity::Count(u16::from(PIN_FAILURES_MAX))),
+            usage: Some([before, after].map(|count| Quantity::Count(u16::from(count)))),
+        }
+    }
+
+    /// One attempt, beside how many the company allows.
+    fn compare_attempts(&self, rule: Rule) -> (Compared, Change) {
+        let window = self.window(rule).filter(|window| window.limit > 0);
+        let usage = |window: AttemptWindow| {
+            [window.count, window.count.saturating_add(1)].map(Quantity::Count)
+        };
+        let compared = Compared {
+            input: Quantity::Count(1),
+            threshold: window.map(|window| Quantity::Count(window.limit)),
+            usage: window.map(usage),
+        };
+        let limit = window.map_or(0, |window| window.limit);
+        (compared, Change::Attempts(limit.saturating_sub(1)))
+    }
+}
+
+#[cfg(test)]
+#[path = "case_tests.rs"]
+mod tests;
