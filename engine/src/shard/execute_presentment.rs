@@ -3,7 +3,7 @@
 use super::card_money::CardMoney;
 use super::execute_authorization::{Purchase, record_of};
 use super::execute_network::{amount_for_account, log_unknown_card};
-use super::execute_reversal::cancel_if_nothing_remains;
+use super::execute_reversal::{give_back_posted, take_back_refunded};
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
@@ -137,9 +137,8 @@ fn force_post(
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
     if amount.is_positive() && is_reversed_before(change, facts) {
-        money.compensate(change, amount, &mut progress);
-        money.write_line(change, amount, &facts.merchant.name, record.member);
-        cancel_if_nothing_remains(&mut progress);
+        let named = (facts.merchant.name.as_str(), record.member);
+        give_back_posted(change, amount, named, (&mut money, &mut progress));
     }
     let reply = posted(record.id, progress.posted, &money);
     money.make(change, record, progress);
@@ -181,10 +180,8 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     progress.is_final = true;
     progress.posted_at = Some(change.moment.at);
     if is_taken_back {
-        money.debit(change, amount);
-        money.write_line(change, -amount, &facts.merchant.name, member);
-        progress.posted = Minor::ZERO;
-        cancel_if_nothing_remains(&mut progress);
+        let named = (facts.merchant.name.as_str(), member);
+        take_back_refunded(change, amount, named, (&mut money, &mut progress));
     }
     let purchase = Purchase {
         kind: TransactionKind::Refund,
@@ -196,8 +193,7 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
         member,
         ..record_of(change.state, change.moment, &purchase, seq, slot)
     };
-    let amount = if is_taken_back { Minor::ZERO } else { amount };
-    let reply = posted(record.id, amount, &money);
+    let reply = posted(record.id, -progress.posted, &money);
     money.make(change, record, progress);
     NetworkReply::Posting(reply)
 }

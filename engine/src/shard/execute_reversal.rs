@@ -7,7 +7,7 @@ use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{MemberSlot, Timestamp};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{
@@ -98,11 +98,22 @@ fn reverse(
     let given_back = amount_given_back(open, amount, reversible)?;
     // Giving back nothing posts nothing: a line without its balances would lend its number twice.
     if given_back.is_positive() {
-        money.compensate(change, given_back, progress);
-        money.write_line(change, given_back, &open.merchant_name, open.member);
+        let named = (open.merchant_name.as_str(), open.member);
+        give_back_posted(change, given_back, named, (money, progress));
     }
-    cancel_if_nothing_remains(progress);
     Ok(given_back)
+}
+
+/// Gives back what was posted, by a line of that name and member.
+pub(super) fn give_back_posted(
+    change: &mut ShardChange<'_>,
+    amount: Minor,
+    (merchant_name, member): (&str, Option<MemberSlot>),
+    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
+) {
+    money.compensate(change, amount, progress);
+    money.write_line(change, amount, merchant_name, member);
+    cancel_if_nothing_remains(progress);
 }
 
 /// Takes back what a refund gave, by a line against it. The room that its purchase got is taken
@@ -135,11 +146,22 @@ fn reverse_refund(
         progress.refunded -= room;
         change.push(Effect::TransactionProgress(purchase_seq, Box::new(purchase)));
     }
-    money.debit(change, taken_back);
-    progress.posted += taken_back;
-    money.write_line(change, -taken_back, &open.merchant_name, open.member);
-    cancel_if_nothing_remains(progress);
+    let named = (open.merchant_name.as_str(), open.member);
+    take_back_refunded(change, taken_back, named, (money, progress));
     Ok(taken_back)
+}
+
+/// Takes back what was refunded, by a line of that name and member.
+pub(super) fn take_back_refunded(
+    change: &mut ShardChange<'_>,
+    amount: Minor,
+    (merchant_name, member): (&str, Option<MemberSlot>),
+    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
+) {
+    money.debit(change, amount);
+    progress.posted += amount;
+    money.write_line(change, -amount, merchant_name, member);
+    cancel_if_nothing_remains(progress);
 }
 
 /// How much of what is `open_amount` a reversal gives back.
