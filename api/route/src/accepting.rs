@@ -21,7 +21,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How long connections may take to end once the door is closed.
 const DRAIN_WAIT: Duration = Duration::from_secs(3);
 
-/// What is behind an address.
+/// The service behind an address.
 pub trait Door: Send + Sync + 'static {
     /// Whether a peer may connect.
     fn admits(&self, peer: SocketAddr) -> bool;

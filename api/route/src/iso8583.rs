@@ -93,7 +93,7 @@ async fn write_answers(mut to_peer: WriteHalf<impl DoorStream>, mut queue: Recei
             return;
         }
     }
-    // Whoever is gone needs no goodbye.
+    // A peer that is gone needs no goodbye.
     drop(timeout(WRITE_PATIENCE, to_peer.shutdown()).await);
 }
 

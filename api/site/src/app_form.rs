@@ -34,7 +34,7 @@ impl ScopeTicks {
     }
 }
 
-/// What was sent: the scopes that are ticked, `name`, `website` and `redirect_urls`, one a line.
+/// A form as it was sent: the scopes that are ticked, `name`, `website` and `redirect_urls`, one a line.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct AppFields {
     #[serde(default)]
@@ -74,7 +74,7 @@ pub(super) struct ScopeBox {
 /// The form as it is shown.
 #[derive(Debug)]
 pub(super) struct AppForm {
-    /// What is typed.
+    /// The values typed.
     pub(super) typed: TypedFields,
     /// What is wrong with it.
     pub(super) faults: Faults,

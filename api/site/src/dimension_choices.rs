@@ -173,7 +173,7 @@ pub(super) fn tags_of(
 }
 
 impl TypedFields {
-    /// What was sent of each kind.
+    /// The value sent for each kind.
     pub(super) fn dimensions(&self) -> Sent<'_> {
         DIMENSION_FIELDS.map(|name| self.get(name))
     }

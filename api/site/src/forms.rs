@@ -64,18 +64,18 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
     }
 }
 
-/// What was typed in fields that come once, by their names.
+/// Values of fields that come once, by their names.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(transparent)]
 pub(super) struct TypedFields(BTreeMap<String, String>);
 
 impl TypedFields {
-    /// What a field holds; none where the form does not have it.
+    /// The value of a field; none where the form does not have it.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// What a field holds; blank where the form does not have it.
+    /// The value of a field; blank where the form does not have it.
     pub(super) fn of(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
@@ -273,7 +273,7 @@ mod tests {
                     ..sample("a")
                 }),
             ),
-            // Which of two would count is nobody's to choose.
+            // Neither of two values counts more than the other.
             ("name=a&name=b", None),
             ("note=a", None),
             ("", None),

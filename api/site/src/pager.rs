@@ -38,7 +38,7 @@ pub(super) fn order_of(text: &str) -> Order {
     if text == ORDERS[1].0 { Order::OldestFirst } else { Order::NewestFirst }
 }
 
-/// What a list is asked for, as typed: filters by their names, an order and a part. Filters that `/v1`
+/// A list's query as typed: filters by their names, an order and a part. Filters that `/v1`
 /// knows by the same name are its own to read.
 ///
 /// INVARIANT: each name is there once.
@@ -52,7 +52,7 @@ impl TryFrom<Vec<(String, String)>> for ListForm {
     fn try_from(pairs: Vec<(String, String)>) -> Result<Self, Self::Error> {
         let mut names: Vec<_> = pairs.iter().map(|(name, _)| name).collect();
         names.sort_unstable();
-        // Which of two would count is nobody's to choose.
+        // Neither of two values counts more than the other.
         if !names.is_sorted_by(|one, next| one < next) {
             return Err("a field came more than once");
         }
@@ -63,7 +63,7 @@ impl TryFrom<Vec<(String, String)>> for ListForm {
 }
 
 impl ListForm {
-    /// What is typed in a field, without blanks around it.
+    /// The value of a field, without blanks around it.
     pub(super) fn of(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, text)| text.trim())
@@ -85,7 +85,7 @@ impl ListForm {
         Page { order: order_of(self.of("order")), ..self.part().page() }
     }
 
-    /// What an address of another part keeps.
+    /// The filters and the order, which addresses of other parts keep.
     pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
         let pairs = self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         pairs.filter(|(name, _)| *name != "offset").collect()

@@ -34,7 +34,7 @@ pub struct RuleEntry {
     pub developers: RuleWords,
     /// The advice to a cardholder whose purchase the rule declined, as a sentence.
     pub help: &'static str,
-    /// What its threshold is called beside the figure.
+    /// The name of its threshold beside the figure.
     threshold: &'static str,
 }
 

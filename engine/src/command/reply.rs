@@ -174,7 +174,7 @@ pub struct TransferReply {
 /// Why an admin change was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// What the command is about: the caller's company has none with this id.
+    /// The caller's company has nothing of this kind with this id.
     NotFound,
     /// No such company.
     CompanyNotFound,

@@ -271,8 +271,8 @@ impl Case {
         (amount.is_positive() && would.decide_again().is_empty()).then_some(amount)
     }
 
-    /// What a rule compared, where the decision then took `taken`, and the least change that satisfies
-    /// the rule where it fails.
+    /// The values that a rule compared, where the decision then took `taken`, and the least change that
+    /// satisfies the rule where it fails.
     pub(super) fn compare(&self, rule: Rule, taken: Minor) -> (Compared, Change) {
         let facts = self.facts;
         let only = |input| Compared { input, threshold: None, usage: None };

@@ -73,7 +73,7 @@ fn case() -> Case {
 }
 
 impl KnownAmounts {
-    /// What an account may spend and holds; nothing else is known.
+    /// Funds and holds of an account; nothing else is known.
     pub(crate) fn funds(available_credit: Minor, held: Minor) -> Self {
         Self { held, ..Self { available_credit, ..Self::default() } }
     }

@@ -24,7 +24,7 @@ pub struct DecisionFacts {
     pub terms: AllowanceTerms,
     /// What was used before, as of the local day of the decision.
     pub usage: CardUsage,
-    /// What else amounts were held against.
+    /// The amounts of the shard that rules compared.
     pub known: KnownAmounts,
     /// The last local date on which the card is valid.
     pub expires_on: BusinessDate,

@@ -82,13 +82,13 @@ macro_rules! known_amounts {
 }
 
 known_amounts! {
-    /// What the account may spend, with its line of credit.
+    /// Funds of the account, with its line of credit.
     available_credit = |of| of.balances.available_credit(of.credit_limit);
-    /// What the account holds.
+    /// Open holds of the account.
     held = |of| of.balances.held;
 }
 
-/// What amounts may be read of.
+/// The sources of amounts.
 #[derive(Clone, Copy, Debug)]
 pub struct AmountSource<'a> {
     /// The card's company.
@@ -106,7 +106,7 @@ pub struct Facts<'a> {
     pub card: &'a CardRecord,
     /// What was used of it by now.
     pub usage: CardUsage,
-    /// What else amounts are held against, beside the card's terms.
+    /// The amounts that rules compare, beside the card's terms.
     pub known: KnownAmounts,
     /// Whether the card's company or holder is gone.
     pub is_company_closed: bool,

@@ -108,7 +108,7 @@ pub trait CompanyRow: SlotRow {
     /// Those of a company.
     const OF_COMPANY: Index<Self, CompanySlot>;
 
-    /// Whose it is.
+    /// Its company.
     fn company(&self) -> CompanySlot;
 
     /// Whether it is the company's and not gone.

@@ -22,10 +22,10 @@ export const LOOKS = [
 export const SOME_LOOKS = [LOOKS[0], LOOKS[3]];
 /** Pages that everybody has who may sign in. */
 export const ACCOUNT = ['/account', '/account/password', '/account/totp', '/account/question'];
-/** How many pages of one kind are looked at: those of objects in several states. */
+/** Pages of one kind that are looked at: those of objects in several states. */
 const OF_ONE_KIND = 3;
 
-/** What pages of one kind have in common: ids are not among it, nor what is asked of lists. */
+/** The kind of a page: its path without ids and without the query of lists. */
 function kindOf(url) {
   const { pathname } = new URL(url);
   const withoutIds = pathname.replace(/\/[0-9a-f]{8}-[0-9a-f-]{27}(?=\/|$)/g, '/{id}').replace(/\/[0-9a-f]{64}(?=\/|$)/g, '/{key}');
@@ -60,7 +60,7 @@ function linksOf() {
   return own.map(({ pathname, search }) => `${pathname}${search}`);
 }
 
-/** Where a link ends; null where that is no page: statements and receipts are files. */
+/** The page that a link ends at; null for files, such as statements and receipts. */
 async function pageAt(page, link) {
   const answer = await page.request.get(link);
   const isPage = answer.status() === 200 && (answer.headers()['content-type'] ?? '').startsWith('text/html');

@@ -93,7 +93,7 @@ pub(crate) async fn list_events(
     Ok(frame::page(&state, "Audit log", Some(&acting.session), content))
 }
 
-/// What is looked for, or what is wrong with it: by whom (`actor`, an id), an `action` such as
+/// The filter, or the error in it: by whom (`actor`, an id), an `action` such as
 /// `card.updated`, a `kind` of things, an `object` (digits of a card, an e-mail address or an id).
 fn filter(
     query: &ListForm,

@@ -26,7 +26,7 @@ use crate::forms::TypedFields;
 use crate::seen::Seen;
 use crate::words::{field_amount, field_time, parse_field_time, typed_amount};
 
-/// What is typed in a field of an allowance.
+/// The kind of a field of an allowance.
 #[derive(Clone, Copy)]
 enum AllowanceField {
     Amount,
@@ -46,7 +46,7 @@ const ALLOWANCE: [(&str, &str, AllowanceField); 7] = [
     ("end_time", "end", AllowanceField::Time),
 ];
 
-/// What was typed; forms that have only some of the fields leave the others as they are.
+/// A form as it was typed. A field that the form does not have stays as it is.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub(super) struct CardFields {
     /// Groups of merchant categories that are ticked.
@@ -57,7 +57,7 @@ pub(super) struct CardFields {
 }
 
 impl CardFields {
-    /// What the form of a card shows of it.
+    /// The fields of a card's form, as the card is.
     pub(super) fn of_card(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
         let holder = holder(card, view)?.map(|member| member.email).unwrap_or_default();
         let texts = card.profile.texts.named().into_iter().zip(CARD_TEXTS.named());
@@ -68,7 +68,7 @@ impl CardFields {
         Ok(Self { typed, scope: Vec::new() })
     }
 
-    /// What the form of an allowance shows of it.
+    /// The fields of an allowance's form, as the allowance is.
     pub(super) fn of_terms(terms: &AllowanceTerms, company: &Company) -> Self {
         let shown = |amount| field_amount(amount, company.currency);
         let bound = |at, unbounded| match at {

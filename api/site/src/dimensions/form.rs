@@ -10,7 +10,7 @@ use crate::forms::TypedFields;
 /// The fields of one, with the names of `/v1`; `parent` is an id, a name or a code.
 pub(super) const FIELDS: [&str; 3] = ["name", "code", "parent"];
 
-/// What was sent, as `/v1` takes it.
+/// The values sent, as `/v1` takes them.
 pub(super) fn body_of(typed: &TypedFields) -> Map<String, Value> {
     let value = |name: &str| match typed.of(name).trim() {
         "" if name != "name" => Value::Null,

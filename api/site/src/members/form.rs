@@ -29,7 +29,7 @@ const FIELDS: [(&str, &str); 4] = [
     ("code", "employee id"),
 ];
 
-/// What was sent: fields with the names of `/v1`.
+/// A form as it was sent: fields with the names of `/v1`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct MemberForm {
     #[serde(flatten)]

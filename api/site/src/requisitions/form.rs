@@ -22,7 +22,7 @@ use crate::forms::TypedFields;
 use crate::seen::Seen;
 use crate::words::{Moment, day_words, moment, requisition_badge};
 
-/// What was sent: fields with the names of `/v1`; `end_time` is the last day on which it may be bought.
+/// A form as it was sent: fields with the names of `/v1`; `end_time` is the last day on which it may be bought.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct RequisitionForm {
     #[serde(flatten)]

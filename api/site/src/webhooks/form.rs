@@ -1,4 +1,4 @@
-//! What is typed of an endpoint: shown again as it was, and the body of the API that it means. Fields
+//! The form of an endpoint as typed: shown again as it was, and the body of the API that it means. Fields
 //! have the names of `/v1`; `app` is the id of the app it is for, blank for the company's own.
 
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use crate::forms::TypedFields;
 use crate::seen::Seen;
 
-/// What the form shows of an endpoint.
+/// The fields of an endpoint's form, as the endpoint is.
 pub(super) fn shown_of(endpoint: &WebhookEndpoint) -> TypedFields {
     let shown = [("delivery_url", &endpoint.url), ("description", &endpoint.description)];
     shown.into_iter().map(|(name, text)| (name, text.clone())).collect()
 }
 
-/// What an endpoint's form shows, for whoever edits it at the same time.
+/// The values that an endpoint's form shows, compared where two people edit it at once.
 pub(super) fn seen_of(endpoint: &WebhookEndpoint) -> Seen {
     Seen::default()
         .field("the address", &endpoint.url)

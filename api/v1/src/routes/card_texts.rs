@@ -10,12 +10,12 @@ use cardswitch_wire::query::{Query, any_text};
 /// The most characters a billing name has. Source: spec "Limits".
 const BILLING_NAME_CHARS_MAX: usize = 40;
 
-/// How a text of a card is taken, and what it is called.
+/// A text of a card: its rules for bodies and lists, and its words for people.
 #[derive(Clone, Copy, Debug)]
 pub struct CardText {
     /// Its name for people.
     pub label: &'static str,
-    /// What people read where they type it.
+    /// The hint for people who type it.
     pub hint: &'static str,
     /// Whether a card may be without it.
     pub is_optional: bool,
@@ -24,7 +24,7 @@ pub struct CardText {
     /// Its meaning, for developers.
     about: &'static str,
     chars_max: usize,
-    /// What the filter of lists by it finds, for developers; none where there is no such filter.
+    /// The result of the filter by it, for developers; none where there is no such filter.
     filter: Option<&'static str>,
 }
 
