@@ -15,7 +15,7 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_iso8583::frame::{Tpdu, write_frame};
 use cardswitch_iso8583::{
-    DecodeError, Dialect, Message, MessageBuilder, Mti, TranslationFault, decode,
+    DecodeError, Dialect, Message, MessageBuilder, Mti, RepeatedFields, TranslationFault, decode,
 };
 use cardswitch_secrets::Secrets;
 
@@ -151,7 +151,7 @@ impl Session {
             return self.take_decoded(decode(frame), (frame, frame, way_back), envelopes);
         };
         let mut plain = buffers::take();
-        match translation.read(frame, &mut plain, &mut way_back.kept) {
+        match translation.read(frame, &mut plain, &mut way_back.repeated) {
             Ok(read) => {
                 self.take_decoded(read.message(&plain), (&plain, frame, way_back), envelopes);
             }
@@ -492,7 +492,7 @@ fn append_sign_off(outbox: &mut Vec<u8>, peer: SocketAddr, dialect: &Dialect) {
         let Some(translation) = &dialect.translation else { return sign_off.encode(out) };
         let mut plain = Vec::new();
         sign_off.encode(&mut plain)?;
-        translation.write(&plain, &[], out)
+        translation.write(&plain, &RepeatedFields::NONE, out)
     });
     if let Err(error) = written {
         tracing::warn!(%peer, %error, "the dialect has no sign-off");
@@ -518,7 +518,7 @@ fn append_answer(
         let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
             elements.write(&request.echo, further, |answer| match &dialect.translation {
                 None => answer.encode(out),
-                Some(translation) => translation.write_answer(answer, &way_back.kept, out),
+                Some(translation) => translation.write_answer(answer, &way_back.repeated, out),
             })
         };
         match &way_back.owed {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, Shown};
-use cardswitch_iso8583::{Dialect, EncodeError, Message, Translation, private_use};
+use cardswitch_iso8583::{Dialect, EncodeError, Message, private_use};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::{from_hex, to_hex};
 use cardswitch_zone::key_block::unwrap;
@@ -351,7 +351,7 @@ fn has_second_bitmap(request: &Pending, dialect: &Dialect) -> bool {
         None => echoed.any(|de| de > 64),
         Some(translation) => {
             echoed.any(|de| translation.field_of(de).is_some_and(|field| field > 64))
-                || Translation::repeats_beyond(&request.way_back.kept, 64)
+                || request.way_back.repeated.has_beyond(64)
         }
     }
 }

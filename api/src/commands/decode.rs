@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
-use cardswitch_iso8583::{Dialect, Frame, Spelling, decode, describe, next_frame};
+use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, Spelling, decode, describe, next_frame};
 use cardswitch_network::advice::Advice;
 
 use super::Failure;
@@ -114,7 +114,8 @@ fn print_message(at: usize, frame: &[u8], dialect: &Dialect) {
         None => Cow::Borrowed(frame),
         Some(translation) => {
             let mut plain = Vec::new();
-            if let Err(fault) = translation.read(frame, &mut plain, &mut Vec::new()) {
+            if let Err(fault) = translation.read(frame, &mut plain, &mut RepeatedFields::default())
+            {
                 println!("{fault}");
             }
             Cow::Owned(plain)
