@@ -26,7 +26,7 @@ pub struct RouteArgs {
     /// in turn. Once for each cell
     #[arg(long = "cell", required = true, value_name = "NN=URL,..")]
     cells: Vec<CellAddresses>,
-    /// Cell of requests and messages that name none: sign-in, the site, echo messages, unknown cards
+    /// Cell of what names none: sign-in, the site, echo messages, unknown cards
     #[arg(long, value_name = "NN")]
     home: Cell,
     /// Address of the HTTP door
@@ -35,7 +35,7 @@ pub struct RouteArgs {
     /// Address of the ISO 8583 door, which speaks the default dialect
     #[arg(long, default_value = "127.0.0.1:8583", value_name = "ADDR", value_parser = parse_address)]
     iso8583: SocketAddr,
-    /// Peers that may connect to the ISO 8583 door: addresses, networks, or `any` [default: this machine]
+    /// Who may connect to the ISO 8583 door: addresses, networks, or `any` [default: this machine]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     iso8583_peers: Vec<String>,
     /// Proxies whose `X-Forwarded-For` counts: addresses, networks
