@@ -13,7 +13,7 @@ use crate::doors::{LengthSetting, dialect_of};
 /// Longer captures are cut.
 const CAPTURE_BYTES_MAX: u64 = 1 << 20;
 
-/// What `decode` takes.
+/// The arguments of `decode`.
 #[derive(Debug, clap::Args)]
 pub struct DecodeArgs {
     /// File with the bytes a peer sent, as they are or in hex; `-` is standard input

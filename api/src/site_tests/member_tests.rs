@@ -163,7 +163,7 @@ async fn what_ends_is_shown_before_a_member_leaves() {
         "1 card is closed",
         "Lunches ••••",
         "1 pending requisition is denied",
-        "1 shared link that was sent to them opens",
+        "1 shared link that was sent to them stops working",
         "signed out everywhere",
     ] {
         assert!(page.body.contains(part), "{part}: {}", page.body);

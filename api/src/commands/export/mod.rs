@@ -24,13 +24,13 @@ const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// Pages that are read while one is written.
 const PAGES_AHEAD: usize = 2;
 
-/// What `export` takes.
+/// The arguments of `export`.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// Database to write to, such as postgres://user:password@host/database
     #[arg(long, env = "CARDSWITCH_EXPORT_TO", value_name = "URL", hide_env_values = true)]
     to: String,
-    /// Where the switch is; of a cluster each node, with commas between them
+    /// HTTP address of the switch; of a cluster those of all nodes, with commas between them
     #[arg(
         long,
         env = "CARDSWITCH_URL",
@@ -42,7 +42,7 @@ pub struct ExportArgs {
     /// Access token of the company
     #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: String,
-    /// End when everything is written that has happened
+    /// End when all present events are written
     #[arg(long)]
     once: bool,
 }
