@@ -10,7 +10,7 @@ use std::time::Duration;
 use cardswitch_edge::fault_plan::{AnswerFault, FaultPlan};
 use cardswitch_edge::switch::Submit;
 use cardswitch_engine::clock::Stopwatch;
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_iso8583::frame::{Tpdu, write_frame};
@@ -202,6 +202,13 @@ impl Session {
                 let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
                 envelopes.push(Envelope { command, tag, port });
             }
+            Mapped::Exchange(key) => {
+                // INVARIANT: a zone brought it.
+                let Some(zone) = &self.shared.zone else { return };
+                let tag = self.in_flight.insert(&message, way_back, received);
+                let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
+                envelopes.push(key.exchange(zone, self.peer.ip(), (tag, port)));
+            }
             Mapped::Answer(code) => {
                 self.note_signing(&message);
                 self.answer(&Pending::of(&message, way_back), &AnswerElements::plain(code));
@@ -278,8 +285,10 @@ impl Session {
         let mut together = Together::default();
         let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
-            if reply == Reply::OutcomeUnknown {
-                counters.add_outcome_unknown();
+            match reply {
+                Reply::OutcomeUnknown => counters.add_outcome_unknown(),
+                Reply::Rejected(Rejection::ZoneKeyRepeated) => counters.add_insecure(),
+                _ => {}
             }
             if let Some(fault) = self.faults.as_mut().and_then(|faults| faults.take(tag)) {
                 self.answer_falsely(tag, &reply, fault);

@@ -42,6 +42,7 @@ impl ApiError {
             Rejection::IdTaken | Rejection::CardNumberTaken => {
                 Self::internal(&"no free id or card number was drawn")
             }
+            Rejection::ZoneKeyRepeated => Self::internal(&"no request exchanges zone keys"),
             Rejection::KeyTaken => Self::idempotency_key_in_flight(),
             Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
@@ -192,6 +193,7 @@ mod tests {
             (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
             (Rejection::IdTaken, 500, "internal", None),
             (Rejection::CardNumberTaken, 500, "internal", None),
+            (Rejection::ZoneKeyRepeated, 500, "internal", None),
             (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
             (Rejection::TooManyKeys, 429, "too_many_requests", None),
             (Rejection::Full, 503, "full", None),
