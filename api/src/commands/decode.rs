@@ -26,7 +26,7 @@ pub struct DecodeArgs {
     /// Length before each message, such as binary4 or ascii4 [default: that of the dialect]
     #[arg(long, value_name = "FORM", requires = "dialect")]
     length: Option<LengthSetting>,
-    /// A TPDU stands before each message
+    /// A TPDU precedes each message
     #[arg(long, requires = "dialect")]
     tpdu: bool,
 }
