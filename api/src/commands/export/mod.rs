@@ -15,14 +15,14 @@ use tokio::task::JoinSet;
 use tokio_postgres::Config;
 
 use self::database::Database;
-use self::feed::{AnsweredPage, Feed};
+use self::feed::{AnsweredPage, ExportedPages, Feed};
 use super::listen::Ended;
 use super::{Failure, StopSignal};
 
 /// How long to wait before what broke is tried again, at the next address.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
-/// Pages that are read while one is written.
-const PAGES_AHEAD: usize = 2;
+/// Pages that are read ahead, and written together where they have come.
+const PAGES_AHEAD: usize = 8;
 
 /// The arguments of `export`.
 #[derive(Debug, clap::Args)]
@@ -110,10 +110,12 @@ async fn write_all(
     mut pages: mpsc::Receiver<AnsweredPage>,
     total: &mut Written,
 ) -> Result<(), Ended> {
-    while let Some(page) = pages.recv().await {
-        let page = page.read()?;
-        total.transactions += database.write(&page).await?;
-        total.events += page.events;
+    let mut read = Vec::with_capacity(PAGES_AHEAD);
+    while pages.recv_many(&mut read, PAGES_AHEAD).await > 0 {
+        let exported = ExportedPages::read(&read)?;
+        read.clear();
+        total.transactions += database.write(&exported).await?;
+        total.events += exported.events;
     }
     Ok(())
 }
