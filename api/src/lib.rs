@@ -56,6 +56,7 @@ pub mod node_door;
 pub mod node_mark;
 pub mod node_notes;
 pub mod node_peers;
+pub mod node_renewal;
 #[cfg(test)]
 mod oauth_tests;
 pub mod openapi;

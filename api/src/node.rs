@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, Following, Leader, LeaderEnd, LeaderNotes, Node, NodeRecord, NodeStatus,
-    follow, watch_etcd,
+    Beats, ClusterAddress, FollowError, Following, Leader, LeaderEnd, LeaderNotes, Node,
+    NodeRecord, NodeStatus, follow, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
@@ -39,6 +39,7 @@ use crate::node_door::{NodeDesk, NodeDoor};
 use crate::node_mark::mark;
 use crate::node_notes::NotedDeliveries;
 use crate::node_peers::NodePeers;
+use crate::node_renewal::renew;
 use crate::opening::{KeyedDirectory, OpeningError, open_standby};
 use crate::server::{Opened, Server, StartError, Watched, shares_of};
 use crate::standby_doors::{LeaderSign, StandbyDoors};
@@ -97,7 +98,16 @@ pub async fn serve(
             return Ok(());
         }
     };
-    let Some((engine, secrets)) = led else { return Ok(()) };
+    let (engine, secrets) = match led {
+        FollowEnd::Leads(led) => *led,
+        FollowEnd::Stopped => return Ok(()),
+        FollowEnd::Behind => {
+            tokio::select! {
+                () = renew(place, &node.cluster) => return Err(begin_again()),
+                () = stop.received() => return Ok(()),
+            }
+        }
+    };
     doors.close().await;
     drop(side);
     lead(place, &settings, node, (engine, secrets, watched, &door), stop).await
@@ -160,13 +170,23 @@ fn proxies_of(settings: &Settings) -> Result<Vec<PeerNetwork>, ConfigError> {
     parse_networks("trusted_proxies", &settings.trusted_proxies)
 }
 
-/// Opens the directory and follows; none where the node stops before it leads.
+/// Why a node follows no more.
+enum FollowEnd {
+    /// It leads.
+    Leads(Box<(Engine, Secrets)>),
+    /// It was told to stop.
+    Stopped,
+    /// The window begins behind what it has.
+    Behind,
+}
+
+/// Opens the directory and follows.
 async fn follow_until_it_leads(
     place: KeyedDirectory<'_>,
     settings: &Settings,
     node: &Node,
     fronts: Fronts<'_>,
-) -> Result<Option<(Engine, Secrets)>, Failure> {
+) -> Result<FollowEnd, Failure> {
     let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
     let (retention, node, sign) = (settings.retention, node.clone(), fronts.doors.sign());
     let (telemetry, desk) = (Arc::clone(fronts.telemetry), Arc::clone(fronts.door.desk()));
@@ -210,11 +230,17 @@ async fn follow_until_it_leads(
             (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
         let cluster = node.cluster.clone();
         let followed = Followed { sign, data: data.clone(), cluster, receipts, tables };
-        let Some(engine) = follow(standby, node, &followed).map_err(Failure::new)? else {
-            return Ok(None);
+        let engine = match follow(standby, node, &followed) {
+            Ok(Some(engine)) => engine,
+            Ok(None) => return Ok(FollowEnd::Stopped),
+            Err(behind @ FollowError::Behind(_)) => {
+                tracing::warn!("{behind}");
+                return Ok(FollowEnd::Behind);
+            }
+            Err(error) => return Err(Failure::new(error)),
         };
         let secrets = keys.check(&engine).map_err(|error: OpeningError| Failure::new(error))?;
-        Ok(Some((engine, secrets)))
+        Ok(FollowEnd::Leads(Box::new((engine, secrets))))
     });
     following.await.map_err(Failure::new)?
 }

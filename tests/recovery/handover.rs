@@ -169,7 +169,7 @@ fn who_joins_has_the_master_key_and_a_place_of_its_own() {
 }
 
 #[test]
-fn a_node_beyond_the_window_is_told_how_it_is_made_anew() {
+fn a_node_beyond_the_window_is_made_anew_by_itself() {
     let mut cluster = Cluster::of(Installation::init(60, 87));
     let leader = cluster.wait_for_leader();
     let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
@@ -181,17 +181,22 @@ fn a_node_beyond_the_window_is_told_how_it_is_made_anew() {
     let (key, end) = (cluster.etcd_text("test/j/"), cluster.etcd_text("test/j0"));
     cluster.ask_etcd("kv/deleterange", &json!({"key": key, "range_end": end}));
     buy(&cluster, leader, 1);
-    let data = cluster.data(away);
-    let doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--node", "away"];
-    let serve = [&["serve", "--data", text_of(&data)], &doors[..]].concat();
-    let error = cluster.command(&serve).expect_one_line_error();
-    assert!(error.contains("too far behind") && error.contains("cluster join"), "{error}");
+    let settings = cluster.data(away).join("cardswitch.toml");
+    fs::write(&settings, "log = \"json\"").expect("a file is written");
     for node in [away, other] {
-        cluster.join(node);
         cluster.start(node);
-        cluster.wait_for_doors(node);
     }
     cluster.wait_until_level();
+    assert_eq!(fs::read_to_string(&settings).ok().as_deref(), Some("log = \"json\""));
+    let data = cluster.data(away);
+    let name = format!("{}.", data.file_name().expect("a name").to_string_lossy());
+    let beside = fs::read_dir(data.parent().expect("a place")).expect("a directory");
+    let names = beside.map(|entry| entry.expect("a name").file_name());
+    let kept = names.filter(|other| other.to_string_lossy().starts_with(&name));
+    assert_eq!(kept.count(), 1, "what it had is kept");
+    cluster.take(leader).kill9();
+    let next = cluster.wait_for_other_leader(leader);
+    buy(&cluster, next, 1);
 }
 
 const MASTER: &str = "0123456789abcdeffedcba98765432101122334455667788";

@@ -38,10 +38,7 @@ pub enum FollowError {
     #[error(transparent)]
     Cluster(#[from] OpenWindowError),
     /// The window does not reach back to where this node's journal ends.
-    #[error(
-        "this node is too far behind ({0}): move its data directory away and make it anew with \
-         `cardswitch cluster join`"
-    )]
+    #[error("this node is too far behind: {0}")]
     Behind(WindowError),
     /// The chain of the cluster does not go on where this node's journal ends, or its files fail.
     #[error(transparent)]

@@ -1,6 +1,6 @@
 //! `cardswitch cluster`.
 
-mod join;
+pub mod join;
 mod up;
 
 use std::io;
@@ -80,7 +80,7 @@ const STEP_DOWN_PATIENCE: Duration = Duration::from_secs(15);
 pub async fn run(command: ClusterCommand) -> Result<(), Failure> {
     let command = match command {
         ClusterCommand::Up(args) => return up::run(args).await,
-        ClusterCommand::Join(args) => return join::run(args).await,
+        ClusterCommand::Join(args) => return join::join(args).await,
         command => command,
     };
     let carried_out = tokio::task::spawn_blocking(|| match command {

@@ -23,6 +23,12 @@ pub struct MasterKeyArgs {
 }
 
 impl MasterKeyArgs {
+    /// Those that choose this place.
+    #[must_use]
+    pub const fn of(source: MasterKeySource) -> Self {
+        Self { given: Some(source) }
+    }
+
     /// The place that was chosen.
     #[must_use]
     pub fn source(&self) -> MasterKeySource {

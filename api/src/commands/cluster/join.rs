@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use cardswitch_cluster::{ClusterAddress, ClusterView};
 use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::MASTER_KEY_FILE;
 use cardswitch_secrets::master_key::data_key::WrappedKey;
-use cardswitch_secrets::master_key::source::MasterKeyArgs;
+use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use http_body_util::BodyExt;
 
 use super::at;
@@ -18,6 +19,7 @@ use crate::handed_backup::BackupIntake;
 use crate::node_call::NodeCall;
 use crate::node_door::{BACKUP_PATH, KEY_PATH};
 use crate::node_mark::mark;
+use crate::opening::KeyedDirectory;
 
 /// The arguments of `join`.
 #[derive(Debug, clap::Args)]
@@ -38,12 +40,29 @@ pub struct JoinArgs {
     no_key_copy: bool,
 }
 
+impl JoinArgs {
+    /// Those that make a directory for the node that has this one, with the key where it is now.
+    pub(crate) fn renewing(
+        place: KeyedDirectory<'_>,
+        data: PathBuf,
+        journal: ClusterAddress,
+    ) -> Self {
+        let is_inside = *place.master_key == MasterKeySource::InDirectory;
+        let source = match is_inside {
+            true => MasterKeySource::File(place.data.join(MASTER_KEY_FILE)),
+            false => place.master_key.clone(),
+        };
+        let master_key = MasterKeyArgs::of(source);
+        Self { data, journal, from: None, master_key, no_key_copy: !is_inside }
+    }
+}
+
 /// The longest wrapped key that is read. Units: bytes.
 const KEY_BYTES_MAX: usize = 4_096;
 
 /// Carries out `join`.
 /// Errors: something is there already, the node does not answer, the master key is another one.
-pub(super) async fn run(args: JoinArgs) -> Result<(), Failure> {
+pub async fn join(args: JoinArgs) -> Result<(), Failure> {
     if args.data.symlink_metadata().is_ok() {
         return Err(Failure::new(format!(
             "`{}` is there already: move it away first, a node is made anew",
