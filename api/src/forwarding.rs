@@ -97,7 +97,11 @@ impl Forwarding {
         let connect = |leader: SocketAddr| async move {
             match self.kept.take(&leader, |other| *other != leader) {
                 Some(kept) => Ok(kept),
-                None => KeptConnection::over(TcpStream::connect(leader).await?, leader).await,
+                None => {
+                    let stream = TcpStream::connect(leader).await?;
+                    stream.set_nodelay(true)?;
+                    KeptConnection::over(stream, leader).await
+                }
             }
         };
         reach_leader(leaders, |leader| leader.http, connect).await

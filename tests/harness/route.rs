@@ -1,9 +1,12 @@
 //! One running `cardswitch route` before switches that are cells.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::thread;
+
+use tempfile::NamedTempFile;
 
 use crate::acquirer::Acquirer;
 use crate::command::cardswitch_command;
@@ -18,6 +21,7 @@ pub struct Route {
     pub http: SocketAddr,
     /// Address of the ISO 8583 door of all cells.
     pub iso8583: SocketAddr,
+    log: NamedTempFile,
 }
 
 impl Route {
@@ -26,29 +30,45 @@ impl Route {
     #[track_caller]
     #[must_use]
     pub fn before(cells: &[(&str, &[&Switch])]) -> Self {
-        let mut arguments: Vec<String> =
-            ["route", "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", cells[0].0]
-                .map(str::to_owned)
-                .into();
-        for (cell, switches) in cells {
+        let cells = cells.iter().map(|(cell, switches)| {
             let doors = switches.iter().map(|switch| {
                 let (http, iso8583) = (switch.http, switch.iso8583);
                 format!("http://{http},iso8583://{iso8583}")
             });
-            let doors: Vec<String> = doors.collect();
-            arguments.extend(["--cell".to_owned(), format!("{cell}={}", doors.join(","))]);
-        }
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            format!("{cell}={}", doors.collect::<Vec<_>>().join(","))
+        });
+        Self::with(&cells.collect::<Vec<_>>(), &[])
+    }
+
+    /// As `before`, with cells as `--cell` has them and further arguments.
+    #[track_caller]
+    #[must_use]
+    pub fn with(cells: &[String], further: &[&str]) -> Self {
+        let doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"];
+        let mut arguments = [&["route", "--home", &cells[0][..2]], &doors[..], further].concat();
+        arguments.extend(cells.iter().flat_map(|cell| ["--cell", cell]));
+        let log = NamedTempFile::new().expect("a log file can be made");
         let mut command = cardswitch_command(&arguments);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("cardswitch starts");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log.reopen().expect("a file can be opened twice"))
+            .spawn()
+            .expect("cardswitch starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut ready = String::new();
         lines.read_line(&mut ready).expect("stdout is text");
+        let doors = parse_ready(ready.trim_end());
         let [http, iso8583] =
-            parse_ready(ready.trim_end()).expect("route prints its ready line first");
+            doors.unwrap_or_else(|| panic!("route prints its ready line first: {}", log_of(&log)));
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
-        Self { child, http, iso8583 }
+        Self { child, http, iso8583, log }
+    }
+
+    /// Everything the process has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        log_of(&self.log)
     }
 
     /// A client of `/v1` with an access token.
@@ -82,7 +102,14 @@ impl Drop for Route {
         // Both fail where it has ended already, which is as good.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- log of the router ---\n{}", self.log());
+        }
     }
+}
+
+fn log_of(log: &NamedTempFile) -> String {
+    fs::read_to_string(log.path()).expect("the log can be read")
 }
 
 fn parse_ready(line: &str) -> Option<[SocketAddr; 2]> {

@@ -184,10 +184,7 @@ pub fn peer_name(stream: &TlsStream<TcpStream>) -> Option<String> {
 }
 
 fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileError> {
-    let chain = certificates("certificate", &files.certificate)?;
-    check_dates(&chain[0]).map_err(refusing("certificate", &files.certificate))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key);
-    let key = key.map_err(|error| refusing("key", &files.key)(error.to_string()))?;
+    let (chain, key) = certificate_and_key(&files.certificate, &files.key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -216,6 +213,17 @@ fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileEr
     Ok(config)
 }
 
+/// A chain whose certificate has not run out, and its private key.
+pub(crate) fn certificate_and_key(
+    certificate: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsFileError> {
+    let chain = certificates("certificate", certificate)?;
+    check_dates(&chain[0]).map_err(refusing("certificate", certificate))?;
+    let private = PrivateKeyDer::from_pem_file(key);
+    Ok((chain, private.map_err(|error| refusing("key", key)(error.to_string()))?))
+}
+
 /// At least one certificate.
 pub(crate) fn certificates(
     setting: &'static str,
@@ -229,8 +237,8 @@ pub(crate) fn certificates(
     }
 }
 
-/// A door that shows a certificate which has run out is refused by everyone: it is told here first.
-fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
+/// Whoever shows a certificate that has run out is refused by everyone: it is told here first.
+pub(crate) fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
     let certificate = Certificate::from_der(certificate);
     let certificate = certificate.map_err(|error| format!("is no certificate: {error}"))?;
     let end = certificate.tbs_certificate().validity().not_after;

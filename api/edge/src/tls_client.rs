@@ -1,4 +1,5 @@
-//! TLS towards a door: the authorities that the door's certificate may be of, and what is shown to it.
+//! TLS towards a door: the authorities that the door's certificate may be of, and the certificate that is
+//! shown to it.
 
 use std::fmt;
 use std::io;
@@ -6,15 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::tls::{TlsFileError, certificates, refusing};
+use super::tls::{TlsFileError, certificate_and_key, certificates, check_dates, refusing};
 
 /// How long a door may take until TLS is agreed on.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,10 +28,26 @@ pub struct ClientTlsFiles {
     pub shown: Option<(PathBuf, PathBuf)>,
 }
 
+/// The TLS of a client, towards doors of any name.
+#[derive(Clone)]
+pub struct ClientTls(TlsConnector);
+
 /// The TLS of a client, towards a door of one name.
+#[derive(Clone)]
 pub struct TlsClient {
     connector: TlsConnector,
     name: ServerName<'static>,
+}
+
+/// A certificate cannot be for such a door.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no name of a door: write a host name or an address")]
+pub struct NoDoorNameError(String);
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ClientTls").finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for TlsClient {
@@ -40,13 +56,17 @@ impl fmt::Debug for TlsClient {
     }
 }
 
-impl TlsClient {
-    /// Reads the files; `name` is what the door's certificate has to be for, a name or an address.
-    /// Errors: the first file that cannot be used, or no name.
-    pub fn open(files: &ClientTlsFiles, name: &str) -> Result<Self, TlsFileError> {
+impl ClientTls {
+    /// Reads the files.
+    /// Errors: the first file that cannot be used, or whose certificates have all expired.
+    pub fn open(files: &ClientTlsFiles) -> Result<Self, TlsFileError> {
         let path = &files.authorities;
+        let authorities = certificates("authorities", path)?;
+        if authorities.iter().all(|authority| check_dates(authority).is_err()) {
+            check_dates(&authorities[0]).map_err(refusing("authorities", path))?;
+        }
         let mut roots = RootCertStore::empty();
-        for authority in certificates("authorities", path)? {
+        for authority in authorities {
             let added = roots.add(authority);
             added.map_err(|error| refusing("authorities", path)(error.to_string()))?;
         }
@@ -58,18 +78,25 @@ impl TlsClient {
         let config = match &files.shown {
             None => trusting.with_no_client_auth(),
             Some((certificate, key)) => {
-                let chain = certificates("certificate", certificate)?;
-                let private = PrivateKeyDer::from_pem_file(key);
-                let private = private.map_err(|error| refusing("key", key)(error.to_string()))?;
+                let (chain, private) = certificate_and_key(certificate, key)?;
                 let shown = trusting.with_client_auth_cert(chain, private);
                 shown.map_err(|error| refusing("key", key)(error.to_string()))?
             }
         };
-        let no_name = |_| refusing("authorities", path)(format!("`{name}` is no name of a door"));
-        let name = ServerName::try_from(name.to_owned()).map_err(no_name)?;
-        Ok(Self { connector: TlsConnector::from(Arc::new(config)), name })
+        Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
+    /// The same towards the door at `host`, which is what its certificate has to be for: a name or an address.
+    /// Errors: a certificate cannot be for it.
+    pub fn towards(&self, host: &str) -> Result<TlsClient, NoDoorNameError> {
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let name = ServerName::try_from(address.unwrap_or(host).to_owned());
+        let name = name.map_err(|_| NoDoorNameError(host.to_owned()))?;
+        Ok(TlsClient { connector: self.0.clone(), name })
+    }
+}
+
+impl TlsClient {
     /// Agrees on TLS with the door at the other end.
     /// Errors: the door is not believed, does not believe, or is too slow.
     pub async fn agree<S: AsyncRead + AsyncWrite + Unpin>(
@@ -79,4 +106,29 @@ impl TlsClient {
         let agreed = timeout(HANDSHAKE_TIMEOUT, self.connector.connect(self.name.clone(), stream));
         agreed.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// Whether a connection broke because the door refused the certificate that was shown, or that none was: then it
+/// has read nothing. TLS 1.3 tells a client only once it reads.
+#[must_use]
+pub fn is_refusal(error: &io::Error) -> bool {
+    use rustls::AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
+        CertificateUnknown, DecryptError, UnknownCA, UnsupportedCertificate,
+    };
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(
+        error,
+        Some(rustls::Error::AlertReceived(
+            AccessDenied
+                | BadCertificate
+                | CertificateExpired
+                | CertificateRequired
+                | CertificateRevoked
+                | CertificateUnknown
+                | DecryptError
+                | UnknownCA
+                | UnsupportedCertificate
+        ))
+    )
 }

@@ -3,6 +3,9 @@
 //! A request that a kept connection never took is sent again. Of another that broke off, the outcome is
 //! unknown unless it only reads, and its client learns that.
 
+use std::error::Error;
+use std::fmt::Display;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +22,7 @@ use cardswitch_edge::kept_connections::{KeptConnection, KeptConnections};
 use cardswitch_edge::min_seq::is_read;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::request_id::refusal;
+use cardswitch_edge::tls_client::is_refusal;
 use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::domain::cell::Cell;
 use hyper::body::{Body as _, Incoming};
@@ -82,6 +86,10 @@ impl HttpDoor {
                 Ok(Err(broken)) => broken,
                 Err(_) => return Err(ApiError::outcome_unknown()),
             };
+            if is_refused(broken.error()) {
+                tracing::warn!(%cell, error = ?broken.error(), "the cell refused the router's certificate");
+                return Err(ApiError::cell_down());
+            }
             tracing::debug!(%cell, error = %broken.error(), "a request was not answered");
             let is_unsent = broken.take_message().is_some();
             // A kept connection may have ended meanwhile; a new one that breaks is a cell that goes down.
@@ -94,15 +102,20 @@ impl HttpDoor {
     }
 
     async fn connect(&self, cell: Cell) -> Result<KeptConnection<Cell, RequestBody>, ApiError> {
-        let connected = async {
-            let stream = self.cells.doors(cell).http.connect().await?;
-            KeptConnection::over(stream, cell).await
-        };
-        connected.await.map_err(|error| {
+        let refused = |error: &dyn Display| {
             tracing::warn!(%cell, %error, "the cell takes no HTTP connection");
             ApiError::cell_down()
-        })
+        };
+        let stream = self.cells.doors(cell).http.connect().await;
+        let stream = stream.map_err(|error| refused(&error))?;
+        KeptConnection::over(stream, cell).await.map_err(|error| refused(&error))
     }
+}
+
+/// Whether the cell refused the router's certificate, so that it has read nothing.
+fn is_refused(error: &hyper::Error) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(is_refusal)
 }
 
 impl Door for HttpDoor {

@@ -5,15 +5,16 @@
 use std::io;
 use std::sync::Arc;
 
+use cardswitch_edge::tls_client::is_refusal;
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_iso8583::{Echo, EncodeError, Framing, decode, write_frame};
 use cardswitch_network::frame_buffer::{FrameBuffer, Next};
 use cardswitch_network::limits::IN_FLIGHT_MAX;
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
+use crate::addresses::CellStream;
 use crate::cells::Cells;
 use crate::unanswered::{Unanswered, not_taken, outcome_unknown};
 
@@ -65,7 +66,7 @@ async fn run(
     while let Some(first) = messages.recv().await {
         let unsent = match cells.doors(cell).iso8583.connect().await {
             Ok(stream) => {
-                let (from_cell, to_cell) = stream.into_split();
+                let (from_cell, to_cell) = split(stream);
                 let unanswered = Mutex::default();
                 let ended = tokio::select! {
                     // A cell that has closed the connection is not sent what has just come.
@@ -73,11 +74,9 @@ async fn run(
                     ended = read_answers(from_cell, &unanswered, &answers) => ended,
                     ended = write_messages(to_cell, first, &mut messages, &unanswered) => ended,
                 };
-                if let Err(error) = ended {
-                    tracing::warn!(%cell, %error, "the ISO 8583 connection to the cell broke");
-                }
+                let answer = answer_after(cell, ended);
                 let lost: Vec<_> = unanswered.into_inner().drain().collect();
-                lost.iter().filter_map(|echo| outcome_unknown(echo)).collect::<Vec<_>>()
+                lost.iter().filter_map(|echo| answer(echo)).collect::<Vec<_>>()
             }
             Err(error) => {
                 tracing::warn!(%cell, %error, "the cell takes no ISO 8583 connection");
@@ -95,10 +94,25 @@ async fn run(
     }
 }
 
+/// What the requests get that a connection has left unanswered.
+fn answer_after(cell: Cell, ended: io::Result<()>) -> fn(&Echo) -> Option<Vec<u8>> {
+    match ended {
+        Err(error) if is_refusal(&error) => {
+            tracing::warn!(%cell, %error, "the cell refused the router's certificate over ISO 8583");
+            not_taken
+        }
+        Err(error) => {
+            tracing::warn!(%cell, %error, "the ISO 8583 connection to the cell broke");
+            outcome_unknown
+        }
+        Ok(()) => outcome_unknown,
+    }
+}
+
 /// Hands answers to the peer until the cell closes the connection.
 /// Errors: it broke, or is out of step.
 async fn read_answers(
-    mut from_cell: OwnedReadHalf,
+    mut from_cell: ReadHalf<CellStream>,
     unanswered: &Mutex<Unanswered>,
     answers: &Sender<Vec<u8>>,
 ) -> io::Result<()> {
@@ -128,7 +142,7 @@ async fn read_answers(
 /// Sends messages; once there are no more, says so and waits: the cell answers what is under way.
 /// Errors: the connection broke.
 async fn write_messages(
-    mut to_cell: OwnedWriteHalf,
+    mut to_cell: WriteHalf<CellStream>,
     first: Forwarded,
     messages: &mut Receiver<Forwarded>,
     unanswered: &Mutex<Unanswered>,
@@ -145,6 +159,7 @@ async fn write_messages(
             }
         }
         to_cell.write_all(&bytes).await?;
+        to_cell.flush().await?;
         next = messages.recv().await;
     }
     to_cell.shutdown().await?;

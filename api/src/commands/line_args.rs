@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cardswitch_edge::tls_client::{ClientTlsFiles, TlsClient};
+use cardswitch_edge::tls_client::{ClientTls, ClientTlsFiles, TlsClient};
 use cardswitch_feed::{Carrier, DoorAddresses, Line};
 use cardswitch_iso8583::Dialect;
 use cardswitch_zone::MacAlgorithm;
@@ -84,7 +84,7 @@ impl LineArgs {
         let name = self.tls_name.clone().unwrap_or_else(|| {
             door.first().map(|address| address.ip().to_string()).unwrap_or_default()
         });
-        let opened = TlsClient::open(&ClientTlsFiles { authorities, shown }, &name);
-        opened.map(Some).map_err(Failure::new)
+        let tls = ClientTls::open(&ClientTlsFiles { authorities, shown }).map_err(Failure::new)?;
+        tls.towards(&name).map(Some).map_err(Failure::new)
     }
 }

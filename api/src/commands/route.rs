@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cardswitch_edge::descriptors::raise_limit;
 use cardswitch_edge::tls::{Spoken, TlsFiles};
+use cardswitch_edge::tls_client::{ClientTls, ClientTlsFiles};
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
 use cardswitch_route::{CellAddresses, Cells, HttpDoor, Iso8583Door, serve};
@@ -23,9 +24,11 @@ use crate::telemetry::log::start_log;
 #[derive(Debug, clap::Args)]
 pub struct RouteArgs {
     /// Cell and its addresses, such as 01=http://10.0.0.1:8080,iso8583://10.0.0.1:8583; those of one door are tried
-    /// in turn. Once for each cell
+    /// in turn, and https:// and iso8583s:// speak TLS. Once for each cell
     #[arg(long = "cell", required = true, value_name = "NN=URL,..")]
     cells: Vec<CellAddresses>,
+    #[command(flatten)]
+    cell_tls: CellTlsArgs,
     /// Cell of what names none: sign-in, the site, echo messages, unknown cards
     #[arg(long, value_name = "NN")]
     home: Cell,
@@ -60,6 +63,29 @@ pub struct RouteArgs {
     json: bool,
 }
 
+/// TLS of the way to the cells.
+#[derive(Debug, clap::Args)]
+struct CellTlsArgs {
+    /// Authorities of the cells' certificates, in PEM form
+    #[arg(long, value_name = "FILE")]
+    cell_ca: Option<PathBuf>,
+    /// Certificate chain to show to cells that demand one, in PEM form
+    #[arg(long, value_name = "FILE", requires_all = ["cell_ca", "cell_key"])]
+    cell_certificate: Option<PathBuf>,
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE", requires = "cell_certificate")]
+    cell_key: Option<PathBuf>,
+}
+
+impl CellTlsArgs {
+    fn open(self) -> Result<Option<ClientTls>, Failure> {
+        let Some(authorities) = self.cell_ca else { return Ok(None) };
+        let shown = self.cell_certificate.zip(self.cell_key);
+        let opened = ClientTls::open(&ClientTlsFiles { authorities, shown });
+        opened.map(Some).map_err(|error| Failure::new(format!("TLS to the cells: {error}")))
+    }
+}
+
 /// Carries out `route`: runs until Ctrl-C or SIGTERM.
 /// Errors: the cells contradict each other, or an address is in use.
 pub async fn run(args: RouteArgs) -> Result<(), Failure> {
@@ -71,7 +97,9 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     if let Some(bin) = bins.iter().find(|bin| CardNumbers::new(bin).is_none()) {
         return Err(Failure::usage(format!("`{bin}` is no BIN: write 6 to 8 digits")));
     }
-    let cells = Cells::new(args.cells, args.home, bins).map_err(Failure::usage)?;
+    let cell_tls = args.cell_tls.open()?;
+    let cells = Cells::new(args.cells, args.home, bins, cell_tls.as_ref());
+    let cells = cells.map_err(Failure::usage)?;
     let peers = admission(FIRST, args.iso8583, &peers).map_err(Failure::usage)?.peers;
     let proxies =
         parse_networks("trusted_proxies", &args.trusted_proxies).map_err(Failure::usage)?;
