@@ -345,15 +345,7 @@ impl Watched {
     /// Errors: the address was chosen and is in use.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {
         let telemetry = Arc::<Telemetry>::default();
-        let address = listener::address_for(settings.metrics, settings.http);
-        let (socket, address) = match bind("metrics", address).await {
-            // Nobody chose it, so it is no reason not to authorize.
-            Err(error) if error.is_in_use() && settings.metrics.is_none() => {
-                tracing::warn!(%address, "in use, so figures are told at another port");
-                bind("metrics", SocketAddr::new(address.ip(), 0)).await?
-            }
-            bound => bound?,
-        };
+        let (socket, address) = bind_for_operators(settings.metrics, settings.http).await?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let watchers = Watchers::new(shares_of(settings).operators_max);
@@ -424,7 +416,26 @@ impl DoorThreads {
     }
 }
 
-async fn bind(
+/// Takes the address where figures are told, as `told`, of a process that serves HTTP at `http`.
+/// Errors: the address was chosen and is in use.
+pub(crate) async fn bind_for_operators(
+    told: Option<SocketAddr>,
+    http: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let address = listener::address_for(told, http);
+    match bind("metrics", address).await {
+        // Nobody chose it, so it is no reason not to authorize.
+        Err(error) if error.is_in_use() && told.is_none() => {
+            tracing::warn!(%address, "in use, so figures are told at another port");
+            bind("metrics", SocketAddr::new(address.ip(), 0)).await
+        }
+        bound => bound,
+    }
+}
+
+/// Takes an address.
+/// Errors: it is in use.
+pub(crate) async fn bind(
     what: &'static str,
     address: SocketAddr,
 ) -> Result<(TcpListener, SocketAddr), StartError> {

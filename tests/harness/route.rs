@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 use crate::acquirer::Acquirer;
 use crate::command::cardswitch_command;
 use crate::http_client::HttpClient;
-use crate::switch::Switch;
+use crate::switch::{Switch, parse_ready};
 
 /// A routing process. It is killed when dropped.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Route {
     pub http: SocketAddr,
     /// Address of the ISO 8583 door of all cells.
     pub iso8583: SocketAddr,
+    /// Where figures and health are told.
+    pub metrics: SocketAddr,
     log: NamedTempFile,
 }
 
@@ -44,7 +46,8 @@ impl Route {
     #[track_caller]
     #[must_use]
     pub fn with(cells: &[String], further: &[&str]) -> Self {
-        let doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"];
+        let free = "127.0.0.1:0";
+        let doors = ["--http", free, "--iso8583", free, "--metrics", free];
         let mut arguments = [&["route", "--home", &cells[0][..2]], &doors[..], further].concat();
         arguments.extend(cells.iter().flat_map(|cell| ["--cell", cell]));
         let log = NamedTempFile::new().expect("a log file can be made");
@@ -59,10 +62,12 @@ impl Route {
         let mut ready = String::new();
         lines.read_line(&mut ready).expect("stdout is text");
         let doors = parse_ready(ready.trim_end());
-        let [http, iso8583] =
-            doors.unwrap_or_else(|| panic!("route prints its ready line first: {}", log_of(&log)));
+        if doors.is_none() {
+            eprintln!("route printed `{ready}`; its log:\n{}", log_of(&log));
+        }
+        let [http, iso8583, metrics] = doors.expect("route prints its ready line first");
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
-        Self { child, http, iso8583, log }
+        Self { child, http, iso8583, metrics, log }
     }
 
     /// Everything the process has logged so far.
@@ -89,6 +94,12 @@ impl Route {
         HttpClient::anonymous(self.http)
     }
 
+    /// A client of the address where figures and health are told.
+    #[must_use]
+    pub fn watcher(&self) -> HttpClient {
+        HttpClient::anonymous(self.metrics)
+    }
+
     /// A new connection to the ISO 8583 door.
     #[track_caller]
     #[must_use]
@@ -110,9 +121,4 @@ impl Drop for Route {
 
 fn log_of(log: &NamedTempFile) -> String {
     fs::read_to_string(log.path()).expect("the log can be read")
-}
-
-fn parse_ready(line: &str) -> Option<[SocketAddr; 2]> {
-    let (http, iso8583) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
-    Some([http.parse().ok()?, iso8583.parse().ok()?])
 }

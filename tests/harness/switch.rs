@@ -192,7 +192,7 @@ impl Drop for Switch {
 }
 
 /// Reads `ready http=ADDR iso8583=ADDR metrics=ADDR`.
-fn parse_ready(line: &str) -> Option<[SocketAddr; 3]> {
+pub(crate) fn parse_ready(line: &str) -> Option<[SocketAddr; 3]> {
     // A node of a cluster that does not lead yet says `follows`: its doors answer by the leader's.
     let doors = line.strip_prefix("ready ").or_else(|| line.strip_prefix("follows "))?;
     let (http, others) = doors.strip_prefix("http=")?.split_once(" iso8583=")?;

@@ -15,9 +15,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const AGREE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A connection to a cell: a socket, or TLS over one.
-pub(crate) type CellStream = Box<dyn ReadWrite>;
-
-/// What a connection is read from and written to.
 pub(crate) trait ReadWrite: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ReadWrite for S {}
@@ -64,7 +61,7 @@ impl Addresses {
 
     /// Connects to the first one that takes a connection.
     /// Errors: none does.
-    pub(crate) async fn connect(&self) -> Result<CellStream, ConnectError> {
+    pub(crate) async fn connect(&self) -> Result<Box<dyn ReadWrite>, ConnectError> {
         let mut failed = None;
         for _ in &self.all {
             let current = self.current.load(Ordering::Relaxed);
@@ -80,7 +77,7 @@ impl Addresses {
     }
 }
 
-async fn connect(address: &str, tls: Option<&TlsClient>) -> io::Result<CellStream> {
+async fn connect(address: &str, tls: Option<&TlsClient>) -> io::Result<Box<dyn ReadWrite>> {
     let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await??;
     stream.set_nodelay(true)?;
     Ok(match tls {

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use cardswitch_edge::bearer::bearer_of;
@@ -19,12 +20,13 @@ use cardswitch_iso8583::{Message, Track2};
 use uuid::Uuid;
 
 use crate::addresses::{Addresses, Place};
+use crate::cell_door::{CellDoor, CellDoorNow, DoorKind};
 
 /// The doors of one cell.
 #[derive(Debug)]
 pub(crate) struct CellDoors {
-    pub(crate) http: Addresses,
-    pub(crate) iso8583: Addresses,
+    pub(crate) http: Arc<CellDoor>,
+    pub(crate) iso8583: Arc<CellDoor>,
 }
 
 /// A cell and where it is, as a command line has it: `01=http://HOST:PORT,iso8583://HOST:PORT`. `https` and
@@ -136,9 +138,13 @@ impl Cells {
             if tls.is_none() && addresses.has_tls() {
                 return Err(CellsError::NoAuthorities(cell));
             }
-            let open =
-                |places| Addresses::new(places, tls).map_err(|error| CellsError::Name(cell, error));
-            let (http, iso8583) = (open(addresses.http)?, open(addresses.iso8583)?);
+            let open = |kind, places| {
+                let opened = Addresses::new(places, tls);
+                let door = opened.map(|opened| Arc::new(CellDoor::new(cell, kind, opened)));
+                door.map_err(|error| CellsError::Name(cell, error))
+            };
+            let http = open(DoorKind::Http, addresses.http)?;
+            let iso8583 = open(DoorKind::Iso8583, addresses.iso8583)?;
             if doors.insert(cell, CellDoors { http, iso8583 }).is_some() {
                 return Err(CellsError::Twice(cell));
             }
@@ -152,6 +158,16 @@ impl Cells {
     pub(crate) fn doors(&self, cell: Cell) -> &CellDoors {
         // INVARIANT: cells come from the functions below, which name no other.
         self.doors.get(&cell).expect("the doors of a known cell")
+    }
+
+    /// Every door as it is now, in the order of cells.
+    #[must_use]
+    pub fn now(&self) -> Vec<CellDoorNow> {
+        self.all_doors().map(|door| door.now()).collect()
+    }
+
+    pub(crate) fn all_doors(&self) -> impl Iterator<Item = &Arc<CellDoor>> {
+        self.doors.values().flat_map(|doors| [&doors.http, &doors.iso8583])
     }
 
     /// The cell of what could be read of a message.

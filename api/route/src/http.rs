@@ -55,9 +55,34 @@ impl HttpDoor {
         let address = ClientAddress::behind(peer, &parts.headers, &self.trusted_proxies);
         parts.extensions.insert(address);
         let cell = self.cells.of_request(&parts.headers, parts.uri.path());
-        match self.ask(cell, &parts, &body).await {
+        let answered = self.ask(cell, &parts, &body).await;
+        self.count(cell, &answered);
+        match answered {
             Ok(answer) => hand_back(answer, Body::new),
-            Err(error) => refusal(&parts.method, parts.uri.path(), error).await,
+            Err(unanswered) => {
+                let error = match unanswered {
+                    NoAnswer::CellDown => ApiError::cell_down(),
+                    NoAnswer::OutcomeUnknown => ApiError::outcome_unknown(),
+                    NoAnswer::NoRequest(error) => error,
+                };
+                refusal(&parts.method, parts.uri.path(), error).await
+            }
+        }
+    }
+
+    fn count<T>(&self, cell: Cell, answered: &Result<T, NoAnswer>) {
+        let meters = &self.cells.doors(cell).http.meters;
+        match answered {
+            Ok(_) => {
+                meters.note_forwarded(1);
+                meters.note_answered();
+            }
+            Err(NoAnswer::CellDown) => meters.note_refused(),
+            Err(NoAnswer::OutcomeUnknown) => {
+                meters.note_forwarded(1);
+                meters.note_unanswered();
+            }
+            Err(NoAnswer::NoRequest(_)) => {}
         }
     }
 
@@ -67,7 +92,7 @@ impl HttpDoor {
         cell: Cell,
         parts: &Parts,
         body: &RequestBody,
-    ) -> Result<Response<Incoming>, ApiError> {
+    ) -> Result<Response<Incoming>, NoAnswer> {
         let is_repeatable = is_read(&parts.method) && body.is_end_stream();
         loop {
             let kept = self.kept.take(&cell, |_| false);
@@ -76,7 +101,7 @@ impl HttpDoor {
                 Some(kept) => kept,
                 None => self.connect(cell).await?,
             };
-            let request = hand_on(parts, body.clone())?;
+            let request = hand_on(parts, body.clone()).map_err(NoAnswer::NoRequest)?;
             let answering = connection.sender.try_send_request(request);
             let mut broken = match timeout(ANSWER_PATIENCE, answering).await {
                 Ok(Ok(answer)) => {
@@ -84,32 +109,42 @@ impl HttpDoor {
                     return Ok(answer);
                 }
                 Ok(Err(broken)) => broken,
-                Err(_) => return Err(ApiError::outcome_unknown()),
+                Err(_) => return Err(NoAnswer::OutcomeUnknown),
             };
             if is_refused(broken.error()) {
                 tracing::warn!(%cell, error = ?broken.error(), "the cell refused the router's certificate");
-                return Err(ApiError::cell_down());
+                return Err(NoAnswer::CellDown);
             }
             tracing::debug!(%cell, error = %broken.error(), "a request was not answered");
             let is_unsent = broken.take_message().is_some();
             // A kept connection may have ended meanwhile; a new one that breaks is a cell that goes down.
             match (is_unsent || is_repeatable, is_kept) {
                 (true, true) => {}
-                (true, false) => return Err(ApiError::cell_down()),
-                (false, _) => return Err(ApiError::outcome_unknown()),
+                (true, false) => return Err(NoAnswer::CellDown),
+                (false, _) => return Err(NoAnswer::OutcomeUnknown),
             }
         }
     }
 
-    async fn connect(&self, cell: Cell) -> Result<KeptConnection<Cell, RequestBody>, ApiError> {
+    async fn connect(&self, cell: Cell) -> Result<KeptConnection<Cell, RequestBody>, NoAnswer> {
         let refused = |error: &dyn Display| {
             tracing::warn!(%cell, %error, "the cell takes no HTTP connection");
-            ApiError::cell_down()
+            NoAnswer::CellDown
         };
         let stream = self.cells.doors(cell).http.connect().await;
         let stream = stream.map_err(|error| refused(&error))?;
         KeptConnection::over(stream, cell).await.map_err(|error| refused(&error))
     }
+}
+
+/// Why a request has no answer of its cell.
+enum NoAnswer {
+    /// The cell has not taken it.
+    CellDown,
+    /// The cell had taken it, or may have.
+    OutcomeUnknown,
+    /// It cannot be handed on.
+    NoRequest(ApiError),
 }
 
 /// Whether the cell refused the router's certificate, so that it has read nothing.

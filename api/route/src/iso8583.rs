@@ -145,7 +145,8 @@ impl Intake {
         };
         // INVARIANT: what came in a frame fits into one.
         let Ok(message) = message else { return };
-        let open = || Line::to(Arc::clone(&self.cells), cell, self.answers.clone());
+        let door = &self.cells.doors(cell).iso8583;
+        let open = || Line::to(Arc::clone(door), self.answers.clone());
         let line = self.lines.entry(cell).or_insert_with(open);
         if let Some(answer) = line.take(message) {
             // A peer that is gone is noticed where it is written to.

@@ -6,7 +6,6 @@ use std::io;
 use std::sync::Arc;
 
 use cardswitch_edge::tls_client::is_refusal;
-use cardswitch_engine::domain::cell::Cell;
 use cardswitch_iso8583::{Echo, EncodeError, Framing, decode, write_frame};
 use cardswitch_network::frame_buffer::{FrameBuffer, Next};
 use cardswitch_network::limits::IN_FLIGHT_MAX;
@@ -14,8 +13,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use crate::addresses::CellStream;
-use crate::cells::Cells;
+use crate::cell_door::{CellDoor, CellStream};
 use crate::unanswered::{Unanswered, not_taken, outcome_unknown};
 
 /// How many bytes are written at a time at least, where so many wait.
@@ -39,51 +37,42 @@ impl Forwarded {
 
 /// The way to a cell.
 #[derive(Debug)]
-pub(crate) struct Line(Sender<Forwarded>);
+pub(crate) struct Line {
+    messages: Sender<Forwarded>,
+    door: Arc<CellDoor>,
+}
 
 impl Line {
-    /// A line whose answers go to `answers`.
-    pub(crate) fn to(cells: Arc<Cells>, cell: Cell, answers: Sender<Vec<u8>>) -> Self {
-        let (sender, messages) = mpsc::channel(IN_FLIGHT_MAX);
-        tokio::spawn(run(messages, cells, cell, answers));
-        Self(sender)
+    /// A line to this door, whose answers go to `answers`.
+    pub(crate) fn to(door: Arc<CellDoor>, answers: Sender<Vec<u8>>) -> Self {
+        let (messages, queue) = mpsc::channel(IN_FLIGHT_MAX);
+        tokio::spawn(run(queue, Arc::clone(&door), answers));
+        Self { messages, door }
     }
 
     /// Takes a message; too many for the cell are answered at once. Returns that answer.
     pub(crate) fn take(&self, message: Forwarded) -> Option<Vec<u8>> {
-        let refused = self.0.try_send(message).err()?.into_inner();
-        refused.echo.and_then(|echo| not_taken(&echo))
+        let refused = self.messages.try_send(message).err()?.into_inner();
+        refuse(&self.door, refused.echo.as_deref())
     }
 }
 
+fn refuse(door: &CellDoor, request: Option<&Echo>) -> Option<Vec<u8>> {
+    door.meters.note_refused();
+    not_taken(request?)
+}
+
 /// Goes on until nothing more comes from the peer, or it takes no more answers.
-async fn run(
-    mut messages: Receiver<Forwarded>,
-    cells: Arc<Cells>,
-    cell: Cell,
-    answers: Sender<Vec<u8>>,
-) {
+async fn run(mut messages: Receiver<Forwarded>, door: Arc<CellDoor>, answers: Sender<Vec<u8>>) {
     while let Some(first) = messages.recv().await {
-        let unsent = match cells.doors(cell).iso8583.connect().await {
-            Ok(stream) => {
-                let (from_cell, to_cell) = split(stream);
-                let unanswered = Mutex::default();
-                let ended = tokio::select! {
-                    // A cell that has closed the connection is not sent what has just come.
-                    biased;
-                    ended = read_answers(from_cell, &unanswered, &answers) => ended,
-                    ended = write_messages(to_cell, first, &mut messages, &unanswered) => ended,
-                };
-                let answer = answer_after(cell, ended);
-                let lost: Vec<_> = unanswered.into_inner().drain().collect();
-                lost.iter().filter_map(|echo| answer(echo)).collect::<Vec<_>>()
-            }
+        let unsent: Vec<_> = match door.connect().await {
+            Ok(stream) => carry(stream, first, &mut messages, (&door, &answers)).await,
             Err(error) => {
-                tracing::warn!(%cell, %error, "the cell takes no ISO 8583 connection");
+                tracing::warn!(cell = %door.cell, %error, "the cell takes no ISO 8583 connection");
                 // Those that came meanwhile share the attempt.
                 let rest = std::iter::from_fn(|| messages.try_recv().ok());
                 let all = std::iter::once(first).chain(rest);
-                all.filter_map(|message| not_taken(message.echo.as_deref()?)).collect()
+                all.filter_map(|message| refuse(&door, message.echo.as_deref())).collect()
             }
         };
         for answer in unsent {
@@ -94,19 +83,35 @@ async fn run(
     }
 }
 
-/// What the requests get that a connection has left unanswered.
-fn answer_after(cell: Cell, ended: io::Result<()>) -> fn(&Echo) -> Option<Vec<u8>> {
-    match ended {
-        Err(error) if is_refusal(&error) => {
-            tracing::warn!(%cell, %error, "the cell refused the router's certificate over ISO 8583");
-            not_taken
-        }
-        Err(error) => {
-            tracing::warn!(%cell, %error, "the ISO 8583 connection to the cell broke");
-            outcome_unknown
-        }
-        Ok(()) => outcome_unknown,
+/// Carries messages and answers until the connection ends. Returns the answers to those that have none by then.
+async fn carry(
+    stream: CellStream,
+    first: Forwarded,
+    messages: &mut Receiver<Forwarded>,
+    (door, answers): (&CellDoor, &Sender<Vec<u8>>),
+) -> Vec<Vec<u8>> {
+    let (from_cell, to_cell) = split(stream);
+    let unanswered = Mutex::default();
+    let ended = tokio::select! {
+        // A cell that has closed the connection is not sent what has just come.
+        biased;
+        ended = read_answers(from_cell, &unanswered, (door, answers)) => ended,
+        ended = write_messages(to_cell, first, messages, (door, &unanswered)) => ended,
+    };
+    let is_refused = ended.as_ref().is_err_and(is_refusal);
+    if let Err(error) = ended {
+        let what = if is_refused { "was refused" } else { "broke" };
+        tracing::warn!(cell = %door.cell, %error, "the ISO 8583 connection to the cell {what}");
     }
+    let lost: Vec<_> = unanswered.into_inner().drain().collect();
+    let answer = |request: Box<Echo>| match is_refused {
+        true => refuse(door, Some(&request)),
+        false => {
+            door.meters.note_unanswered();
+            outcome_unknown(&request)
+        }
+    };
+    lost.into_iter().filter_map(answer).collect()
 }
 
 /// Hands answers to the peer until the cell closes the connection.
@@ -114,7 +119,7 @@ fn answer_after(cell: Cell, ended: io::Result<()>) -> fn(&Echo) -> Option<Vec<u8
 async fn read_answers(
     mut from_cell: ReadHalf<CellStream>,
     unanswered: &Mutex<Unanswered>,
-    answers: &Sender<Vec<u8>>,
+    (door, answers): (&CellDoor, &Sender<Vec<u8>>),
 ) -> io::Result<()> {
     let (mut inbox, framing) = (FrameBuffer::default(), Framing::default());
     while from_cell.read_buf(inbox.space()).await? > 0 {
@@ -122,6 +127,7 @@ async fn read_answers(
             match inbox.take(&framing) {
                 Next::Message(_, range) => {
                     let body = inbox.bytes(range);
+                    door.meters.note_answered();
                     if let Ok(answer) = decode(body) {
                         unanswered.lock().take(&answer);
                     }
@@ -145,14 +151,15 @@ async fn write_messages(
     mut to_cell: WriteHalf<CellStream>,
     first: Forwarded,
     messages: &mut Receiver<Forwarded>,
-    unanswered: &Mutex<Unanswered>,
+    (door, unanswered): (&CellDoor, &Mutex<Unanswered>),
 ) -> io::Result<()> {
     let mut next = Some(first);
     while let Some(message) = next {
-        let mut bytes = Vec::new();
+        let (mut bytes, mut count) = (Vec::new(), 0);
         let more = std::iter::from_fn(|| messages.try_recv().ok());
         for Forwarded { frame, echo } in std::iter::once(message).chain(more) {
             bytes.extend_from_slice(&frame);
+            count += 1;
             echo.into_iter().for_each(|echo| unanswered.lock().add(echo));
             if bytes.len() >= WRITE_BYTES {
                 break;
@@ -160,6 +167,7 @@ async fn write_messages(
         }
         to_cell.write_all(&bytes).await?;
         to_cell.flush().await?;
+        door.meters.note_forwarded(count);
         next = messages.recv().await;
     }
     to_cell.shutdown().await?;

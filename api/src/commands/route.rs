@@ -4,21 +4,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cardswitch_edge::descriptors::raise_limit;
+use cardswitch_edge::descriptors::{OPERATOR_CONNECTIONS_MAX, raise_limit};
 use cardswitch_edge::tls::{Spoken, TlsFiles};
 use cardswitch_edge::tls_client::{ClientTls, ClientTlsFiles};
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
-use cardswitch_route::{CellAddresses, Cells, HttpDoor, Iso8583Door, serve};
+use cardswitch_route::{CellAddresses, Cells, HttpDoor, Iso8583Door, serve, watch_cells};
 use cardswitch_secrets::issuing::CardNumbers;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::tls_args::TlsArgs;
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{LogFormat, Settings};
 use crate::doors::{FIRST, admission, open_tls, parse_networks};
+use crate::server::{bind, bind_for_operators};
+use crate::telemetry::listener;
 use crate::telemetry::log::start_log;
+use crate::telemetry::route::RouterTelemetry;
+use crate::telemetry::watchers::Watchers;
 
 /// The flags of `route`.
 #[derive(Debug, clap::Args)]
@@ -38,6 +41,9 @@ pub struct RouteArgs {
     /// Address of the ISO 8583 door, which speaks the default dialect
     #[arg(long, default_value = "127.0.0.1:8583", value_name = "ADDR", value_parser = parse_address)]
     iso8583: SocketAddr,
+    /// Address for /metrics, /healthz and /readyz [default: 127.0.0.1:9464, or a free port if that is in use]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
     /// Who may connect to the ISO 8583 door: addresses, networks, or `any` [default: this machine]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     iso8583_peers: Vec<String>,
@@ -114,17 +120,23 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let iso8583_tls = open((DOOR_NAME_DEFAULT, Spoken::Iso8583), secured)?;
     raise_limit();
     let mut stop = StopSignal::listen()?;
-    let (http, iso8583) = (bind("HTTP", args.http).await?, bind("ISO 8583", args.iso8583).await?);
-    let (http_address, iso8583_address) =
-        (http.local_addr().map_err(Failure::new)?, iso8583.local_addr().map_err(Failure::new)?);
-    println!("ready http={http_address} iso8583={iso8583_address}");
+    let (http, http_address) = bind("HTTP", args.http).await.map_err(Failure::new)?;
+    let (iso8583, iso8583_address) = bind("ISO 8583", args.iso8583).await.map_err(Failure::new)?;
+    let metrics = bind_for_operators(args.metrics, args.http).await;
+    let (metrics, metrics_address) = metrics.map_err(Failure::new)?;
+    println!("ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}");
     let (cells, stopping) = (Arc::new(cells), watch::Sender::new(false));
+    let telemetry = Arc::new(RouterTelemetry::new(Arc::clone(&cells), stopping.subscribe()));
+    let watchers = Watchers::new(OPERATOR_CONNECTIONS_MAX);
+    let ended = watch::Sender::new(false);
+    let watched = tokio::spawn(listener::serve(metrics, telemetry, watchers, ended.subscribe()));
     let http_door = HttpDoor::new(Arc::clone(&cells), proxies);
-    let iso8583_door = Iso8583Door::new(cells, peers);
+    let iso8583_door = Iso8583Door::new(Arc::clone(&cells), peers);
     let doors = async {
         tokio::join!(
             serve(http, http_tls, http_door, stopping.subscribe()),
             serve(iso8583, iso8583_tls, iso8583_door, stopping.subscribe()),
+            watch_cells(cells, stopping.subscribe()),
         )
     };
     let stopped = async {
@@ -133,10 +145,6 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
         stopping.send_replace(true);
     };
     tokio::join!(doors, stopped);
-    Ok(())
-}
-
-async fn bind(what: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| Failure::new(format!("cannot listen for {what} at {address}: {error}")))
+    ended.send_replace(true);
+    watched.await.map_err(Failure::new)
 }
