@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import trustme
-from conftest import binary, parse_address, run_json, running
+from conftest import address_of, binary, parse_address, routing, run_json, running
 from test_pyiso8583 import Client, network_management
 
 DAY = datetime.timedelta(days=1)
@@ -250,26 +250,6 @@ def test_others_are_closed_and_harm_nobody(mutual):
 
 
 @contextlib.contextmanager
-def routing(cells, *options, log=None):
-    """A router before cells, the first of which is the home cell."""
-    doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", cells[0][:2]]
-    command = [binary(), "route", *doors, *(f"--cell={cell}" for cell in cells), *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        ready = process.stdout.readline().split()
-        yield dict(part.split("=") for part in ready[1:])
-        process.terminate()
-        assert process.wait() == 0, "SIGTERM is a clean end"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def home_cell(switch):
-    return f"01=http://{switch.http},iso8583://{switch.address[0]}:{switch.address[1]}"
-
-
-@contextlib.contextmanager
 def secured_listener(context):
     """Agrees on TLS with whoever comes and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -300,7 +280,7 @@ def test_a_router_does_not_believe_a_cell_whose_certificate_has_expired(tmp_path
     log = tmp_path / "route.log"
     with secured_listener(context) as port, log.open("w") as written:
         other = f"02=https://127.0.0.1:{port},iso8583s://127.0.0.1:{port}"
-        cells = [home_cell(switch), other]
+        cells = [address_of("01", switch), other]
         with routing(cells, "--cell-ca", str(authority), log=written) as route:
             neighbour = Client(parse_address(route["iso8583"]))
             to_other = network_management("301") | {"2": "4537110002123452"}
@@ -320,7 +300,7 @@ def test_a_router_speaks_tls_at_both_doors(tmp_path, switch):
     authority.write_bytes(ca.cert_pem.bytes())
     http = ["--tls-certificate", chain, "--tls-key", key]
     iso = ["--iso8583-tls-certificate", chain, "--iso8583-tls-key", key]
-    with routing([home_cell(switch)], *http, *iso, "--iso8583-tls-client-ca", str(authority)) as route:
+    with routing([address_of("01", switch)], *http, *iso, "--iso8583-tls-client-ca", str(authority)) as route:
         door = SimpleNamespace(
             http=route["http"],
             address=parse_address(route["iso8583"]),

@@ -7,6 +7,7 @@
 //! | `addresses` | the addresses of a door, tried in turn, over TLS or not |
 //! | `accepting` | connections of a door, within bounds, over TLS or not |
 //! | `iso8583`, `line` | the ISO 8583 door; the connection to a cell of one peer |
+//! | `reading` | as much of a message as is needed, whatever its dialect |
 //! | `unanswered` | what a cell was asked and has not answered |
 //! | `http` | the HTTP door |
 //!
@@ -20,6 +21,7 @@ mod cells;
 mod http;
 mod iso8583;
 mod line;
+mod reading;
 mod unanswered;
 mod watching;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use cardswitch_edge::tls_client::is_refusal;
-use cardswitch_iso8583::{Echo, EncodeError, Framing, decode, write_frame};
+use cardswitch_iso8583::{Dialect, EncodeError, Framing, Tpdu, write_frame};
 use cardswitch_network::frame_buffer::{FrameBuffer, Next};
 use cardswitch_network::limits::IN_FLIGHT_MAX;
 use parking_lot::Mutex;
@@ -14,24 +14,32 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::cell_door::{CellDoor, CellStream};
-use crate::unanswered::{Unanswered, not_taken, outcome_unknown};
+use crate::reading::read_message;
+use crate::unanswered::{RoutedRequest, Unanswered};
 
 /// How many bytes are written at a time at least, where so many wait.
 const WRITE_BYTES: usize = 16 * 1_024;
+/// What stands around a message. Units: bytes.
+const HEAD_BYTES_USUAL: usize = 4 + Tpdu::BYTES;
 
 /// A message on its way to a cell.
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     frame: Vec<u8>,
     /// Of what could be read of it.
-    echo: Option<Box<Echo>>,
+    request: Option<Box<RoutedRequest>>,
 }
 
 impl Forwarded {
-    /// The message `body` with a length before it.
+    /// The message `body` as it is, framed again.
     /// Errors: it is longer than any frame.
-    pub(crate) fn new(body: &[u8], echo: Option<Box<Echo>>) -> Result<Self, EncodeError> {
-        Ok(Self { frame: framed(body)?, echo })
+    pub(crate) fn new(
+        body: &[u8],
+        tpdu: Option<Tpdu>,
+        framing: &Framing,
+        request: Option<Box<RoutedRequest>>,
+    ) -> Result<Self, EncodeError> {
+        Ok(Self { frame: framed(body, tpdu, framing)?, request })
     }
 }
 
@@ -39,40 +47,49 @@ impl Forwarded {
 #[derive(Debug)]
 pub(crate) struct Line {
     messages: Sender<Forwarded>,
-    door: Arc<CellDoor>,
+    way: Way,
+}
+
+/// The door of a cell, and how messages are spelled there and at the router's own door.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(crate) door: Arc<CellDoor>,
+    pub(crate) dialect: Arc<Dialect>,
 }
 
 impl Line {
-    /// A line to this door, whose answers go to `answers`.
-    pub(crate) fn to(door: Arc<CellDoor>, answers: Sender<Vec<u8>>) -> Self {
+    /// A line whose answers go to `answers`.
+    pub(crate) fn to(way: Way, answers: Sender<Vec<u8>>) -> Self {
         let (messages, queue) = mpsc::channel(IN_FLIGHT_MAX);
-        tokio::spawn(run(queue, Arc::clone(&door), answers));
-        Self { messages, door }
+        tokio::spawn(run(queue, way.clone(), answers));
+        Self { messages, way }
     }
 
     /// Takes a message; too many for the cell are answered at once. Returns that answer.
     pub(crate) fn take(&self, message: Forwarded) -> Option<Vec<u8>> {
         let refused = self.messages.try_send(message).err()?.into_inner();
-        refuse(&self.door, refused.echo.as_deref())
+        self.way.refuse(refused.request.as_deref())
     }
 }
 
-fn refuse(door: &CellDoor, request: Option<&Echo>) -> Option<Vec<u8>> {
-    door.meters.note_refused();
-    not_taken(request?)
+impl Way {
+    fn refuse(&self, request: Option<&RoutedRequest>) -> Option<Vec<u8>> {
+        self.door.meters.note_refused();
+        request?.not_taken(&self.dialect)
+    }
 }
 
 /// Goes on until nothing more comes from the peer, or it takes no more answers.
-async fn run(mut messages: Receiver<Forwarded>, door: Arc<CellDoor>, answers: Sender<Vec<u8>>) {
+async fn run(mut messages: Receiver<Forwarded>, way: Way, answers: Sender<Vec<u8>>) {
     while let Some(first) = messages.recv().await {
-        let unsent: Vec<_> = match door.connect().await {
-            Ok(stream) => carry(stream, first, &mut messages, (&door, &answers)).await,
+        let unsent: Vec<_> = match way.door.connect().await {
+            Ok(stream) => carry(stream, first, &mut messages, (&way, &answers)).await,
             Err(error) => {
-                tracing::warn!(cell = %door.cell, %error, "the cell takes no ISO 8583 connection");
+                tracing::warn!(cell = %way.door.cell, %error, "the cell takes no ISO 8583 connection");
                 // Those that came meanwhile share the attempt.
                 let rest = std::iter::from_fn(|| messages.try_recv().ok());
                 let all = std::iter::once(first).chain(rest);
-                all.filter_map(|message| refuse(&door, message.echo.as_deref())).collect()
+                all.filter_map(|message| way.refuse(message.request.as_deref())).collect()
             }
         };
         for answer in unsent {
@@ -88,27 +105,27 @@ async fn carry(
     stream: CellStream,
     first: Forwarded,
     messages: &mut Receiver<Forwarded>,
-    (door, answers): (&CellDoor, &Sender<Vec<u8>>),
+    (way, answers): (&Way, &Sender<Vec<u8>>),
 ) -> Vec<Vec<u8>> {
     let (from_cell, to_cell) = split(stream);
     let unanswered = Mutex::default();
     let ended = tokio::select! {
         // A cell that has closed the connection is not sent what has just come.
         biased;
-        ended = read_answers(from_cell, &unanswered, (door, answers)) => ended,
-        ended = write_messages(to_cell, first, messages, (door, &unanswered)) => ended,
+        ended = read_answers(from_cell, &unanswered, (way, answers)) => ended,
+        ended = write_messages(to_cell, first, messages, (&way.door, &unanswered)) => ended,
     };
     let is_refused = ended.as_ref().is_err_and(is_refusal);
     if let Err(error) = ended {
         let what = if is_refused { "was refused" } else { "broke" };
-        tracing::warn!(cell = %door.cell, %error, "the ISO 8583 connection to the cell {what}");
+        tracing::warn!(cell = %way.door.cell, %error, "the ISO 8583 connection to the cell {what}");
     }
     let lost: Vec<_> = unanswered.into_inner().drain().collect();
-    let answer = |request: Box<Echo>| match is_refused {
-        true => refuse(door, Some(&request)),
+    let answer = |request: Box<RoutedRequest>| match is_refused {
+        true => way.refuse(Some(&request)),
         false => {
-            door.meters.note_unanswered();
-            outcome_unknown(&request)
+            way.door.meters.note_unanswered();
+            request.outcome_unknown(&way.dialect)
         }
     };
     lost.into_iter().filter_map(answer).collect()
@@ -119,19 +136,19 @@ async fn carry(
 async fn read_answers(
     mut from_cell: ReadHalf<CellStream>,
     unanswered: &Mutex<Unanswered>,
-    (door, answers): (&CellDoor, &Sender<Vec<u8>>),
+    (Way { door, dialect }, answers): (&Way, &Sender<Vec<u8>>),
 ) -> io::Result<()> {
-    let (mut inbox, framing) = (FrameBuffer::default(), Framing::default());
+    let mut inbox = FrameBuffer::default();
     while from_cell.read_buf(inbox.space()).await? > 0 {
         loop {
-            match inbox.take(&framing) {
-                Next::Message(_, range) => {
+            match inbox.take(&dialect.framing) {
+                Next::Message(tpdu, range) => {
                     let body = inbox.bytes(range);
                     door.meters.note_answered();
-                    if let Ok(answer) = decode(body) {
-                        unanswered.lock().take(&answer);
-                    }
-                    let frame = framed(body).map_err(io::Error::other)?;
+                    read_message(dialect, body, |answer, _| {
+                        answer.inspect(|answer| unanswered.lock().take(answer));
+                    });
+                    let frame = framed(body, tpdu, &dialect.framing).map_err(io::Error::other)?;
                     let taken = answers.send(frame).await;
                     taken.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                 }
@@ -157,10 +174,10 @@ async fn write_messages(
     while let Some(message) = next {
         let (mut bytes, mut count) = (Vec::new(), 0);
         let more = std::iter::from_fn(|| messages.try_recv().ok());
-        for Forwarded { frame, echo } in std::iter::once(message).chain(more) {
+        for Forwarded { frame, request } in std::iter::once(message).chain(more) {
             bytes.extend_from_slice(&frame);
             count += 1;
-            echo.into_iter().for_each(|echo| unanswered.lock().add(echo));
+            request.into_iter().for_each(|request| unanswered.lock().add(request));
             if bytes.len() >= WRITE_BYTES {
                 break;
             }
@@ -174,9 +191,9 @@ async fn write_messages(
     std::future::pending().await
 }
 
-fn framed(body: &[u8]) -> Result<Vec<u8>, EncodeError> {
-    let mut frame = Vec::with_capacity(body.len() + 2);
-    write_frame(&mut frame, &Framing::default(), None, |out| {
+fn framed(body: &[u8], tpdu: Option<Tpdu>, framing: &Framing) -> Result<Vec<u8>, EncodeError> {
+    let mut frame = Vec::with_capacity(body.len() + HEAD_BYTES_USUAL);
+    write_frame(&mut frame, framing, tpdu, |out| {
         out.extend_from_slice(body);
         Ok(())
     })?;

@@ -40,7 +40,7 @@ async fn watch_door(door: Arc<CellDoor>) {
             Ok(mut stream) => match timeout(SETTLE, closed(&mut stream)).await {
                 Ok(Err(error)) => error.to_string(),
                 Ok(Ok(())) => {
-                    "it closes connections at once; is the router one of its peers?".into()
+                    "it closes connections at once, as a door that does not admit the router".into()
                 }
                 Err(_) => {
                     door.note(Standing::Reached);

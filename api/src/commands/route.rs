@@ -13,6 +13,7 @@ use cardswitch_route::{CellAddresses, Cells, HttpDoor, Iso8583Door, serve, watch
 use cardswitch_secrets::issuing::CardNumbers;
 use tokio::sync::watch;
 
+use super::line_args::DialectArgs;
 use super::tls_args::TlsArgs;
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{LogFormat, Settings};
@@ -38,9 +39,11 @@ pub struct RouteArgs {
     /// Address of the HTTP door
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR", value_parser = parse_address)]
     http: SocketAddr,
-    /// Address of the ISO 8583 door, which speaks the default dialect
+    /// Address of the ISO 8583 door
     #[arg(long, default_value = "127.0.0.1:8583", value_name = "ADDR", value_parser = parse_address)]
     iso8583: SocketAddr,
+    #[command(flatten)]
+    dialect: DialectArgs,
     /// Address for /metrics, /healthz and /readyz [default: 127.0.0.1:9464, or a free port if that is in use]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
@@ -103,7 +106,7 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     if let Some(bin) = bins.iter().find(|bin| CardNumbers::new(bin).is_none()) {
         return Err(Failure::usage(format!("`{bin}` is no BIN: write 6 to 8 digits")));
     }
-    let cell_tls = args.cell_tls.open()?;
+    let (cell_tls, dialect) = (args.cell_tls.open()?, args.dialect.dialect()?);
     let cells = Cells::new(args.cells, args.home, bins, cell_tls.as_ref());
     let cells = cells.map_err(Failure::usage)?;
     let peers = admission(FIRST, args.iso8583, &peers).map_err(Failure::usage)?.peers;
@@ -131,7 +134,7 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let ended = watch::Sender::new(false);
     let watched = tokio::spawn(listener::serve(metrics, telemetry, watchers, ended.subscribe()));
     let http_door = HttpDoor::new(Arc::clone(&cells), proxies);
-    let iso8583_door = Iso8583Door::new(Arc::clone(&cells), peers);
+    let iso8583_door = Iso8583Door::new(Arc::clone(&cells), peers, dialect);
     let doors = async {
         tokio::join!(
             serve(http, http_tls, http_door, stopping.subscribe()),
