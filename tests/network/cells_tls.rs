@@ -1,10 +1,11 @@
-//! Two cells behind one `route`, of which one speaks TLS at both doors and demands a certificate at one.
+//! Two cells behind one `route`, of which one speaks TLS at both doors and demands certificates.
 
 use std::path::Path;
 
 use cardswitch_harness::{
     Authority, Certificate, Installation, Purchase, Route, run_cardswitch, transactions_of_card,
 };
+use serde_json::json;
 
 use crate::cells::Cell;
 
@@ -31,7 +32,8 @@ impl Cells {
         installation.configure(&format!(
             "[iso8583_tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\nclient_ca = \"{ca}\"\n"
         ));
-        let switch = installation.serve_with(&["--tls-certificate", certificate, "--tls-key", key]);
+        let tls = ["--tls-certificate", certificate, "--tls-key", key, "--tls-client-ca", ca];
+        let switch = installation.serve_with(&tls);
         let secured = Cell { name: "01", switch, installation };
         Self { secured, plain: Cell::start("02", 2404), authority }
     }
@@ -57,11 +59,15 @@ impl Cells {
     }
 }
 
-/// What a purchase and a look at a card of a cell get.
-fn answers(route: &Route, cell: &Cell) -> (String, u16) {
+/// What a purchase and a change at a cell get.
+fn answers(route: &Route, cell: &Cell) -> (String, String) {
     let answer = route.acquirer().ask(&Purchase::of(cell.card(), 100).request());
-    let path = format!("/v1/cards/{}", cell.card().card_id);
-    (answer.response().to_owned(), cell.api(route).get(&path).status)
+    let made = cell.api(route).post("/v1/categories", &json!({"name": "Travel"}));
+    let told = match made.status {
+        201 => "made".to_owned(),
+        _ => made.expect_error(503)["code"].as_str().expect("a code").to_owned(),
+    };
+    (answer.response().to_owned(), told)
 }
 
 #[test]
@@ -70,19 +76,19 @@ fn a_cell_is_reached_over_tls_where_both_believe_each_other_and_no_other_is_harm
     let (ca, shown) = (cells.authority.certificate(), cells.authority.issue("router"));
     let other = Authority::new(cells.secured.installation.home(), "other");
     let of_other = other.issue("stranger");
-    let (fine, down) = (("00", 200), ("91", 503));
+    let (fine, down) = (("00", "made"), ("91", "cell_down"));
     for (host, ca, shown, expected, told) in [
         ("127.0.0.1", &ca, Some(&shown), fine, ""),
         ("localhost", &ca, Some(&shown), down, "not valid for name"),
         ("127.0.0.1", &other.certificate(), Some(&shown), down, "UnknownIssuer"),
-        // HTTP asks for none.
-        ("127.0.0.1", &ca, None, ("91", 200), "CertificateRequired"),
-        ("127.0.0.1", &ca, Some(&of_other), ("91", 200), "UnknownCA"),
+        ("127.0.0.1", &ca, None, down, "CertificateRequired"),
+        ("127.0.0.1", &ca, Some(&of_other), down, "UnknownCA"),
     ] {
         let route = cells.route(host, ca, shown);
         for _ in 0..3 {
-            for (cell, (code, status)) in [(&cells.secured, expected), (&cells.plain, fine)] {
-                assert_eq!(answers(&route, cell), (code.to_owned(), status), "{host} {told}");
+            for (cell, (code, made)) in [(&cells.secured, expected), (&cells.plain, fine)] {
+                let expected = (code.to_owned(), made.to_owned());
+                assert_eq!(answers(&route, cell), expected, "{host} {told}");
             }
         }
         let log = route.log();

@@ -94,10 +94,19 @@ impl CellDoor {
     /// Connects for traffic.
     /// Errors: no address takes a connection.
     pub(crate) async fn connect(&self) -> Result<CellStream, ConnectError> {
-        let stream = self.addresses.connect().await?;
+        Ok(self.counted(self.addresses.connect().await?))
+    }
+
+    pub(crate) fn counted(&self, stream: Box<dyn ReadWrite>) -> CellStream {
         let meters = Arc::clone(&self.meters);
         meters.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(CellStream { stream, meters })
+        CellStream { stream, meters }
+    }
+
+    /// One without an address.
+    #[cfg(test)]
+    pub(crate) fn nowhere(cell: Cell, kind: DoorKind) -> Self {
+        Self::new(cell, kind, Addresses::new(Vec::new(), None).unwrap())
     }
 
     /// Notes whether it is reached, and logs a change.

@@ -108,12 +108,12 @@ async fn carry(
     (way, answers): (&Way, &Sender<Vec<u8>>),
 ) -> Vec<Vec<u8>> {
     let (from_cell, to_cell) = split(stream);
-    let unanswered = Mutex::default();
+    let (mut first, unanswered) = (Some(first), Mutex::default());
     let ended = tokio::select! {
         // A cell that has closed the connection is not sent what has just come.
         biased;
         ended = read_answers(from_cell, &unanswered, (way, answers)) => ended,
-        ended = write_messages(to_cell, first, messages, (&way.door, &unanswered)) => ended,
+        ended = write_messages(to_cell, &mut first, messages, (&way.door, &unanswered)) => ended,
     };
     let is_refused = ended.as_ref().is_err_and(is_refusal);
     if let Err(error) = ended {
@@ -128,7 +128,9 @@ async fn carry(
             request.outcome_unknown(&way.dialect)
         }
     };
-    lost.into_iter().filter_map(answer).collect()
+    // A connection may be over before anything was written.
+    let unsent = first.and_then(|message| way.refuse(message.request.as_deref()));
+    unsent.into_iter().chain(lost.into_iter().filter_map(answer)).collect()
 }
 
 /// Hands answers to the peer until the cell closes the connection.
@@ -166,11 +168,11 @@ async fn read_answers(
 /// Errors: the connection broke.
 async fn write_messages(
     mut to_cell: WriteHalf<CellStream>,
-    first: Forwarded,
+    first: &mut Option<Forwarded>,
     messages: &mut Receiver<Forwarded>,
     (door, unanswered): (&CellDoor, &Mutex<Unanswered>),
 ) -> io::Result<()> {
-    let mut next = Some(first);
+    let mut next = first.take();
     while let Some(message) = next {
         let (mut bytes, mut count) = (Vec::new(), 0);
         let more = std::iter::from_fn(|| messages.try_recv().ok());
@@ -198,4 +200,35 @@ fn framed(body: &[u8], tpdu: Option<Tpdu>, framing: &Framing) -> Result<Vec<u8>,
         Ok(())
     })?;
     Ok(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_iso8583::{MessageBuilder, Mti, decode};
+
+    use super::*;
+    use crate::cell_door::DoorKind;
+
+    /// Once such a message was lost without an answer: what the cell had said by then was read first, and ended it.
+    #[tokio::test]
+    async fn a_connection_that_is_over_at_once_leaves_no_message_unanswered() {
+        let mut body = Vec::new();
+        let echo = MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, 7);
+        echo.encode(&mut body).unwrap();
+        let request = Box::new(RoutedRequest::new(&decode(&body).unwrap(), None, Vec::new()));
+        let dialect = Arc::new(Dialect::default());
+        let first = Forwarded::new(&body, None, &dialect.framing, Some(request)).unwrap();
+        let door = Arc::new(CellDoor::nowhere("01".parse().unwrap(), DoorKind::Iso8583));
+        let (stream, gone) = tokio::io::duplex(64);
+        drop(gone);
+        let stream = door.counted(Box::new(stream));
+        let (_peer, mut messages) = mpsc::channel(1);
+        let (answers, _taken) = mpsc::channel(1);
+        let way = Way { door, dialect };
+        let [answer] = &carry(stream, first, &mut messages, (&way, &answers)).await[..] else {
+            panic!("one answer");
+        };
+        let answer = decode(&answer[2..]).unwrap();
+        assert_eq!((answer.get_number(11), answer.get_text(39)), (Some(7), Some("91")));
+    }
 }
