@@ -269,11 +269,7 @@ impl Server {
     /// `iso8583.NAME=ADDR` of each further door.
     #[must_use]
     pub fn addresses(&self) -> String {
-        let (http, iso8583, metrics) = (self.http, self.iso8583(), self.metrics);
-        let first = format!("http={http} iso8583={iso8583} metrics={metrics}");
-        self.iso8583.iter().skip(1).fold(first, |line, DoorAddress { name, address }| {
-            format!("{line} iso8583.{name}={address}")
-        })
+        address_line(self.http, &self.iso8583, self.metrics)
     }
 
     /// Where figures and health are told.
@@ -352,6 +348,20 @@ impl Watched {
         tasks.spawn(listener::serve(socket, Arc::clone(&telemetry), watchers, stopped));
         Ok(Self { telemetry, address, stop, tasks })
     }
+}
+
+/// `http=ADDR iso8583=ADDR metrics=ADDR`, then `iso8583.NAME=ADDR` of each further door.
+pub(crate) fn address_line(
+    http: SocketAddr,
+    iso8583: &[DoorAddress],
+    metrics: SocketAddr,
+) -> String {
+    // INVARIANT: the door of the setting `iso8583` always stands, as the first one.
+    let first = iso8583.first().map_or(http, |door| door.address);
+    let line = format!("http={http} iso8583={first} metrics={metrics}");
+    iso8583.iter().skip(1).fold(line, |line, DoorAddress { name, address }| {
+        format!("{line} iso8583.{name}={address}")
+    })
 }
 
 /// How the process's descriptors are shared out.
