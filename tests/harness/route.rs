@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 use crate::acquirer::Acquirer;
 use crate::command::cardswitch_command;
 use crate::http_client::HttpClient;
-use crate::switch::{Switch, parse_ready};
+use crate::switch::{Switch, parse_ready, send_signal};
 
 /// A routing process. It is killed when dropped.
 #[derive(Debug)]
@@ -74,6 +74,12 @@ impl Route {
     #[must_use]
     pub fn log(&self) -> String {
         log_of(&self.log)
+    }
+
+    /// Sends the process a signal, such as `HUP`.
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        send_signal(&self.child, name);
     }
 
     /// A client of `/v1` with an access token.

@@ -168,9 +168,7 @@ impl Switch {
     /// Sends the process a signal, such as `STOP`.
     #[track_caller]
     pub fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.pid());
-        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
-        assert!(sent.success(), "the switch was no longer running");
+        send_signal(&self.child, name);
     }
 
     /// Waits for a process that was asked to end, and asserts that it left cleanly.
@@ -204,6 +202,14 @@ impl Drop for Switch {
             eprintln!("--- log of the switch ---\n{}", self.log());
         }
     }
+}
+
+/// Sends a process a signal.
+#[track_caller]
+pub(crate) fn send_signal(process: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", process.id());
+    let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+    assert!(sent.success(), "the process was no longer running");
 }
 
 /// Reads `ready http=ADDR iso8583=ADDR metrics=ADDR`.

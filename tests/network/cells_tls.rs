@@ -1,5 +1,6 @@
 //! Two cells behind one `route`, of which one speaks TLS at both doors and demands certificates.
 
+use std::fs;
 use std::path::Path;
 
 use cardswitch_harness::{
@@ -101,6 +102,30 @@ fn a_cell_is_reached_over_tls_where_both_believe_each_other_and_no_other_is_harm
     assert_eq!(made.len(), 3);
     cells.secured.switch.stop();
     cells.secured.installation.verify_ok();
+}
+
+#[test]
+fn files_that_are_replaced_count_without_a_restart() {
+    let cells = Cells::start();
+    let home = cells.secured.installation.home();
+    let other = Authority::new(home, "other");
+    let believed = home.join("believed.pem");
+    let believe = |authority: &Path| {
+        fs::copy(authority, &believed).expect("a file can be copied");
+    };
+    believe(&other.certificate());
+    let route = cells.route("127.0.0.1", &believed, Some(&cells.authority.issue("router")));
+    assert_eq!(answers(&route, &cells.secured).0, "91");
+    believe(&cells.authority.certificate());
+    route.signal("HUP");
+    while answers(&route, &cells.secured).0 != "00" {}
+    // One that cannot be used changes nothing.
+    fs::write(&believed, "nonsense").expect("a file can be written");
+    route.signal("HUP");
+    while !route.log().contains("the certificates before stay in use") {
+        std::thread::yield_now();
+    }
+    assert_eq!(answers(&route, &cells.secured).0, "00");
 }
 
 #[test]

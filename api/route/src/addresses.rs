@@ -1,6 +1,7 @@
 //! The addresses of one door of a cell: one, or those of all nodes of its cluster.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ impl Addresses {
     /// Errors: no certificate can be for one of these.
     pub(crate) fn new(
         places: Vec<Place>,
-        tls: Option<&ClientTls>,
+        tls: Option<&Arc<ClientTls>>,
     ) -> Result<Self, NoDoorNameError> {
         let all = places.into_iter().map(|Place { address, is_secured }| {
             let host = address.rsplit_once(':').map_or(&*address, |(host, _)| host);

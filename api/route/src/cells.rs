@@ -127,7 +127,7 @@ impl Cells {
         all: Vec<CellAddresses>,
         home: Cell,
         bins: Vec<String>,
-        tls: Option<&ClientTls>,
+        tls: Option<&Arc<ClientTls>>,
     ) -> Result<Self, CellsError> {
         if tls.is_some() && !all.iter().any(CellAddresses::has_tls) {
             return Err(CellsError::NoTls);

@@ -111,8 +111,8 @@ impl HttpDoor {
                 Ok(Err(broken)) => broken,
                 Err(_) => return Err(NoAnswer::OutcomeUnknown),
             };
-            if is_refused(broken.error()) {
-                tracing::warn!(%cell, error = ?broken.error(), "the cell refused the router's certificate");
+            if let Some(error) = refusal_of(broken.error()) {
+                tracing::warn!(%cell, %error, "the HTTP connection to the cell was refused");
                 return Err(NoAnswer::CellDown);
             }
             tracing::debug!(%cell, error = %broken.error(), "a request was not answered");
@@ -147,10 +147,9 @@ enum NoAnswer {
     NoRequest(ApiError),
 }
 
-/// Whether the cell refused the router's certificate, so that it has read nothing.
-fn is_refused(error: &hyper::Error) -> bool {
-    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
-    source.is_some_and(is_refusal)
+/// What the cell said of the router's certificate, where it refused that: it has read nothing then.
+fn refusal_of(error: &hyper::Error) -> Option<&io::Error> {
+    error.source()?.downcast_ref().filter(|error| is_refusal(error))
 }
 
 impl Door for HttpDoor {

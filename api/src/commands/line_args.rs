@@ -92,7 +92,7 @@ impl LineArgs {
         let name = self.tls_name.clone().unwrap_or_else(|| {
             door.first().map(|address| address.ip().to_string()).unwrap_or_default()
         });
-        let tls = ClientTls::open(&ClientTlsFiles { authorities, shown }).map_err(Failure::new)?;
+        let tls = ClientTls::open(ClientTlsFiles { authorities, shown }).map_err(Failure::new)?;
         tls.towards(&name).map(Some).map_err(Failure::new)
     }
 }

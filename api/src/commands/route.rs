@@ -87,10 +87,10 @@ struct CellTlsArgs {
 }
 
 impl CellTlsArgs {
-    fn open(self) -> Result<Option<ClientTls>, Failure> {
+    fn open(self) -> Result<Option<Arc<ClientTls>>, Failure> {
         let Some(authorities) = self.cell_ca else { return Ok(None) };
         let shown = self.cell_certificate.zip(self.cell_key);
-        let opened = ClientTls::open(&ClientTlsFiles { authorities, shown });
+        let opened = ClientTls::open(ClientTlsFiles { authorities, shown });
         opened.map(Some).map_err(|error| Failure::new(format!("TLS to the cells: {error}")))
     }
 }
@@ -129,6 +129,9 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let (metrics, metrics_address) = metrics.map_err(Failure::new)?;
     println!("ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}");
     let (cells, stopping) = (Arc::new(cells), watch::Sender::new(false));
+    if let Some(tls) = cell_tls {
+        tokio::spawn(tls.follow_files(stopping.subscribe()));
+    }
     let telemetry = Arc::new(RouterTelemetry::new(Arc::clone(&cells), stopping.subscribe()));
     let watchers = Watchers::new(OPERATOR_CONNECTIONS_MAX);
     let ended = watch::Sender::new(false);
