@@ -60,14 +60,14 @@ cardswitch_wire::settings! {
         /// Seconds without a byte before an ISO 8583 connection is closed
         #[arg(value_name = "SECONDS")]
         iso8583_idle_timeout_s: u64 = 900,
-        /// Follow the habits of older clients of such an API, too [default: none]
+        /// Older clients of such an API whose habits are followed, too [default: none]
         #[arg(value_name = "CLIENT")]
         compat: Compat,
         /// Clock: the system's, or one that simulations move
         #[arg(value_name = "CLOCK")]
         clock: ClockSetting = ClockSetting::System,
-        /// How much of the journal is kept: a size such as 256MiB, `recovery` (what recovery needs) or
-        /// `forever`
+        /// Size of the journal to keep, such as 256MiB; `recovery` keeps what recovery needs, `forever`
+        /// all
         #[arg(value_name = "HOW")]
         retention: RetentionSetting = RetentionSetting::default(),
         /// Log format, on stderr; RUST_LOG sets the level
@@ -102,7 +102,7 @@ cardswitch_wire::settings! {
         /// that of the dialect]
         #[arg(value_name = "FORM")]
         length: LengthSetting,
-        /// Whether a TPDU stands before each ISO 8583 message [default: as the dialect says]
+        /// Whether a TPDU precedes each ISO 8583 message [default: as the dialect says]
         #[arg(value_name = "TPDU", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         tpdu: bool,
         file {

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +16,7 @@ use cardswitch_edge::tls::{Spoken, TlsDoor, TlsFiles};
 use cardswitch_iso8583::dialect::DEFAULT;
 use cardswitch_iso8583::{Dialect, LengthPrefix};
 use cardswitch_network::listener::{DOOR_NAME_DEFAULT, ListenerOptions};
-use cardswitch_network::replaced_key::ZoneKeeper;
 use cardswitch_network::zone::{Zone, ZoneSettings};
-use cardswitch_secrets::Secrets;
-use cardswitch_secrets::zone_keys::ExchangedKeysError;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, Settings};
@@ -212,25 +208,8 @@ fn open_zone(
     door: &str,
     settings: Option<&ZoneSettings>,
 ) -> Result<Option<Arc<Zone>>, ConfigError> {
-    let opened = settings.map(|settings| Zone::open(settings).map(Arc::new));
+    let opened = settings.map(|settings| Zone::open(door, settings).map(Arc::new));
     opened.transpose().map_err(|error| ConfigError::Zone(door.to_owned(), error))
-}
-
-/// Lets the doors that have a zone go on with the keys that were exchanged in earlier runs, and keep those that come.
-/// Errors: what is kept of them cannot be used.
-pub fn keep_zone_keys(
-    data: &Path,
-    secrets: &Arc<Secrets>,
-    doors: &[ListenerOptions],
-) -> Result<(), ExchangedKeysError> {
-    let zones = doors.iter().filter_map(|door| Some((door.name.as_str(), door.zone.as_ref()?)));
-    let zones: Vec<_> = zones.collect();
-    if zones.is_empty() {
-        return Ok(());
-    }
-    let keeper = Arc::new(ZoneKeeper::open(data, Arc::clone(secrets))?);
-    zones.iter().for_each(|(name, zone)| zone.keep_with(&keeper, name));
-    Ok(())
 }
 
 /// Addresses and networks, as the setting `name` has them.

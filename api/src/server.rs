@@ -13,14 +13,15 @@ use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
 use cardswitch_edge::tls::Spoken;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
+use cardswitch_engine::store::StoreError;
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_identity::state::AppState;
 use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
+use cardswitch_network::zone::Zone;
 use cardswitch_notify::mail::{self, MailError};
 use cardswitch_notify::webhooks::deliveries::{DeliveriesElsewhere, DeliveriesError};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::rotation::MasterKeys;
-use cardswitch_secrets::zone_keys::ExchangedKeysError;
 use cardswitch_site::overview::{ClusterLine, LiveOverviews};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -30,7 +31,7 @@ use tokio::task::JoinSet;
 use crate::commands::administration::Office;
 use crate::config::{ConfigError, Settings};
 use crate::control::{Control, Desk};
-use crate::doors::{keep_zone_keys, listener_options, open_tls, parse_networks};
+use crate::doors::{listener_options, open_tls, parse_networks};
 use crate::faults::open_plan;
 use crate::forwarding::LEADER_PATIENCE;
 use crate::handler_state::{StateParts, leading_state};
@@ -131,8 +132,8 @@ pub enum StartError {
     #[error(transparent)]
     PanKeys(PanRotationError),
     /// The keys that doors were given.
-    #[error(transparent)]
-    ZoneKeys(ExchangedKeysError),
+    #[error("the exchanged zone keys: {0}")]
+    ZoneKeys(StoreError),
     /// The directory of receipts.
     #[error("the receipts: {0}")]
     Receipts(io::Error),
@@ -203,7 +204,7 @@ impl Server {
         };
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
-        keep_zone_keys(data, &secrets, &options).map_err(StartError::ZoneKeys)?;
+        let zones: Vec<_> = options.iter().filter_map(|door| door.zone.clone()).collect();
         let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
             .with_connections(shares.iso8583.max)
             .with_faults(faults.clone());
@@ -219,6 +220,7 @@ impl Server {
         };
         let made = leading_state(data, &settings, http_address, (&engine, parts, elsewhere)).await;
         let (state, deliveries) = made?;
+        resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         settle_receipts(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(cluster));
@@ -543,6 +545,13 @@ async fn keep_pan_keys(
     let pan_keys = PanRotation::new(switch, secrets, data, Pace::Gentle)?;
     pan_keys.resume().await?;
     Ok(Arc::new(pan_keys))
+}
+
+/// Lets doors go on with the keys that were exchanged in earlier runs and on other nodes.
+fn resume_zones(zones: &[Arc<Zone>], state: &AppState) -> Result<(), StoreError> {
+    state.switch.read_at_once(|tables| {
+        zones.iter().try_for_each(|zone| zone.resume(tables, &state.secrets))
+    })
 }
 
 /// Removes the files of receipts that nothing names, beside everything else; a node fetches those that it

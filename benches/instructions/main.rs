@@ -12,7 +12,7 @@ use cardswitch_dialects::find;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::append_record;
-use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, decode};
+use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, RepeatedFields, decode};
 use cardswitch_program::{
     Asked, BareShard, Program, Purchases, Random, ample_balances, card_records,
 };
@@ -118,16 +118,15 @@ fn take_batches(count: u64) -> u64 {
 fn translate(dialect: &str, count: u64) -> u64 {
     let dialect = find(dialect).expect(SHIPPED);
     let frame = purchase(&dialect);
-    let (mut plain, mut kept) = (Vec::with_capacity(4_096), Vec::with_capacity(512));
+    let (mut plain, mut repeated) = (Vec::with_capacity(4_096), RepeatedFields::NONE);
     let (mut out, mut bytes) = (Vec::with_capacity(4_096), 0);
     for _ in 0..count {
         let frame = black_box(&frame[..]);
         plain.clear();
-        kept.clear();
         out.clear();
         let message = match &dialect.translation {
             Some(translation) => {
-                let read = translation.read(frame, &mut plain, &mut kept).expect(SHIPPED);
+                let read = translation.read(frame, &mut plain, &mut repeated).expect(SHIPPED);
                 read.message(&plain)
             }
             None => decode(frame),
@@ -138,7 +137,7 @@ fn translate(dialect: &str, count: u64) -> u64 {
         let approved = approved.set(54, b"0002840C000000012345");
         match &dialect.translation {
             Some(translation) => {
-                translation.write_answer(&approved, &kept, &mut out).expect(SHIPPED);
+                translation.write_answer(&approved, &repeated, &mut out).expect(SHIPPED);
             }
             None => approved.encode(&mut out).expect(SHIPPED),
         }
@@ -174,7 +173,9 @@ fn purchase(dialect: &Dialect) -> Vec<u8> {
     built.encode(&mut plain).expect(SHIPPED);
     let mut wire = Vec::new();
     match &dialect.translation {
-        Some(translation) => translation.write(&plain, &[], &mut wire).expect(SHIPPED),
+        Some(translation) => {
+            translation.write(&plain, &RepeatedFields::NONE, &mut wire).expect(SHIPPED)
+        }
         None => wire = plain,
     }
     wire

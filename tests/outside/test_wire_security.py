@@ -318,9 +318,17 @@ def test_exchanged_keys_survive_a_kill_and_no_exchange_is_replayed_after_it(rest
             assert insecure(line.receive()) == ("63", "1000 key_replayed")
         assert len(said) < 2 or not restarted.takes(first), "the first key counts still"
     assert answered >= 8
-    kept = pathlib.Path(restarted.data, "zone_exchange.keys")
-    assert kept.stat().st_mode & 0o777 == 0o600
-    assert key.hex() not in kept.read_text()
+    assert_nowhere_clear(restarted, key)
+
+
+def assert_nowhere_clear(switch, key):
+    """No file of the directory, and no line of the log, has the key."""
+    files = [path for path in pathlib.Path(switch.data).rglob("*") if path.is_file()]
+    assert any(path.parent.name == "journal" for path in files)
+    for path in [*files, switch.log]:
+        content = path.read_bytes()
+        for form in (key, key.hex().encode(), key.hex().upper().encode()):
+            assert form not in content, path
 
 
 def test_a_new_key_in_the_file_counts_in_place_of_an_exchanged_one(restarted):
@@ -337,16 +345,27 @@ def test_a_new_key_in_the_file_counts_in_place_of_an_exchanged_one(restarted):
     assert insecure(line.receive()) == ("63", "1000 key_replayed")
 
 
-def test_kept_keys_that_were_changed_are_refused_by_name(restarted):
-    assert restarted.line(restarted.key).ask(key_change("M3T", RANDOM.randbytes(16), 5))["39"] == "00"
+def test_exchanged_keys_are_in_a_backup_and_outlive_another_master_key(restarted, tmp_path):
+    fresh, backup = RANDOM.randbytes(16), str(tmp_path / "backup")
+    change = key_change("M3T", fresh, 100)
+    assert restarted.line(restarted.key).ask(change)["39"] == "00"
+    run("backup", "--data", restarted.data, "--to", backup)
     restarted.kill()
-    kept = pathlib.Path(restarted.data, "zone_exchange.keys")
-    kept.write_text(kept.read_text().replace("key iso8583", "key other"))
-    with pytest.raises(AssertionError, match="zone_exchange.keys"):
-        restarted.start()
-    kept.unlink()
+    master_key, restarted.data = restarted.data + "/master.key", str(tmp_path / "restored")
+    run("restore", "--from", backup, "--data", restarted.data, "--master-key", master_key)
+    run("rotate-master-key", "--data", restarted.data)
     restarted.start()
-    assert restarted.takes(restarted.key)
+    assert restarted.takes(fresh)
+    line = restarted.line(fresh)
+    line.send(change)
+    assert insecure(line.receive()) == ("63", "1000 key_replayed")
+    run("verify", "--data", backup, "--master-key", master_key)
+    assert_nowhere_clear(restarted, fresh)
+
+
+def run(*arguments):
+    done = subprocess.run([binary(), *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def with_pin(card, block):

@@ -1,12 +1,16 @@
 //! What a node that takes over goes on with besides the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use cardswitch_harness::{
     Cluster, HookReceiver, HttpClient, HttpRequest, Installation, Manner, Purchase, Switch,
-    transactions_of_card,
+    run_cardswitch, transactions_of_card,
 };
 use serde_json::json;
 
@@ -188,4 +192,59 @@ fn a_node_beyond_the_window_is_told_how_it_is_made_anew() {
         cluster.wait_for_doors(node);
     }
     cluster.wait_until_level();
+}
+
+const MASTER: &str = "0123456789abcdeffedcba98765432101122334455667788";
+
+/// A file of keys with this MAC key.
+fn write_keys(file: &Path, mac: &str) {
+    let keys = format!("master = {{ tdes = \"{MASTER}\" }}\nmac = {{ tdes = \"{mac}\" }}\n");
+    fs::write(file, keys).expect("a file can be written");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("its owner may");
+}
+
+/// What a door answers in 39, and last in 44, to a message of network management with a code under the keys of
+/// a file.
+#[track_caller]
+fn answered(node: &Switch, keys: &Path, fields: &[&str]) -> [String; 2] {
+    let door = node.iso8583.to_string();
+    let line = ["send", "--connect", &door, "--zone-keys", text_of(keys), "--mac", "retail_1"];
+    let sent = run_cardswitch(&[&line[..], &["--mti", "0800"], fields].concat());
+    sent.expect_done();
+    let (_, answer) = sent.stdout.split_once("answer\n").expect("an answer");
+    let words = answer.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let words: Vec<_> = words.collect();
+    ["39", "44"].map(|de| {
+        let element = words.iter().find(|words| words.first() == Some(&de));
+        element.and_then(|words| words.last()).map_or_else(String::new, |last| (*last).to_owned())
+    })
+}
+
+/// The key block of a file's MAC key, as the other end takes it.
+fn key_block(keys: &Path) -> String {
+    let printed = run_cardswitch(&["zone-keys", text_of(keys)]);
+    let line = printed.stdout.lines().find(|line| line.starts_with("mac ")).expect("a MAC key");
+    line.rsplit(' ').next().expect("a block").to_owned()
+}
+
+#[test]
+fn a_new_leader_knows_the_keys_that_peers_exchanged_and_takes_none_twice() {
+    let installation = Installation::init(60, 83);
+    let [file, fresh] = ["zone.keys", "fresh.keys"].map(|name| installation.home().join(name));
+    write_keys(&file, "1111111111111111aaaaaaaaaaaaaaaa");
+    write_keys(&fresh, "22222222222222223333333333333333");
+    let settings = format!("[iso8583_zone]\nkeys = \"{}\"\nmac = \"retail_1\"\n", text_of(&file));
+    fs::write(installation.data().join("cardswitch.toml"), settings).expect("a file is written");
+    let mut cluster = Cluster::of(installation);
+    let first = cluster.wait_for_leader();
+    let block = format!("48={}", key_block(&fresh));
+    let ahead = Command::new("date").args(["-u", "-d", "300 seconds", "+7=%m%d%H%M%S"]).output();
+    let ahead = String::from_utf8(ahead.expect("date is there").stdout).expect("digits");
+    let exchange = [ahead.trim(), "11=7", block.as_str(), "70=101"];
+    assert_eq!(answered(cluster.node(first), &file, &exchange), ["00", ""]);
+    cluster.take(first).kill9();
+    let second = cluster.wait_for_other_leader(first);
+    assert_eq!(answered(cluster.node(second), &fresh, &["11=8", "70=301"]), ["00", ""]);
+    let again = answered(cluster.node(second), &fresh, &exchange);
+    assert_eq!(again, ["63", "key_replayed"]);
 }

@@ -31,7 +31,7 @@ siteTest('an administrator revokes a token', async (stage) => {
   await stage.shot(page, 'audit');
   const events = page.locator('tbody tr');
   const count = await events.count();
-  await page.getByLabel('What').selectOption('Apps');
+  await page.getByLabel('Kind').selectOption('Apps');
   await page.getByRole('button', { name: 'Filter' }).click();
   assert.ok((await events.count()) >= 1 && (await events.count()) < count);
   await page.getByText('created the app Books').waitFor();
@@ -60,7 +60,7 @@ siteTest('the log says who did what to which, with values before and after', asy
   await page.getByLabel('Last four or email').fill(card.last_four);
   await page.getByRole('button', { name: 'Filter' }).click();
   assert.equal(await rows.count(), 3, 'the card and its limits');
-  await page.getByLabel('Who').selectOption('Ada Lovelace');
+  await page.getByLabel('Made by').selectOption('Ada Lovelace');
   await page.getByRole('button', { name: 'Filter' }).click();
   await page.getByText('No matching events').waitFor();
 }, (installation) => installation.addUser({ email: 'ada@example.com', role: 'member' }));

@@ -28,6 +28,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The same of what can be asked of another member at once: what a member answers by itself, and reads.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
+/// The same of a look that is repeated all the time. A member that is asked while the members elect their leader may
+/// not answer after the election either.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(250);
 /// How often all members are asked until one answers.
 const ROUNDS: usize = 2;
 /// How long it waits before it reports that nobody answers.
@@ -118,6 +121,11 @@ impl EtcdClient {
     /// As `call`, of a read, which is asked again soon where a member is silent.
     pub(crate) fn read<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(READ_TIMEOUT, request)
+    }
+
+    /// As `read`, of what is looked at all the time.
+    pub(crate) fn look<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+        self.call_within(LOOK_TIMEOUT, request)
     }
 
     /// Asks one member after the other until one answers, which is asked from then on: one may take

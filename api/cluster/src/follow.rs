@@ -1,6 +1,6 @@
 //! A node that follows until it leads.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,10 @@ const RECORD_EVERY: Duration = Duration::from_secs(1);
 const CLOCK_PAUSE: Duration = Duration::from_millis(500);
 /// How long a leader's door may take to accept a connection, where it is asked whether it lives.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long it may take to answer a request, where etcd cannot tell.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
+/// A request that every door answers somehow, one for TLS, too.
+const SIGN_REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: leader\r\nConnection: close\r\n\r\n";
 
 /// Why a node follows no more.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +94,10 @@ pub fn follow(
             Ok(seen) => seen,
             Err(OpenError::Journal(JournalError::Window(WindowError::Unavailable(why)))) => {
                 tracing::warn!(%why, "the cluster's etcd cannot be read");
-                patience.begin_anew();
+                // A leader that is silent at its door, too, is not waited for again once etcd answers.
+                if watched.answers() {
+                    patience.begin_anew();
+                }
                 continue;
             }
             Err(OpenError::Journal(JournalError::Window(WindowError::Closed))) => return Ok(None),
@@ -193,6 +200,18 @@ impl WatchedLeader {
         Self { writer: Some(tip.writer), http, connection: None }
     }
 
+    /// Whether the leader answers at its door, or may: nobody knows where that is.
+    fn answers(&self) -> bool {
+        let Some(http) = self.http else { return true };
+        let ask = || {
+            let mut connection = TcpStream::connect_timeout(&http, CONNECT_TIMEOUT)?;
+            connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+            connection.write_all(SIGN_REQUEST)?;
+            connection.read(&mut [0])
+        };
+        ask().is_ok()
+    }
+
     /// Whether the leader's door was open, and is not any more.
     fn is_refused(&mut self) -> bool {
         let Some(http) = self.http else { return false };
@@ -222,4 +241,32 @@ fn is_open(connection: &TcpStream) -> bool {
 fn spread_of(name: &str) -> f64 {
     let sum = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     f64::from(sum % 1_000) / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn watched(http: Option<SocketAddr>) -> WatchedLeader {
+        WatchedLeader { http, ..WatchedLeader::default() }
+    }
+
+    #[test]
+    fn a_leader_answers_where_its_door_says_anything_at_all() {
+        assert!(watched(None).answers(), "nobody knows where its door is");
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = door.local_addr().unwrap();
+        // The system takes connections for a process that is stopped.
+        assert!(!watched(Some(address)).answers());
+        let answering = std::thread::spawn(move || {
+            drop(door.accept());
+            let (mut connection, _) = door.accept().unwrap();
+            connection.write_all(b"HTTP/1.1 503").unwrap();
+        });
+        assert!(watched(Some(address)).answers());
+        answering.join().unwrap();
+        assert!(!watched(Some(address)).answers(), "nobody listens");
+    }
 }

@@ -10,8 +10,8 @@ const SILENCE: Duration = Duration::from_millis(700);
 /// soon as it can.
 const AFTER_SILENCE_OF_ETCD: f64 = 4.0 / 7.0;
 
-/// Waits for signs of life. Only silence that was listened to counts: where etcd does not answer,
-/// nobody can be heard.
+/// Waits for signs of life. Only silence that was listened to counts: at the leader's door where etcd does not
+/// answer.
 #[derive(Debug)]
 pub(crate) struct Patience {
     last_sign: Vec<u8>,

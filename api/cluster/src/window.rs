@@ -19,6 +19,8 @@ use crate::proto::{
 
 /// Batches kept in the window: what a node may be behind without a backup.
 const WINDOW_BATCHES: u64 = 4_096;
+/// Batches after which older ones are deleted: each deletion is a write of etcd's, too.
+const TRIM_EVERY: u64 = 64;
 /// Batches read at once.
 const READ_BATCHES: i64 = 64;
 /// Revisions of etcd after which the past of its keys is let go of.
@@ -201,7 +203,7 @@ impl EtcdWindow {
         let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
         let reads = keys.map(|key| Request::Range(one(key)).into()).to_vec();
         let request = TxnRequest { compare: Vec::new(), success: reads };
-        let read = self.open_client()?.read(&request).map_err(no_answer)?;
+        let read = self.open_client()?.look(&request).map_err(no_answer)?;
         let mut found = read.responses.into_iter().map(|read| match read.response {
             Some(Response::Range(range)) => value_of(range),
             _ => None,
@@ -268,12 +270,14 @@ impl ChainWindow for EtcdWindow {
             })
             .collect();
         writes.push(put(tip_key.clone(), tip_bytes(&new)));
-        let kept_from = last.header.number.0.saturating_sub(WINDOW_BATCHES - 1);
-        let old = DeleteRangeRequest {
-            key: self.keys.batches().into(),
-            range_end: self.keys.batch(kept_from).into(),
-        };
-        writes.push(Request::DeleteRange(old).into());
+        if batches.iter().any(|batch| batch.header.number.0.is_multiple_of(TRIM_EVERY)) {
+            let kept_from = last.header.number.0.saturating_sub(WINDOW_BATCHES - 1);
+            let old = DeleteRangeRequest {
+                key: self.keys.batches().into(),
+                range_end: self.keys.batch(kept_from).into(),
+            };
+            writes.push(Request::DeleteRange(old).into());
+        }
         let answer = self.ask(&TxnRequest {
             compare: vec![Compare::value(tip_key, tip_bytes(after))],
             success: writes,

@@ -4,7 +4,7 @@
 
 use cardswitch_dialects::import::import;
 use cardswitch_dialects::{SHIPPED, check_framing, find, parse};
-use cardswitch_iso8583::{Dialect, LengthPrefix, MessageBuilder, Mti, decode};
+use cardswitch_iso8583::{Dialect, LengthPrefix, MessageBuilder, Mti, RepeatedFields, decode};
 
 /// A short message, as a dialect writes it.
 fn written(dialect: &Dialect) -> Vec<u8> {
@@ -18,10 +18,15 @@ fn written(dialect: &Dialect) -> Vec<u8> {
         .encode(&mut plain)
         .unwrap();
     let mut out = Vec::new();
-    dialect.translation.as_ref().unwrap().write(&plain, &[], &mut out).unwrap();
+    dialect.translation.as_ref().unwrap().write(&plain, &RepeatedFields::NONE, &mut out).unwrap();
     // And it is read to the same again, but for what the dialect has no room for.
     let mut again = Vec::new();
-    dialect.translation.as_ref().unwrap().read(&out, &mut again, &mut Vec::new()).unwrap();
+    dialect
+        .translation
+        .as_ref()
+        .unwrap()
+        .read(&out, &mut again, &mut RepeatedFields::default())
+        .unwrap();
     let (again, plain) = (decode(&again).unwrap(), decode(&plain).unwrap());
     for element in [2, 3, 39, 49] {
         assert_eq!(again.get(element), plain.get(element), "{element}");

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cardswitch_iso8583::{Dialect, MessageBuilder, decode};
+use cardswitch_iso8583::{Dialect, MessageBuilder, RepeatedFields, decode};
 
 use golden_message::GoldenMessage;
 
@@ -42,13 +42,13 @@ fn golden_messages_are_read_and_written_as_another_codec_has_them() {
     for path in golden_files() {
         let Golden { dialect, frame, plain } = Golden::read(&path);
         let translation = dialect.translation.unwrap();
-        let (mut read, mut kept, mut written) = (Vec::new(), Vec::new(), Vec::new());
-        let fault = translation.read(&frame, &mut read, &mut kept).err();
+        let (mut read, mut repeated, mut written) = (Vec::new(), RepeatedFields::NONE, Vec::new());
+        let fault = translation.read(&frame, &mut read, &mut repeated).err();
         assert_eq!(fault, None, "{}", path.display());
         let shown = |message: &[u8]| message.escape_ascii().to_string();
         assert_eq!(shown(&read), shown(&plain), "{}", path.display());
         decode(&read).unwrap();
-        translation.write(&plain, &kept, &mut written).unwrap();
+        translation.write(&plain, &repeated, &mut written).unwrap();
         assert_eq!(shown(&written), shown(&frame), "{}", path.display());
     }
 }
@@ -69,9 +69,9 @@ fn reversals_of_1993_are_written_without_a_request() {
         }
         let (mut told, mut written, mut read) = (Vec::new(), Vec::new(), Vec::new());
         untold.encode(&mut told).unwrap();
-        translation.write(&told, &[], &mut written).unwrap();
+        translation.write(&told, &RepeatedFields::NONE, &mut written).unwrap();
         assert!(written.escape_ascii().to_string().contains(function), "{file}");
-        translation.read(&written, &mut read, &mut Vec::new()).unwrap();
+        translation.read(&written, &mut read, &mut RepeatedFields::default()).unwrap();
         assert_eq!(decode(&read).unwrap().get_text(70), Some(function));
         assert_eq!(read, plain, "{file}");
     }
@@ -85,7 +85,7 @@ fn every_truncation_of_a_golden_message_is_told() {
         let translation = dialect.translation.unwrap();
         for end in 0..frame.len() {
             let mut plain = Vec::new();
-            let read = translation.read(&frame[..end], &mut plain, &mut Vec::new());
+            let read = translation.read(&frame[..end], &mut plain, &mut RepeatedFields::default());
             assert!(read.is_err(), "{} cut at {end}", path.display());
             assert!(plain.is_empty() || decode(&plain).is_ok(), "{} cut at {end}", path.display());
         }

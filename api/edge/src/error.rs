@@ -33,7 +33,7 @@ pub struct ApiError {
     retry_after_s: Option<u32>,
 }
 
-/// What a request that failed is answered with.
+/// Answer to a failed request.
 #[derive(Serialize, ToSchema)]
 pub struct ErrorBody<'a> {
     detail: Detail<'a>,
@@ -46,7 +46,7 @@ struct Detail<'a> {
     /// The field at fault, where it is one.
     param: Option<&'a str>,
     errors: Vec<FieldError<'a>>,
-    /// Where the code is explained: an address relative to this switch's.
+    /// Explanation of the code: an address relative to this switch's.
     #[schema(format = "uri-reference")]
     doc_url: String,
 }

@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-use cardswitch_iso8583::{Dialect, Frame, next_frame, write_frame};
+use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, next_frame, write_frame};
 
 use super::FeedError;
 use super::line::{Line, LineStream};
@@ -101,7 +101,7 @@ impl Connection {
         let Some(translation) = &self.dialect.translation else { return message.to_vec() };
         let mut plain = Vec::new();
         // What is missing then is missing in what is shown, too.
-        let _ = translation.read(message, &mut plain, &mut Vec::new());
+        let _ = translation.read(message, &mut plain, &mut RepeatedFields::default());
         plain
     }
 
@@ -139,7 +139,7 @@ impl Connection {
 /// Errors: a message above the frame cap.
 pub(super) fn frame(out: &mut Vec<u8>, message: &[u8], dialect: &Dialect) -> io::Result<()> {
     write_frame(out, &dialect.framing, None, |out| match &dialect.translation {
-        Some(translation) => translation.write(message, &[], out),
+        Some(translation) => translation.write(message, &RepeatedFields::NONE, out),
         None => {
             out.extend_from_slice(message);
             Ok(())

@@ -39,9 +39,9 @@ pub const fn render_state(state: EndpointState) -> &'static str {
 /// An endpoint to be made.
 #[derive(Clone, Debug)]
 pub struct GivenEndpoint {
-    /// Where webhooks are sent.
+    /// Address of the receiver.
     pub address: String,
-    /// What people tell it by.
+    /// Label for people.
     pub description: LineText,
     /// For which app, where it is for one.
     pub app: Option<AppId>,
@@ -52,7 +52,7 @@ impl GivenEndpoint {
     pub fn parse(fields: &mut Fields<'_>, reach: Reach) -> Self {
         let address = fields.must("delivery_url", ADDRESS_ABOUT, address(reach));
         let description = short_line(DESCRIPTION_CHARS_MAX);
-        let description = fields.may("description", "What people tell it by.", description);
+        let description = fields.may("description", "Label for people.", description);
         let about = "The app it is for: it is told of the events of every company that has let the \
             app in. Absent\nor null: it is told of the company's own.";
         let app = fields.patch("app", about, reference(AppId)).flatten();
@@ -63,9 +63,9 @@ impl GivenEndpoint {
 /// What is to change about an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct GivenChanges {
-    /// Where webhooks are sent.
+    /// Address of the receiver.
     pub address: Option<String>,
-    /// What people tell it by.
+    /// Label for people.
     pub description: Option<LineText>,
     /// Whether it is told of events.
     pub is_enabled: Option<bool>,
@@ -78,12 +78,12 @@ impl GivenChanges {
             address: fields.may("delivery_url", ADDRESS_ABOUT, address(reach)),
             description: fields.may(
                 "description",
-                "What people tell it by.",
+                "Label for people.",
                 short_line(DESCRIPTION_CHARS_MAX),
             ),
             is_enabled: fields.may(
                 "is_enabled",
-                "Whether it is told of events. One that is enabled is told of what happens from then on.",
+                "Whether it gets events. A newly enabled one gets the events from then on.",
                 flag().example("true"),
             ),
         }

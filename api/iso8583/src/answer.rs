@@ -110,17 +110,11 @@ impl<'a> Answer<'a> {
     /// Between what is set and what is left out, the echoed elements go out as they came in.
     fn write_elements(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let left_out = self.request.kept().without(self.echoed);
-        let mut echoed_to = 0;
-        for de in self.own.present.union(left_out).elements() {
-            out.extend_from_slice(self.request.wire_bytes(echoed_to, self.request.start_of(de)));
-            echoed_to = self.request.end_of(de);
-            if let Some(content) = self.own.get(de) {
-                let spec = field(de).ok_or(EncodeError::UnknownElement(de))?;
-                write_element(out, spec, content)?;
-            }
-        }
-        out.extend_from_slice(self.request.wire_bytes(echoed_to, self.request.len()));
-        Ok(())
+        self.request.runs().copy_but(self.own.present.union(left_out), out, |de, out| {
+            let Some(content) = self.own.get(de) else { return Ok(()) };
+            let spec = field(de).ok_or(EncodeError::UnknownElement(de))?;
+            write_element(out, spec, content)
+        })
     }
 }
 

@@ -17,7 +17,7 @@ pub enum BitmapEncoding {
 /// A set of data elements 1 to 128.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bitmap {
-    /// DE 1 to 64, from the highest bit down, then DE 65 to 128.
+    /// DE 1 to 64 from the lowest bit up, which is cheaper to walk than the order of the wire, then DE 65 to 128.
     halves: [u64; 2],
 }
 
@@ -80,7 +80,8 @@ impl Bitmap {
     /// Whether the set has no element.
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        self.len() == 0
+        let [first, second] = self.halves;
+        first | second == 0
     }
 
     /// How many data elements the set has.
@@ -90,25 +91,28 @@ impl Bitmap {
         (first.count_ones() + second.count_ones()) as usize
     }
 
+    /// The elements of the set that are below this one.
+    pub(crate) const fn below(self, de: u8) -> Self {
+        let [first, second] = self.halves;
+        let halves = match de {
+            0 => [0, 0],
+            1..=64 => [first & (bit_of(de) - 1), 0],
+            65..=128 => [first, second & (bit_of(de) - 1)],
+            _ => [first, second],
+        };
+        Self { halves }
+    }
+
     /// How many data elements of the set are below this one.
     #[must_use]
     pub const fn count_below(self, de: u8) -> usize {
-        let [first, second] = self.halves;
-        let below = match de {
-            0 | 1 => 0,
-            2..=64 => (first >> (65 - de)).count_ones(),
-            65 => first.count_ones(),
-            66..=128 => first.count_ones() + (second >> (129 - de)).count_ones(),
-            _ => first.count_ones() + second.count_ones(),
-        };
-        below as usize
+        self.below(de).len()
     }
 
     /// The data elements 2 to 128 of the set, ascending.
-    pub fn elements(self) -> impl Iterator<Item = u8> {
+    pub const fn elements(self) -> ElementNumbers {
         let [first, second] = self.halves;
-        let first = first & !BIT_1;
-        elements_of(first, 1).chain(elements_of(second, 65))
+        ElementNumbers { rest: first & !BIT_1, behind: second, number: 1 }
     }
 
     /// Whether elements above 64 make a second bitmap necessary.
@@ -135,7 +139,7 @@ impl Bitmap {
     pub(crate) fn write_over(self, place: &mut [u8], has_secondary: bool) {
         let [first, second] = self.halves;
         let first = if has_secondary { first | BIT_1 } else { first & !BIT_1 };
-        let bytes = (u128::from(first) << 64 | u128::from(second)).to_be_bytes();
+        let bytes = wire_bytes([first, second]);
         for (byte, new) in place.iter_mut().zip(&bytes[..if has_secondary { 16 } else { 8 }]) {
             *byte = *new;
         }
@@ -145,7 +149,7 @@ impl Bitmap {
     pub fn write(self, out: &mut Vec<u8>, encoding: BitmapEncoding) {
         let [first, second] = self.halves;
         let first = if self.needs_secondary() { first | BIT_1 } else { first & !BIT_1 };
-        let bytes = (u128::from(first) << 64 | u128::from(second)).to_be_bytes();
+        let bytes = wire_bytes([first, second]);
         let used = if self.needs_secondary() { &bytes[..] } else { &bytes[..8] };
         match encoding {
             BitmapEncoding::Binary => out.extend_from_slice(used),
@@ -204,33 +208,60 @@ const fn half_bytes(encoding: BitmapEncoding) -> usize {
 }
 
 fn read_half(bytes: &[u8], encoding: BitmapEncoding) -> Option<u64> {
-    match encoding {
-        BitmapEncoding::Binary => Some(u64::from_be_bytes(bytes.try_into().ok()?)),
+    let from_highest = match encoding {
+        BitmapEncoding::Binary => u64::from_be_bytes(bytes.try_into().ok()?),
         BitmapEncoding::HexText => bytes
             .iter()
-            .try_fold(0, |value, character| Some(value << 4 | u64::from(hex_value(*character)?))),
-    }
+            .try_fold(0, |value, character| Some(value << 4 | u64::from(hex_value(*character)?)))?,
+    };
+    Some(from_highest.reverse_bits())
+}
+
+fn wire_bytes([first, second]: [u64; 2]) -> [u8; 16] {
+    let (first, second) = (first.reverse_bits(), second.reverse_bits());
+    (u128::from(first) << 64 | u128::from(second)).to_be_bytes()
 }
 
 /// The bit of DE 1, which is no element of its own.
-const BIT_1: u64 = 1 << 63;
+const BIT_1: u64 = 1;
 
 /// The half and the bit of a data element; no bit for numbers that are none.
 const fn place_of(de: u8) -> (usize, u64) {
     let at = de.wrapping_sub(1);
-    let bit = if at < 128 { BIT_1 >> (at % 64) } else { 0 };
+    let bit = if at < 128 { bit_of(de) } else { 0 };
     ((at >= 64) as usize, bit)
 }
 
-/// The elements of a half, ascending; its highest bit is the element `first`.
-fn elements_of(half: u64, first: u8) -> impl Iterator<Item = u8> {
-    let mut rest = half;
-    std::iter::from_fn(move || {
-        // INVARIANT: at most 64 zeros, which is none left.
-        let zeros = u8::try_from(rest.leading_zeros()).ok().filter(|zeros| *zeros < 64)?;
-        rest &= !(BIT_1 >> zeros);
-        Some(first + zeros)
-    })
+/// The bit of a data element in its half.
+const fn bit_of(de: u8) -> u64 {
+    1 << (de.wrapping_sub(1) % 64)
+}
+
+/// The data elements of a set, ascending.
+#[derive(Debug, Clone)]
+pub struct ElementNumbers {
+    rest: u64,
+    /// The other half, while this is the first.
+    behind: u64,
+    /// The number of the lowest bit.
+    number: u8,
+}
+
+impl Iterator for ElementNumbers {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        while self.rest == 0 {
+            if self.behind == 0 {
+                return None;
+            }
+            (self.rest, self.behind, self.number) = (self.behind, 0, 65);
+        }
+        // INVARIANT: a half that is not empty has fewer than 64 zeros.
+        let zeros = u8::try_from(self.rest.trailing_zeros()).unwrap_or(0);
+        self.rest &= self.rest - 1;
+        Some(self.number + zeros)
+    }
 }
 
 #[cfg(test)]

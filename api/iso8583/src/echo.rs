@@ -13,6 +13,7 @@ use crate::fields::{Class, field};
 use crate::message::Message;
 use crate::mti::Mti;
 use crate::number::parse_number;
+use crate::wire_runs::{FieldEnd, WireRuns, copy_runs};
 
 /// The elements that identify a request and come back in its answer. Card data other than the card number does not.
 pub const ECHOED: Bitmap = Bitmap::of(&[
@@ -31,7 +32,7 @@ pub struct Echo {
     mti: Mti,
     kept: Bitmap,
     /// Where each kept element ends, in their order.
-    ends: [u16; KEPT_ELEMENTS],
+    ends: [FieldEnd; KEPT_ELEMENTS],
     bytes: [u8; ECHO_BYTES_MAX],
 }
 
@@ -40,7 +41,7 @@ impl Echo {
     pub const EMPTY: Self = Self {
         mti: Mti::NETWORK_REQUEST,
         kept: Bitmap::EMPTY,
-        ends: [0; KEPT_ELEMENTS],
+        ends: [[0; 2]; KEPT_ELEMENTS],
         bytes: [0; ECHO_BYTES_MAX],
     };
 
@@ -56,22 +57,23 @@ impl Echo {
     pub fn copy(&mut self, request: &Message<'_>) {
         self.mti = request.mti();
         self.kept = KEPT.intersection(request.present());
-        let (mut run, mut filled) = (0..0, 0);
-        for (de, end) in self.kept.elements().zip(&mut self.ends) {
-            let place = request.wire_range(de);
-            if place.start != run.end {
-                filled = append(&mut self.bytes, filled, request.wire_bytes(run));
-                run = place.start..place.start;
-            }
-            run.end = place.end;
-            *end = u16::try_from(filled + run.len()).unwrap_or(u16::MAX);
-        }
-        append(&mut self.bytes, filled, request.wire_bytes(run));
+        let (bytes, mut filled) = (&mut self.bytes, 0);
+        copy_runs(
+            self.kept,
+            |de| request.wire_range(de),
+            &mut self.ends,
+            |run| {
+                let end = filled + run.len();
+                // INVARIANT: the place takes every kept element at its longest.
+                bytes[filled..end].copy_from_slice(request.wire_bytes(run));
+                filled = end;
+            },
+        );
     }
 
     /// Wipes the card number and all else.
     pub fn clear(&mut self) {
-        let len = self.len();
+        let len = self.runs().len();
         self.bytes[..len].fill(0);
         self.kept = Bitmap::EMPTY;
     }
@@ -95,7 +97,8 @@ impl Echo {
             return None;
         }
         let prefix = usize::from(field(de)?.length.prefix_digits());
-        self.bytes.get(self.start_of(de) + prefix..self.end_of(de))
+        let place = self.runs().place_of(de);
+        self.bytes.get(place.start + prefix..place.end)
     }
 
     /// The number that a kept element of digits spells.
@@ -104,28 +107,9 @@ impl Echo {
         parse_number(self.get(de)?)
     }
 
-    /// Where the element starts, or would.
-    pub(crate) fn start_of(&self, de: u8) -> usize {
-        self.end_of_first(self.kept.count_below(de))
-    }
-
-    /// Where the element ends, or would start.
-    pub(crate) fn end_of(&self, de: u8) -> usize {
-        self.end_of_first(self.kept.count_below(de.saturating_add(1)))
-    }
-
-    /// Elements as on the wire.
-    pub(crate) fn wire_bytes(&self, start: usize, end: usize) -> &[u8] {
-        self.bytes.get(start..end).unwrap_or_default()
-    }
-
-    /// Bytes of all kept elements.
-    pub(crate) fn len(&self) -> usize {
-        self.end_of_first(self.kept.len())
-    }
-
-    fn end_of_first(&self, count: usize) -> usize {
-        count.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |end| usize::from(*end))
+    /// The kept elements as on the wire.
+    pub(crate) const fn runs(&self) -> WireRuns<'_> {
+        WireRuns { present: self.kept, ends: &self.ends, bytes: &self.bytes }
     }
 }
 
@@ -142,14 +126,6 @@ impl fmt::Debug for Echo {
             .field("kept", &self.kept)
             .finish_non_exhaustive()
     }
-}
-
-/// Appends to what is filled of the place, which has room for all. Returns how much is filled then.
-fn append(place: &mut [u8], filled: usize, bytes: &[u8]) -> usize {
-    let end = filled + bytes.len();
-    // INVARIANT: the place takes every kept element at its longest.
-    place[filled..end].copy_from_slice(bytes);
-    end
 }
 
 const fn bytes_max() -> usize {
@@ -198,8 +174,9 @@ mod tests {
         assert_eq!((echo.get_number(4), echo.get_number(11)), (Some(5000), Some(42)));
         assert_eq!((echo.get(32), echo.get(38)), (Some(&b"12345"[..]), Some(&b"A1B2C3"[..])));
         assert_eq!((echo.get(14), echo.get(48), echo.get(52)), (None, None, None));
-        assert_eq!(echo.wire_bytes(0, echo.start_of(4)), b"164111111111111111");
-        assert_eq!((echo.start_of(3), echo.end_of(128)), (18, echo.len()));
+        let runs = echo.runs();
+        assert_eq!(runs.bytes(0..runs.place_of(4).start), b"164111111111111111");
+        assert_eq!((runs.place_of(3), runs.place_of(128).end), (18..18, runs.len()));
     }
 
     #[test]
@@ -209,12 +186,12 @@ mod tests {
             built.set(de, &longest)
         });
         let mut echo = echo_of(&full);
-        assert_eq!((echo.kept(), echo.len()), (KEPT, ECHO_BYTES_MAX));
+        assert_eq!((echo.kept(), echo.runs().len()), (KEPT, ECHO_BYTES_MAX));
         echo.clear();
-        assert_eq!((echo.len(), echo.get(2)), (0, None));
+        assert_eq!((echo.runs().len(), echo.get(2)), (0, None));
         assert!(echo.bytes.iter().all(|byte| *byte == 0));
         echo.copy(&decode(b"0800\0\0\0\0\0\0\0\0").unwrap());
-        assert_eq!((echo.mti(), echo.len()), (Mti::NETWORK_REQUEST, 0));
+        assert_eq!((echo.mti(), echo.runs().len()), (Mti::NETWORK_REQUEST, 0));
     }
 
     #[test]

@@ -114,12 +114,14 @@ impl FieldForm {
                 return read_hex(&hex, out);
             }
             Coding::Packed(filler) => {
-                let (sign, digits) = content.split_at(self.sign_bytes().min(content.len()));
-                out.extend_from_slice(sign);
-                let count = match self.counted {
-                    Counted::Characters => usize::from(units).saturating_sub(sign.len()),
-                    Counted::Bytes => 2 * digits.len(),
-                };
+                let (mut digits, mut count) = (content, usize::from(units));
+                if let (Class::SignedDigits, [sign, behind @ ..]) = (self.class, content) {
+                    out.push(*sign);
+                    (digits, count) = (behind, count.saturating_sub(1));
+                }
+                if self.counted == Counted::Bytes {
+                    count = 2 * digits.len();
+                }
                 unpack(digits, count, filler, out);
             }
         }
@@ -177,6 +179,14 @@ impl FieldForm {
         }
     }
 
+    /// Whether it is always of whole bytes of packed digits.
+    pub(crate) fn has_whole_bytes(&self) -> bool {
+        self.coding == Coding::Packed(Filler::Left)
+            && self.is_fixed()
+            && self.class == Class::Digits
+            && self.chars_max().is_multiple_of(2)
+    }
+
     /// Whether its length never varies.
     pub(crate) const fn is_fixed(&self) -> bool {
         matches!(self.length, FieldLength::Fixed)
@@ -201,15 +211,21 @@ fn unpack(bytes: &[u8], count: usize, filler: Filler, out: &mut Vec<u8>) {
         out.push(b'0' + (first & 15));
         pairs = rest;
     }
-    let start = out.len();
-    out.resize(start + 2 * pairs.len(), 0);
-    let (places, _) = out[start..].as_chunks_mut();
-    for (place, byte) in places.iter_mut().zip(pairs) {
-        *place = [b'0' + (byte >> 4), b'0' + (byte & 15)];
-    }
+    unpack_pairs(pairs, out);
     // Where bytes are counted, only the filler tells that the number of digits is odd.
     if filler == Filler::Right && (is_odd || out.last() == Some(&b'?')) {
         out.pop();
+    }
+}
+
+/// Appends two digits a byte, as `unpack`.
+pub(crate) fn unpack_pairs(bytes: &[u8], out: &mut Vec<u8>) {
+    for some in bytes.chunks(32) {
+        let mut digits = [[0; 2]; 32];
+        for (pair, byte) in digits.iter_mut().zip(some) {
+            *pair = [b'0' + (byte >> 4), b'0' + (byte & 15)];
+        }
+        out.extend_from_slice(digits[..some.len()].as_flattened());
     }
 }
 

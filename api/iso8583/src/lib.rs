@@ -8,7 +8,7 @@
 //! | `dialect`, `translation` | the ways counterparts spell messages, and between them and the default one |
 //! | `codec`, `message` | borrowed decoding: no allocation for a good message |
 //! | `builder`, `encode` | owned messages |
-//! | `echo`, `answer` | what an answer repeats of its request, and the answer |
+//! | `echo`, `repeated_fields`, `wire_runs`, `answer` | what an answer repeats of its request, and the answer |
 //! | `describe` | a message as text, card data masked |
 //! | `spelling` | what a stream seems to be that the dialect does not read |
 //! | `text_line` | the line that an error in a text file names |
@@ -30,6 +30,7 @@ mod encode;
 pub mod field_form;
 pub mod fields;
 pub mod frame;
+mod layout;
 pub mod length_prefix;
 pub mod merchant_location;
 pub mod message;
@@ -39,6 +40,7 @@ pub mod original_data;
 mod originals_1993;
 pub mod pin_block;
 pub mod private_use;
+pub mod repeated_fields;
 pub mod replacement_amounts;
 pub mod spelling;
 mod text_line;
@@ -46,6 +48,7 @@ pub mod track2;
 mod translate_in;
 mod translate_out;
 pub mod translation;
+mod wire_runs;
 
 pub use additional_amounts::AdditionalAmount;
 pub use alphabet::Alphabet;
@@ -66,6 +69,7 @@ pub use mti::Mti;
 pub use original_data::OriginalData;
 pub use pin_block::{Pin, decode_pin_block, encode_pin_block};
 pub use private_use::{PresentmentNumber, PrivateUse, PrivateUseWriter};
+pub use repeated_fields::RepeatedFields;
 pub use spelling::Spelling;
 pub use text_line::line_of;
 pub use track2::Track2;

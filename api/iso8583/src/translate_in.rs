@@ -7,15 +7,17 @@ use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::codec::{DecodeError, DecodeFault, decode};
 use crate::dialect::FRAME_BYTES_MAX;
 use crate::encode::put_len;
-use crate::field_form::Coding;
+use crate::field_form::{Coding, unpack_pairs};
 use crate::fields::{Class, FieldSpec, Length};
+use crate::layout::{Layout, Place, short_len};
 use crate::message::{Message, Span};
 use crate::mti::Mti;
 use crate::number::parse_number;
 use crate::originals_1993::{AMOUNT_DIGITS, is_partial, read_original, read_remaining};
-use crate::translate_out::KeptField;
+use crate::repeated_fields::RepeatedFields;
 use crate::translation::{
-    ElementSource, FieldPart, FieldShape, FieldTags, PartialFields, Translation, TypeForm,
+    ElementSource, FieldPart, FieldShape, FieldTags, PartialFields, RunCoding, Translation,
+    TypeForm,
 };
 
 /// A message that cannot be translated. What was readable of it has been.
@@ -60,32 +62,14 @@ impl Translated {
     }
 }
 
-/// Where a field stands.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    /// Where its length begins.
-    start: u16,
-    /// Where its content begins.
-    content: u16,
-    units: u16,
-    end: u16,
-}
-
-/// The fields of a message by number.
-struct Layout {
-    present: Bitmap,
-    places: [Place; 129],
-    fault: Option<TranslationFault>,
-}
-
 const TYPE_DIGITS: usize = 4;
 /// Elements that change places in a partial reversal.
 const AMOUNT: u8 = 4;
 const REPLACEMENT: u8 = 95;
 
 impl Translation {
-    /// Appends a message, without length and TPDU, in the default spelling to `plain`. The fields that its answer
-    /// repeats are appended to `kept`, for [`write`](Self::write).
+    /// Appends a message, without length and TPDU, in the default spelling to `plain`. The fields that its answer may
+    /// repeat take the place of `repeated`, for [`write`](Self::write).
     ///
     /// Errors: the first fault; what was readable is appended all the same, nothing where no type was.
     /// Cost: one pass over the message and one over its elements; allocates only in the output.
@@ -93,7 +77,7 @@ impl Translation {
         &self,
         message: &[u8],
         plain: &mut Vec<u8>,
-        kept: &mut Vec<u8>,
+        repeated: &mut RepeatedFields,
     ) -> Result<Translated, TranslationFault> {
         let fault = |fault| TranslationFault { fault, field: None };
         if message.len() > FRAME_BYTES_MAX {
@@ -108,20 +92,21 @@ impl Translation {
         };
         let layout = self.lay_out(message, behind + bitmap_bytes, announced);
         let partial = self.partial_of(mti, message, &layout);
-        let mut repeated = self.repeated;
-        if let Some(fields) = partial {
+        let (mut certain, mut elements) = (self.repeated, self.repeated_elements);
+        if let Some(PartialFields { amount, before, .. }) = partial {
             // The answer has the amounts as they came.
-            repeated = repeated.union(Bitmap::of(&[fields.amount, fields.before]));
+            for number in [amount, before] {
+                certain.insert(number);
+                elements = elements.union(self.rows[usize::from(number)].elements);
+            }
         }
-        let fields = layout.present.intersection(repeated.union(self.echoed));
-        // At once: growing would leave copies of a card number behind.
-        kept.reserve_exact(message.len() + KeptField::HEAD_BYTES * fields.len());
-        for number in fields.elements() {
+        repeated.numbers = layout.present.intersection(certain.union(self.echoed));
+        repeated.certain = layout.present.intersection(certain);
+        repeated.elements = layout.elements.intersection(elements);
+        repeated.copy(message, |number| {
             let Place { start, end, .. } = layout.places[usize::from(number)];
-            let bytes = &message[usize::from(start)..usize::from(end)];
-            let is_certain = repeated.contains(number);
-            KeptField { number, is_certain, bytes }.append(kept);
-        }
+            usize::from(start)..usize::from(end)
+        });
         self.write_elements((mti, message), &layout, partial, plain)
     }
 
@@ -130,19 +115,21 @@ impl Translation {
         let fields = self.partial.filter(|_| mti.class() == 4)?;
         let content = |number: u8| {
             let mut content = Vec::new();
-            self.read_field(message, layout, number, &mut content).then_some(content)
+            let is_read = layout.present.contains(number)
+                && self.read_field(message, layout, number, &mut content);
+            is_read.then_some(content)
         };
         let function = fields.function.and_then(content);
         let (amount, before) = (content(fields.amount), content(fields.before));
         is_partial(function.as_deref(), amount.as_deref(), before.as_deref()).then_some(fields)
     }
 
-    /// Appends the content of a field in the default spelling. False where it is not there or none.
+    /// Appends the content of a field that is there in the default spelling. False where it is none.
     fn read_field(&self, message: &[u8], layout: &Layout, number: u8, plain: &mut Vec<u8>) -> bool {
         let Some(wire) = &self.fields[usize::from(number)] else { return false };
         let place = layout.places[usize::from(number)];
         let content = &message[usize::from(place.content)..usize::from(place.end)];
-        layout.present.contains(number) && wire.form.read_content(content, place.units, plain)
+        wire.form.read_content(content, place.units, plain)
     }
 
     /// The type in the default spelling, and how many bytes it has.
@@ -181,65 +168,6 @@ impl Translation {
         wire.parts[source.part].change(&wire.shape, &self.types, content_at, plain)
     }
 
-    /// Finds the announced fields, until the first whose end nobody knows.
-    fn lay_out(&self, message: &[u8], mut at: usize, announced: Bitmap) -> Layout {
-        let mut layout =
-            Layout { present: Bitmap::EMPTY, places: [Place::default(); 129], fault: None };
-        for number in announced.elements() {
-            let (bytes, units) = self.fixed[usize::from(number)];
-            let end = at + usize::from(bytes);
-            if bytes > 0
-                && end <= message.len()
-                && let (Ok(start), Ok(short_end)) = (u16::try_from(at), u16::try_from(end))
-            {
-                let place = Place { start, content: start, units, end: short_end };
-                layout.places[usize::from(number)] = place;
-                layout.present.insert(number);
-                at = end;
-                continue;
-            }
-            let place = match self.place_of(message, at, number) {
-                Ok(place) => place,
-                Err(fault) => {
-                    let fault = TranslationFault { fault, field: Some(number) };
-                    layout.fault.get_or_insert(fault);
-                    return layout;
-                }
-            };
-            at = usize::from(place.end);
-            let is_too_long = self.form_of(number).is_none_or(|form| place.units > form.len_max);
-            if is_too_long {
-                let fault = TranslationFault { fault: DecodeFault::TooLong, field: Some(number) };
-                layout.fault.get_or_insert(fault);
-                continue;
-            }
-            layout.places[usize::from(number)] = place;
-            layout.present.insert(number);
-        }
-        if at < message.len() {
-            let fault = TranslationFault { fault: DecodeFault::TrailingBytes, field: None };
-            layout.fault.get_or_insert(fault);
-        }
-        layout
-    }
-
-    fn form_of(&self, number: u8) -> Option<&crate::field_form::FieldForm> {
-        self.fields.get(usize::from(number))?.as_ref().map(|wire| &wire.form)
-    }
-
-    fn place_of(&self, message: &[u8], at: usize, number: u8) -> Result<Place, DecodeFault> {
-        let form = self.form_of(number).ok_or(DecodeFault::UnknownElement)?;
-        let content = at + form.prefix_bytes();
-        let prefix = message.get(at..content).ok_or(DecodeFault::Truncated)?;
-        let units = form.read_len(prefix)?;
-        let end = content + form.wire_bytes(units);
-        if end > message.len() {
-            return Err(DecodeFault::Truncated);
-        }
-        let short = |place: usize| u16::try_from(place).map_err(|_| DecodeFault::FrameTooLong);
-        Ok(Place { start: short(at)?, content: short(content)?, units, end: short(end)? })
-    }
-
     /// Appends the bitmaps and the elements of the fields that there are.
     fn write_elements(
         &self,
@@ -250,10 +178,7 @@ impl Translation {
     ) -> Result<Translated, TranslationFault> {
         // INVARIANT: the type is the first that a message has.
         let start = plain.len() - TYPE_DIGITS;
-        let mut elements = Bitmap::EMPTY;
-        for number in layout.present.elements() {
-            elements = elements.union(self.elements_of[usize::from(number)]);
-        }
+        let mut elements = layout.elements;
         match (self.partial, partial) {
             (_, Some(_)) => elements.insert(REPLACEMENT),
             // The amounts before mean something else in other messages.
@@ -263,52 +188,126 @@ impl Translation {
         let bitmap_at = plain.len();
         elements.write(plain, BitmapEncoding::Binary);
         let (mut fault, mut written) = (layout.fault, elements);
-        let (mut spans, mut is_sound) = ([Span::default(); 129], true);
+        let (mut spans, mut run) = ([Span::default(); 129], Run::EMPTY);
         for element in elements.elements() {
             let Some(source) = &self.sources[usize::from(element)] else { continue };
-            let (spec, prefix_at) = (source.spec, plain.len());
-            if spec.length != Length::Fixed {
-                plain.resize(prefix_at + usize::from(spec.length.prefix_digits()), b'0');
-            }
-            let content_at = plain.len();
             let swapped = partial.and_then(|fields| fields.swapped(element, layout.present));
-            let number = swapped.unwrap_or(source.field);
-            let mut is_right = match swapped {
-                None => {
-                    let place = layout.places[usize::from(number)];
-                    let content = &message[usize::from(place.content)..usize::from(place.end)];
-                    source.form.read_content(content, place.units, plain)
-                        && (source.is_plain || self.change(source, content_at, plain))
+            if let (Some(coding), None) = (source.run, swapped) {
+                let place = layout.places[usize::from(source.field)].part(source.place);
+                if run.end != place.start || run.coding != coding {
+                    run.append(message, plain);
+                    let (start, plain_at) = (place.start, short_len(&plain[start..]));
+                    run = Run { coding, start, end: start, plain_at };
                 }
-                Some(_) => {
-                    self.read_field(message, layout, number, plain)
-                        && swap(element, content_at, plain)
-                }
-            };
-            is_right &= fit(spec, content_at, plain);
-            if spec.length != Length::Fixed {
-                is_right &= put_len(plain, prefix_at, content_at);
-            }
-            if !is_right {
-                plain.truncate(prefix_at);
-                written.remove(element);
-                let field = Some(number);
-                fault.get_or_insert(TranslationFault { fault: DecodeFault::BadContent, field });
+                run.end = place.end;
+                spans[usize::from(element)] = run.span_of(place);
                 continue;
             }
-            is_sound &= spec.class.accepts(&plain[content_at..]);
-            let short = |place: usize| u16::try_from(place).unwrap_or(u16::MAX);
-            let (offset, len) = (short(content_at - start), short(plain.len() - content_at));
-            spans[usize::from(element)] = Span { offset, len };
+            run.append(message, plain);
+            run = Run::EMPTY;
+            let (field, at) = (swapped.unwrap_or(source.field), plain.len());
+            let is_swapped = swapped.is_some();
+            match self.read_element(message, layout, (source, field, is_swapped), plain) {
+                Some(content_at) => {
+                    let offset = short_len(&plain[start..content_at]);
+                    let len = short_len(&plain[content_at..]);
+                    spans[usize::from(element)] = Span { offset, len };
+                }
+                None => {
+                    plain.truncate(at);
+                    written.remove(element);
+                    let (reason, field) = (DecodeFault::BadContent, Some(field));
+                    fault.get_or_insert(TranslationFault { fault: reason, field });
+                }
+            }
         }
-        is_sound &= plain.len() - start <= FRAME_BYTES_MAX;
+        run.append(message, plain);
         if written != elements {
             written.write_over(&mut plain[bitmap_at..], elements.needs_secondary());
         }
         match fault {
-            None => Ok(Translated { mti, present: written, spans, is_sound }),
+            None => {
+                let is_sound = self.is_sound(&plain[start..], written, &spans);
+                Ok(Translated { mti, present: written, spans, is_sound })
+            }
             Some(fault) => Err(fault),
         }
+    }
+
+    /// Whether the default spelling allows the content of these elements.
+    fn is_sound(&self, plain: &[u8], elements: Bitmap, spans: &[Span; 129]) -> bool {
+        let accepts =
+            |class: Class, start, end| class.accepts(&plain[usize::from(start)..usize::from(end)]);
+        let (mut is_sound, mut class, mut start, mut end) =
+            (plain.len() <= FRAME_BYTES_MAX, Class::Binary, 0, 0);
+        for element in elements.elements() {
+            let Some(source) = &self.sources[usize::from(element)] else { continue };
+            let Span { offset, len } = spans[usize::from(element)];
+            // Contents side by side are judged as one, those with a sign by the decoder.
+            if offset != end || source.spec.class != class {
+                is_sound &= accepts(class, start, end);
+                (class, start) = (source.spec.class, offset);
+            }
+            end = offset + len;
+        }
+        is_sound && accepts(class, start, end)
+    }
+
+    /// Appends an element by itself, and says where its content begins. None where its field has no such content; some
+    /// of it may have been appended.
+    fn read_element(
+        &self,
+        message: &[u8],
+        layout: &Layout,
+        (source, field, is_swapped): (&ElementSource, u8, bool),
+        plain: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let (spec, prefix_at) = (source.spec, plain.len());
+        if spec.length != Length::Fixed {
+            plain.resize(prefix_at + usize::from(spec.length.prefix_digits()), b'0');
+        }
+        let content_at = plain.len();
+        let is_right = self.read_field(message, layout, field, plain)
+            && match is_swapped {
+                true => swap(spec.number, content_at, plain),
+                false => source.is_plain || self.change(source, content_at, plain),
+            }
+            && (spec.fits(plain.len() - content_at) || fit(spec, content_at, plain))
+            && put_len(plain, prefix_at, content_at);
+        is_right.then_some(content_at)
+    }
+}
+
+/// Fields side by side that become elements side by side, not yet appended.
+#[derive(Clone, Copy)]
+struct Run {
+    coding: RunCoding,
+    /// Where they stand in the message.
+    start: u16,
+    end: u16,
+    /// Where the first is to stand in what is written.
+    plain_at: u16,
+}
+
+impl Run {
+    const EMPTY: Self = Self { coding: RunCoding::Digits, start: 0, end: 0, plain_at: 0 };
+
+    fn append(&self, message: &[u8], plain: &mut Vec<u8>) {
+        let bytes = &message[usize::from(self.start)..usize::from(self.end)];
+        match self.coding {
+            RunCoding::Characters(alphabet) => alphabet.read(bytes, plain),
+            RunCoding::Digits => unpack_pairs(bytes, plain),
+        }
+    }
+
+    /// Where the content of one of them is to stand.
+    fn span_of(&self, place: Place) -> Span {
+        let each = match self.coding {
+            RunCoding::Characters(_) => 1,
+            RunCoding::Digits => 2,
+        };
+        let offset = self.plain_at + each * (place.content - self.start);
+        Span { offset, len: each * (place.end - place.content) }
     }
 }
 
@@ -399,25 +398,24 @@ impl FieldTags {
 /// Makes name, city and region of 22, 13 and 3 characters of those of 1993; the country stands in DE19.
 /// Source: ISO 8583:1993, field 43: `name\street\city\` and 16 characters of postal code, region and country.
 fn read_location(content_at: usize, plain: &mut Vec<u8>) {
-    let theirs = plain.split_off(content_at);
-    let mut parts = theirs.split(|byte| *byte == b'\\');
+    let mut parts = plain[content_at..].split(|byte| *byte == b'\\');
     let (name, _street) = (parts.next().unwrap_or_default(), parts.next());
     let (city, place) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let region = place.get(10..13).unwrap_or_default();
-    for (part, width) in [(name, 22), (city, 13), (region, 3), (b"", 2)] {
-        let end = plain.len() + width;
-        plain.extend(part.iter().take(width));
-        plain.resize(end, b' ');
+    let mut location = [b' '; 40];
+    for (part, at, width) in [(name, 0, 22), (city, 22, 13), (region, 35, 3)] {
+        let len = part.len().min(width);
+        location[at..at + len].copy_from_slice(&part[..len]);
     }
+    plain.truncate(content_at);
+    plain.extend_from_slice(&location);
 }
 
 /// Brings the content that stands from there on to a length that the element may have: zeros before digits, spaces
 /// behind text, and such taken off. False where more than that would be lost.
+#[cold]
 fn fit(spec: &FieldSpec, content_at: usize, plain: &mut Vec<u8>) -> bool {
     let (len, len_max) = (plain.len() - content_at, usize::from(spec.len_max));
-    if len == len_max || (len < len_max && spec.length != Length::Fixed) {
-        return true;
-    }
     let is_number = spec.class == Class::Digits;
     if len > len_max {
         let over = len - len_max;

@@ -2,6 +2,8 @@
 //!
 //! Each field is made of the elements that it leads to. In an answer the fields that are repeated stand as they came.
 
+use std::borrow::Cow;
+
 use crate::answer::Answer;
 use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::codec::decode;
@@ -12,6 +14,7 @@ use crate::message::Elements;
 use crate::mti::Mti;
 use crate::number::parse_number;
 use crate::originals_1993::{FULL, PARTIAL, written_amounts, written_original};
+use crate::repeated_fields::RepeatedFields;
 use crate::translation::{FieldPart, FieldShape, FieldTags, Translation, TypeForm, WireField};
 
 /// Elements without which a request is another one: which message it is about, and what of it stays.
@@ -42,23 +45,22 @@ impl TypeForm {
 }
 
 impl Translation {
-    /// Whether an answer repeats a field whose number is above this one.
-    #[must_use]
-    pub fn repeats_beyond(kept: &[u8], number: u8) -> bool {
-        kept_fields(kept).any(|kept| kept.number > number)
-    }
-
-    /// Appends a message of the default spelling as the counterpart spells it. `kept` is what reading its request has
-    /// kept; empty for a message that is no answer.
+    /// Appends a message of the default spelling as the counterpart spells it. `repeated` is of the request that it
+    /// answers, [`NONE`](RepeatedFields::NONE) for a message that is no answer.
     ///
     /// Errors: an element that its field cannot hold, or a message that is not of the default spelling. The output is
     /// then as before.
-    pub fn write(&self, plain: &[u8], kept: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    pub fn write(
+        &self,
+        plain: &[u8],
+        repeated: &RepeatedFields,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         let message = decode(plain).map_err(|error| match error.de {
             Some(de) => EncodeError::BadContent(de),
             None => EncodeError::FrameTooLong,
         })?;
-        self.write_message(&message, kept, out)
+        self.write_message(&message, repeated, out)
     }
 
     /// As [`write`](Self::write), of an answer that is not written in the default spelling.
@@ -67,21 +69,21 @@ impl Translation {
     pub fn write_answer(
         &self,
         answer: &Answer<'_>,
-        kept: &[u8],
+        repeated: &RepeatedFields,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         answer.check()?;
-        self.write_message(answer, kept, out)
+        self.write_message(answer, repeated, out)
     }
 
     fn write_message(
         &self,
         message: &impl Elements,
-        kept: &[u8],
+        repeated: &RepeatedFields,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let start = out.len();
-        let written = self.append_elements(message, kept, out);
+        let written = self.append_elements(message, repeated, out);
         if written.is_err() {
             out.truncate(start);
         }
@@ -91,53 +93,61 @@ impl Translation {
     fn append_elements(
         &self,
         message: &impl Elements,
-        kept: &[u8],
+        repeated: &RepeatedFields,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let mti = self.types.write(message.mti().bytes());
         match self.types.coding {
             Coding::Packed(_) => {
-                out.extend(mti.chunks(2).map(|two| (two[0] & 15) << 4 | two[1] & 15))
+                let [a, b, c, d] = mti.map(|digit| digit & 15);
+                out.extend_from_slice(&[a << 4 | b, c << 4 | d]);
             }
             Coding::Text(alphabet) => alphabet.write(&mti, out),
             Coding::Raw | Coding::Hex(_) => {}
         }
-        let mut numbers = Bitmap::EMPTY;
-        for element in message.present().elements() {
+        let (as_they_came, others) = self.split_elements(message, repeated);
+        let mut made = Bitmap::EMPTY;
+        for element in others.elements() {
             if let Some(source) = &self.sources[usize::from(element)] {
-                numbers.insert(source.field);
+                made.insert(source.field);
             } else if NEVER_LOST.contains(&element) && !message.mti().is_response() {
                 return Err(EncodeError::UnknownElement(element));
             }
         }
-        for kept in kept_fields(kept).filter(|kept| kept.is_certain) {
-            numbers.insert(kept.number);
-        }
         let partial = self.reversal_contents(message);
-        partial.iter().for_each(|(number, _)| numbers.insert(*number));
-        self.write_bitmap(numbers, out);
-        let (echoed, mut kept) = (message.echoed(), kept_fields(kept));
-        let mut next = kept.next();
-        for number in numbers.elements() {
-            while next.as_ref().is_some_and(|kept| kept.number < number) {
-                next = kept.next();
-            }
-            if let Some(kept) = next.as_ref().filter(|kept| kept.number == number)
-                && (kept.is_certain
-                    || self.elements_of[usize::from(number)].without(echoed).is_empty())
-            {
-                out.extend_from_slice(kept.bytes);
-                continue;
-            }
-            let Some(wire) = &self.fields[usize::from(number)] else { continue };
+        partial.iter().for_each(|(number, _)| made.insert(*number));
+        let made = made.without(as_they_came);
+        self.write_bitmap(as_they_came.union(made), out);
+        let left_out = repeated.numbers.without(as_they_came);
+        repeated.runs().copy_but(made.union(left_out), out, |number, out| {
+            let Some(wire) =
+                self.fields[usize::from(number)].as_ref().filter(|_| made.contains(number))
+            else {
+                return Ok(());
+            };
             let swapped = partial.iter().find(|(swapped, _)| *swapped == number);
             let written = match swapped {
                 None => wire.write(message, &self.types, out),
-                Some((_, content)) => wire.write_content(content.clone(), out),
+                Some((_, content)) => wire.write_content(content, out),
             };
-            written.ok_or(EncodeError::WrongLength(number))?;
+            written.ok_or(EncodeError::WrongLength(number))
+        })
+    }
+
+    /// The fields that stand as they came, and the elements that no such field leads to.
+    fn split_elements(
+        &self,
+        message: &impl Elements,
+        repeated: &RepeatedFields,
+    ) -> (Bitmap, Bitmap) {
+        let (mut as_they_came, mut elements) = (repeated.numbers, repeated.elements);
+        for element in elements.without(message.echoed()).elements() {
+            let field = self.field_of(element).filter(|field| !repeated.certain.contains(*field));
+            let Some(field) = field else { continue };
+            as_they_came.remove(field);
+            elements = elements.without(self.rows[usize::from(field)].elements);
         }
-        Ok(())
+        (as_they_came, message.present().without(elements))
     }
 
     /// The fields of a reversal that are not made of the elements of their numbers; none of another message.
@@ -167,60 +177,25 @@ impl Translation {
     }
 }
 
-/// A field of a request that its answer may have as it came.
-pub(crate) struct KeptField<'a> {
-    pub(crate) number: u8,
-    /// Whether the answer has it in any case, not only where it repeats the elements of it.
-    pub(crate) is_certain: bool,
-    /// All of it, length included.
-    pub(crate) bytes: &'a [u8],
-}
-
-impl KeptField<'_> {
-    pub(crate) const HEAD_BYTES: usize = 4;
-
-    pub(crate) fn append(&self, kept: &mut Vec<u8>) {
-        // INVARIANT: a field is within a frame.
-        let [high, low] = u16::try_from(self.bytes.len()).unwrap_or(0).to_be_bytes();
-        kept.extend_from_slice(&[self.number, u8::from(self.is_certain), high, low]);
-        kept.extend_from_slice(self.bytes);
-    }
-}
-
-/// The fields that reading a request has kept, in their order.
-fn kept_fields(kept: &[u8]) -> impl Iterator<Item = KeptField<'_>> {
-    let mut rest = kept;
-    std::iter::from_fn(move || {
-        let ([number, is_certain, high, low], behind) = rest.split_first_chunk()?;
-        let (bytes, behind) = behind.split_at_checked(u16::from_be_bytes([*high, *low]).into())?;
-        rest = behind;
-        Some(KeptField { number: *number, is_certain: *is_certain != 0, bytes })
-    })
-}
-
 impl WireField {
     /// Appends the field; none where it cannot hold what is in the message.
     fn write(&self, message: &impl Elements, types: &TypeForm, out: &mut Vec<u8>) -> Option<()> {
-        // Most fields are an element as it is.
+        // Most fields are one element.
         if let ([part], FieldShape::Plain) = (&self.parts[..], &self.shape)
-            && let (None, true, Some(content)) =
-                (part.place, part.write.is_empty(), message.get(part.element))
-            && self.fits(content.len())
+            && let (None, Some(value)) = (part.place, message.get(part.element))
         {
-            return self.form.write(content, out).then_some(());
+            return self.write_content(&part.written(message.mti(), value), out);
         }
-        self.write_content(self.compose(message, types)?, out)
+        self.write_content(&self.compose(message, types)?, out)
     }
 
-    fn write_content(&self, content: Vec<u8>, out: &mut Vec<u8>) -> Option<()> {
+    fn write_content(&self, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len();
+        if self.form.write(content, out) {
+            return Some(());
+        }
+        out.truncate(start);
         self.form.write(&self.fitted(content)?, out).then_some(())
-    }
-
-    fn fits(&self, len: usize) -> bool {
-        match self.form.is_fixed() {
-            true => len == self.form.chars_max(),
-            false => len <= self.form.chars_max(),
-        }
     }
 
     /// The content, made of the elements of the message.
@@ -235,7 +210,7 @@ impl WireField {
         for part in &self.parts {
             let Some(value) = message.get(part.element) else { continue };
             let value = part.written(message.mti(), value);
-            let Some((start, end)) = part.place else { return Some(value) };
+            let Some((start, end)) = part.place else { return Some(value.into_owned()) };
             let (start, end) = (usize::from(start), usize::from(end));
             // What no element tells is blank.
             content.resize(content.len().max(end), self.blank());
@@ -248,11 +223,8 @@ impl WireField {
     }
 
     /// The content in a length that the field may have; a text that is too long is cut.
-    fn fitted(&self, mut content: Vec<u8>) -> Option<Vec<u8>> {
-        let (len, len_max) = (content.len(), self.form.chars_max());
-        if self.fits(len) {
-            return Some(content);
-        }
+    fn fitted(&self, content: &[u8]) -> Option<Vec<u8>> {
+        let (mut content, len, len_max) = (content.to_vec(), content.len(), self.form.chars_max());
         match self.form.class {
             Class::Digits if len < len_max => {
                 content.splice(..0, std::iter::repeat_n(b'0', len_max - len));
@@ -277,15 +249,19 @@ impl WireField {
 }
 
 impl FieldPart {
-    fn written(&self, mti: Mti, value: &[u8]) -> Vec<u8> {
+    fn written<'v>(&'v self, mti: Mti, value: &'v [u8]) -> Cow<'v, [u8]> {
+        if self.write.is_empty() {
+            return Cow::Borrowed(value);
+        }
         let mti = mti.bytes();
         let found = self
             .write
             .iter()
             .find(|written| mti.starts_with(&written.types) && value.starts_with(&written.value));
-        match found {
-            Some(found) => [&found.written, &value[found.value.len()..]].concat(),
-            None => value.to_vec(),
+        match found.map(|found| (&found.written, &value[found.value.len()..])) {
+            None => Cow::Borrowed(value),
+            Some((written, [])) => Cow::Borrowed(written),
+            Some((written, rest)) => Cow::Owned([written, rest].concat()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | this one | the tables of a dialect, checked as a whole |
+//! | `layout` | where the fields of a message stand |
 //! | `translate_in` | a message as it came, to the default spelling |
 //! | `translate_out` | a message of the default spelling, as it goes out |
 //! | `field_form`, `alphabet` | how one field stands on the wire, and its characters |
@@ -20,7 +21,7 @@ use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::dialect::{FRAME_BYTES_MAX, Framing};
 use crate::echo::ECHOED;
 use crate::field_form::{Coding, FIELD_LEN_MAX, FieldForm, FieldLength};
-use crate::fields::{Class, FieldSpec, field};
+use crate::fields::{Class, FieldSpec, Length, field};
 use crate::length_prefix::{LengthDigits, LengthPrefix};
 
 /// A field of the counterpart, and what becomes of it.
@@ -148,10 +149,60 @@ const NEEDED: [u8; 5] = [2, 3, 4, 11, 39];
 pub(crate) struct ElementSource {
     pub(crate) spec: &'static FieldSpec,
     pub(crate) field: u8,
-    pub(crate) form: FieldForm,
     pub(crate) part: usize,
     /// Whether its content is taken over as it is.
     pub(crate) is_plain: bool,
+    /// How it is copied together with its neighbours, where it can be.
+    pub(crate) run: Option<RunCoding>,
+    /// Where it stands in the content of its field, where that is not all of it.
+    pub(crate) place: Option<(u16, u16)>,
+}
+
+/// How fields side by side become elements side by side at once, their lengths included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunCoding {
+    /// A character a byte.
+    Characters(Alphabet),
+    /// Two digits a byte.
+    Digits,
+}
+
+impl RunCoding {
+    /// Of a part whose content is taken over as it is.
+    fn of(part: &FieldPart, form: &FieldForm, spec: &FieldSpec) -> Option<Self> {
+        let is_exact = |len: usize| spec.length == Length::Fixed && spec.fits(len);
+        let alphabet = match form.coding {
+            Coding::Text(alphabet) => alphabet,
+            Coding::Raw => Alphabet::Ascii,
+            Coding::Packed(_) => {
+                let is_alike = part.place.is_none() && form.has_whole_bytes();
+                return (is_alike && is_exact(form.chars_max())).then_some(Self::Digits);
+            }
+            Coding::Hex(_) => return None,
+        };
+        let is_alike = match (form.length, part.place) {
+            (FieldLength::Fixed, None) => is_exact(form.chars_max()),
+            (FieldLength::Fixed, Some((start, end))) => is_exact(usize::from(end - start)),
+            (FieldLength::Variable(digits, LengthDigits::Text(of_length)), None) => {
+                of_length == alphabet
+                    && u16::from(digits) == spec.length.prefix_digits()
+                    && form.len_max <= spec.len_max
+            }
+            (FieldLength::Variable(..), _) => false,
+        };
+        is_alike.then_some(Self::Characters(alphabet))
+    }
+}
+
+/// What a message needs to know of a field.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FieldRow {
+    /// The elements that it leads to.
+    pub(crate) elements: Bitmap,
+    /// Its greatest length. Units: what its form counts.
+    pub(crate) units: u16,
+    /// Bytes where its length is fixed, 0 where it varies.
+    pub(crate) bytes: u16,
 }
 
 /// A checked dialect, ready for use.
@@ -163,14 +214,14 @@ pub struct Translation {
     pub(crate) fields: Vec<Option<WireField>>,
     /// By element.
     pub(crate) sources: Vec<Option<ElementSource>>,
-    /// The elements that a field leads to, by its number.
-    pub(crate) elements_of: Vec<Bitmap>,
+    /// By number, of those that there are not, too.
+    pub(crate) rows: Vec<FieldRow>,
     /// The fields that answers repeat as they came.
     pub(crate) repeated: Bitmap,
     /// Those whose elements an answer may repeat.
     pub(crate) echoed: Bitmap,
-    /// Bytes and units of the fields of fixed length, by number; 0 of others.
-    pub(crate) fixed: Vec<(u16, u16)>,
+    /// The elements that either lead to.
+    pub(crate) repeated_elements: Bitmap,
     /// The fields of partial reversals, where these are not told apart by an element.
     pub(crate) partial: Option<PartialFields>,
     /// Whether messages are named by local time, not by that of their transmission.
@@ -200,10 +251,10 @@ impl Translation {
             bitmap: tables.bitmap,
             fields: (0..NUMBERS).map(|_| None).collect(),
             sources: (0..NUMBERS).map(|_| None).collect(),
-            elements_of: vec![Bitmap::EMPTY; NUMBERS],
+            rows: vec![FieldRow::default(); NUMBERS],
             repeated: Bitmap::EMPTY,
             echoed: Bitmap::EMPTY,
-            fixed: vec![(0, 0); NUMBERS],
+            repeated_elements: Bitmap::EMPTY,
             partial: None,
             names_by_local_time: false,
         };
@@ -295,7 +346,7 @@ impl Translation {
 
     /// The fields that lead to no element.
     pub fn unused(&self) -> impl Iterator<Item = u8> {
-        let is_unused = |number: &u8| self.elements_of[usize::from(*number)].is_empty();
+        let is_unused = |number: &u8| self.rows[usize::from(*number)].elements.is_empty();
         self.numbers().elements().filter(is_unused)
     }
 
@@ -308,32 +359,35 @@ impl Translation {
     fn add(&mut self, number: u8, wire: WireField) -> Result<(), String> {
         check_form(number, &wire.form)?;
         check_parts(&wire)?;
+        let mut row = FieldRow { units: wire.form.len_max, ..FieldRow::default() };
         for (at, part) in wire.parts.iter().enumerate() {
             let spec = field(part.element)
                 .ok_or_else(|| format!("there is no element {}", part.element))?;
             check_element(spec, &wire)?;
-            let is_plain = part.place.is_none()
-                && part.read.is_empty()
-                && matches!(wire.shape, FieldShape::Plain);
-            let source = ElementSource { spec, field: number, form: wire.form, part: at, is_plain };
+            let is_unchanged = part.read.is_empty() && matches!(wire.shape, FieldShape::Plain);
+            let run = RunCoding::of(part, &wire.form, spec).filter(|_| is_unchanged);
+            let is_plain = is_unchanged && part.place.is_none();
+            let (field, place) = (number, part.place);
+            let source = ElementSource { spec, field, part: at, is_plain, run, place };
             let place = &mut self.sources[usize::from(part.element)];
             if let Some(other) = place.replace(source) {
                 let (element, other) = (part.element, other.field);
                 return Err(format!("it leads to element {element}, to which field {other} leads"));
             }
-            self.elements_of[usize::from(number)].insert(part.element);
+            row.elements.insert(part.element);
         }
         if wire.is_repeated {
             self.repeated.insert(number);
-        } else if !wire.parts.is_empty()
-            && self.elements_of[usize::from(number)].without(ECHOED).is_empty()
-        {
+        } else if !wire.parts.is_empty() && row.elements.without(ECHOED).is_empty() {
             self.echoed.insert(number);
         }
-        if wire.form.is_fixed() {
-            let (units, bytes) = (wire.form.len_max, wire.form.wire_bytes(wire.form.len_max));
-            self.fixed[usize::from(number)] = (u16::try_from(bytes).unwrap_or(0), units);
+        if self.repeated.union(self.echoed).contains(number) {
+            self.repeated_elements = self.repeated_elements.union(row.elements);
         }
+        if wire.form.is_fixed() {
+            row.bytes = u16::try_from(wire.form.wire_bytes(row.units)).unwrap_or(0);
+        }
+        self.rows[usize::from(number)] = row;
         let place = &mut self.fields[usize::from(number)];
         if place.replace(wire).is_some() {
             return Err("it is described twice".to_owned());

@@ -14,8 +14,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::in_flight::InFlight;
 
-/// A class of messages. Source: ISO 8583 MTI, second digit.
+/// Classes of messages. Source: ISO 8583 MTI, second digit.
 const REVERSAL_CLASS: u8 = 4;
+const NETWORK_CLASS: u8 = 8;
 
 /// The faults of one connection.
 pub(super) struct AnswerFaults {
@@ -79,6 +80,9 @@ impl AnswerFaults {
                 held.released_by.is_some() && held.released_by == reference
             });
             return;
+        }
+        if request.echo.mti().class() == NETWORK_CLASS {
+            return arrived.push(answer);
         }
         let card_number = request.echo.get(2).unwrap_or_default();
         let Some(drawn) = self.plan.draw_answer(card_number, request.echo.get_number(4)) else {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::submission::ReplyPort;
-use cardswitch_iso8583::{Echo, Message, Tpdu};
+use cardswitch_iso8583::{Echo, Message, RepeatedFields, Tpdu};
 use parking_lot::Mutex;
 
 use super::zone::Owed;
@@ -24,8 +24,8 @@ const GROUP_PLACES: u32 = 8;
 pub(super) struct WayBack {
     /// The header before the request.
     pub(super) tpdu: Option<Tpdu>,
-    /// The fields that the dialect repeats as they came; no memory where there are none.
-    pub(super) kept: Vec<u8>,
+    /// The fields that the dialect may repeat as they came; no memory where there are none.
+    pub(super) repeated: RepeatedFields,
     /// What the security of the door adds.
     pub(super) owed: Option<Box<Owed>>,
 }
@@ -33,8 +33,7 @@ pub(super) struct WayBack {
 impl WayBack {
     /// Wipes the fields.
     fn clear(&mut self) {
-        self.kept.fill(0);
-        self.kept = Vec::new();
+        self.repeated.clear();
         self.owed = None;
     }
 }

@@ -9,7 +9,7 @@
 //! | 0200, 0220 | 20 | refund |
 //! | 0220 | 00, 01, 09 | presentment |
 //! | 0400, 0420 | any | reversal |
-//! | 0800 | | sign-on, sign-off, echo: answered here |
+//! | 0800 | | sign-on, sign-off, echo: answered here; a key of the zone: see `zone` |
 //!
 //! Repeats (last digit odd) are the same message. Required elements are checked here, everything
 //! about cards and money by the shard.
@@ -34,6 +34,7 @@ use super::de39::De39;
 use super::fingerprint::fingerprint_of;
 use super::marks::{Marks, merchant_number, parse_authorization_id};
 use super::presented::{PresentedCard, presented_card};
+use super::replaced_key::BroughtKey;
 use super::zone::SecurityFault;
 
 /// What is to be done with a message.
@@ -41,6 +42,8 @@ use super::zone::SecurityFault;
 pub enum Mapped {
     /// The engine decides.
     Ask(TimedCommand),
+    /// The engine is to keep a key of the zone.
+    Exchange(Box<BroughtKey>),
     /// It is answered without the engine.
     Answer(De39),
     /// It cannot be carried out as it is.

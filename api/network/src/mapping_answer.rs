@@ -9,20 +9,24 @@
 //! | 54 | what the allowance still has; for a partial approval also what was asked |
 
 use cardswitch_engine::command::reply::{
-    AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Reply, ReversalOutcome,
-    ReversalReply,
+    AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
+    ReversalOutcome, ReversalReply,
 };
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
-use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, Echo, EncodeError};
+use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, Echo, EncodeError, RepeatedFields};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
 use super::de39::De39;
 use super::mapping::Refusal;
+use super::zone::SecurityFault;
+
+/// A class of messages. Source: ISO 8583 MTI, second digit.
+const NETWORK_CLASS: u8 = 8;
 
 /// The groups of a DE54; answers have one or two, which need no memory of their own.
 type Amounts = SmallVec<[u8; 2 * GROUP_LEN]>;
@@ -81,11 +85,17 @@ impl AnswerElements {
         Self::declined(De39::NOT_TAKEN, "not_taken")
     }
 
+    fn outcome_unknown() -> Self {
+        Self::declined(De39::OUTCOME_UNKNOWN, "outcome_unknown")
+    }
+
     /// The answer that the engine gave to `request`.
     #[must_use]
     pub fn of_reply(request: &Echo, reply: &Reply) -> Self {
-        let Reply::Network(reply) = reply else {
-            return Self::declined(De39::OUTCOME_UNKNOWN, "outcome_unknown");
+        let reply = match reply {
+            Reply::Network(reply) => reply,
+            reply if request.mti().class() == NETWORK_CLASS => return of_key_exchange(reply),
+            _ => return Self::outcome_unknown(),
         };
         match reply {
             NetworkReply::Authorization(reply) => of_authorization(request, reply),
@@ -105,23 +115,23 @@ impl AnswerElements {
                 Self::declined(De39::FORMAT_ERROR, reason.text().unwrap_or("format_error"))
             }
             // No message of this door asks for one.
-            NetworkReply::Transfer(_) => Self::declined(De39::OUTCOME_UNKNOWN, "outcome_unknown"),
+            NetworkReply::Transfer(_) => Self::outcome_unknown(),
         }
     }
 
     /// Appends the answer to `request`, with further elements, as `dialect` spells it, without length prefix and TPDU.
-    /// `kept` is what reading the request has kept. Messages that are never answered leave the output as it was.
+    /// `repeated` are the fields that reading the request found. Messages that are never answered leave the output as it was.
     /// Errors: the codec's.
     pub fn encode(
         &self,
         request: &Echo,
         further: &[(u8, &[u8])],
-        (dialect, kept): (&Dialect, &[u8]),
+        (dialect, repeated): (&Dialect, &RepeatedFields),
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         self.write(request, further, |answer| match &dialect.translation {
             None => answer.encode(out),
-            Some(translation) => translation.write_answer(answer, kept, out),
+            Some(translation) => translation.write_answer(answer, repeated, out),
         })
     }
 
@@ -192,6 +202,18 @@ fn of_reversal(request: &Echo, reply: &ReversalReply) -> AnswerElements {
         detail: detail(response_code, reason),
         amounts: balance_of(reply.transaction, reply.allowance_balance, reply.currency),
         ..AnswerElements::plain(code)
+    }
+}
+
+/// To a new key of the zone, the only change that messages ask for.
+fn of_key_exchange(reply: &Reply) -> AnswerElements {
+    match reply {
+        Reply::Done(_) => AnswerElements::plain(De39::APPROVED),
+        Reply::Rejected(Rejection::ZoneKeyRepeated) => {
+            AnswerElements::refused(Refusal::Security(SecurityFault::KeyTime))
+        }
+        Reply::Rejected(_) => AnswerElements::not_taken(),
+        _ => AnswerElements::outcome_unknown(),
     }
 }
 

@@ -38,7 +38,7 @@ fn answered(request: &MessageBuilder, reply: &Reply) -> (String, Vec<(u8, String
     let request = Echo::of(&decode(&frame).unwrap());
     let mut out = Vec::new();
     AnswerElements::of_reply(&request, reply)
-        .encode(&request, &[], (&Dialect::default(), &[]), &mut out)
+        .encode(&request, &[], (&Dialect::default(), &RepeatedFields::NONE), &mut out)
         .unwrap();
     let answer = decode(&out).unwrap();
     let text = |content: &[u8]| String::from_utf8_lossy(content).into_owned();
@@ -260,6 +260,16 @@ fn what_cannot_be_decided_is_never_approved() {
             assert_eq!(element(&answer, 39), Some(de39), "{mti} {reply:?}");
             assert_eq!(element(&answer, 44), Some(de44), "{mti} {reply:?}");
         }
+    }
+    let rows = [
+        (Reply::Done(RecordSeq(1)), "00", None),
+        (Reply::Rejected(Rejection::ZoneKeyRepeated), "63", Some("1000 key_replayed")),
+        (Reply::Rejected(Rejection::Full), "91", Some("1000 not_taken")),
+        (Reply::OutcomeUnknown, "96", Some("1000 outcome_unknown")),
+    ];
+    for (reply, de39, de44) in rows {
+        let answer = answered(&request("0800"), &reply);
+        assert_eq!((element(&answer, 39), element(&answer, 44)), (Some(de39), de44), "{reply:?}");
     }
     let refused = AnswerElements::refused(Refusal::Missing(4));
     assert_eq!((refused.code, refused.detail.as_str()), (De39(*b"30"), "1000 missing_de4"));

@@ -96,6 +96,7 @@ fn word(built: &MessageBuilder) -> String {
         Mapped::Refuse(refusal) => {
             format!("{} {refusal:?}", String::from_utf8(refusal.de39().0.to_vec()).unwrap())
         }
+        Mapped::Exchange(_) => "Exchange".to_owned(),
         Mapped::Ignore => "Ignore".to_owned(),
     }
 }

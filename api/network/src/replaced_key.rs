@@ -1,58 +1,81 @@
-//! Keys of a zone that are replaced by exchange now and then, and how they outlive the process.
+//! Keys of a zone that are replaced by exchange now and then. The engine's directory keeps them, sealed.
 //!
-//! INVARIANT: a new key counts once it is kept, so that what was answered holds after a kill; and no message gives a
-//! key twice, neither before nor after a restart.
+//! INVARIANT: a new key counts once its exchange is durable, so that what was answered holds after a kill, and on
+//! every node that leads; and no message gives a key twice, neither before nor after a restart.
 
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_secrets::Secrets;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::exchanged_key::{
+    ExchangedKey, ExchangedKeyCommand, NewExchangedKey,
+};
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_secrets::hex::to_hex;
-use cardswitch_secrets::zone_keys::{ExchangedKey, ExchangedKeys, ExchangedKeysError};
-use cardswitch_zone::{KeyFault, ZoneKey};
+use cardswitch_secrets::{SealError, Secrets};
+use cardswitch_zone::{KeyFault, KeyUsage, ZoneKey};
 use chrono::Utc;
-use parking_lot::Mutex;
-use zeroize::Zeroizing;
+
+use super::zone::Zone;
 
 /// How long the key before still counts: for messages that were under way, and for a peer that never got the
 /// answer to its exchange.
 const KEY_BEFORE_LIFE: Duration = Duration::from_secs(60);
 
-/// The exchanged keys of all doors, in their file.
+/// A key that a message brings.
 #[derive(Debug)]
-pub struct ZoneKeeper {
-    data: PathBuf,
-    secrets: Arc<Secrets>,
-    kept: Mutex<ExchangedKeys>,
+pub struct BroughtKey {
+    pub(super) usage: KeyUsage,
+    pub(super) key: ZoneKey,
+    /// What the engine keeps of it.
+    pub(super) sealed: NewExchangedKey,
 }
 
-impl ZoneKeeper {
-    /// Reads what a data directory keeps.
-    /// Errors: the file is damaged, or of another directory.
-    pub fn open(data: &Path, secrets: Arc<Secrets>) -> Result<Self, ExchangedKeysError> {
-        let kept = Mutex::new(secrets.read_zone_keys(data)?);
-        Ok(Self { data: data.to_owned(), secrets, kept })
-    }
-
-    fn get(&self, place: &KeyPlace) -> Option<ExchangedKey> {
-        self.kept.lock().get(&place.door, &place.usage).cloned()
-    }
-
-    fn keep(&self, place: &KeyPlace, key: ExchangedKey) -> Result<(), ExchangedKeysError> {
-        let mut kept = self.kept.lock();
-        let with = kept.with(&place.door, &place.usage, key);
-        self.secrets.write_zone_keys(&self.data, &with)?;
-        *kept = with;
-        Ok(())
+impl BroughtKey {
+    /// What the engine is asked, for a peer who waits for the answer at `port`.
+    pub(super) fn exchange(
+        self,
+        zone: &Arc<Zone>,
+        peer: IpAddr,
+        (tag, port): (u64, Arc<dyn ReplyPort>),
+    ) -> Envelope {
+        let Self { usage, key, sealed } = self;
+        let (zone, sent_at) = (Arc::clone(zone), sealed.sent_at);
+        // No caller of the API: the switch acts for whoever has the master key, at this address.
+        let note = AuditNote { actor: Actor::Switch, address: Some(peer.to_string()) };
+        let change = AdminCommand::ExchangedKey(ExchangedKeyCommand::Exchange(sealed));
+        let command = Command::Noted(Box::new(NotedCommand { note, change })).into();
+        Envelope { command, tag, port: Arc::new(Exchange { zone, usage, key, sent_at, port }) }
     }
 }
 
-/// Whose key it is, and what for.
-#[derive(Clone, Debug)]
-pub(super) struct KeyPlace {
-    pub(super) door: String,
-    pub(super) usage: String,
+/// A key that the engine is asked to keep. Its door takes it as soon as it is durable, whether its peer still
+/// waits for the answer or not.
+struct Exchange {
+    zone: Arc<Zone>,
+    usage: KeyUsage,
+    key: ZoneKey,
+    sent_at: Timestamp,
+    port: Arc<dyn ReplyPort>,
+}
+
+impl ReplyPort for Exchange {
+    fn deliver(&self, tag: u64, reply: Reply) {
+        if matches!(reply, Reply::Done(_)) {
+            self.zone.take_key(self.usage, &self.key, self.sent_at);
+        }
+        self.port.deliver(tag, reply);
+    }
+
+    fn flush(&self) {
+        self.port.flush();
+    }
 }
 
 /// Why a key is not replaced.
@@ -62,8 +85,8 @@ pub(super) enum NotReplaced {
     Repeated,
     /// It is none for this use.
     Unfit,
-    /// It cannot be kept.
-    Unsaved(ExchangedKeysError),
+    /// It cannot be sealed.
+    Unsealed(SealError),
 }
 
 /// What makes a key ready for its use.
@@ -77,18 +100,19 @@ struct ReadyKey<K> {
 
 /// A key that is replaced now and then.
 pub(super) struct Replaced<K> {
+    door: String,
+    usage: KeyUsage,
     make: Maker<K>,
     now: ReadyKey<K>,
     /// The key before, and until when it counts.
     before: Option<(ReadyKey<K>, Instant)>,
     /// The time that the message with the newest key has; at first the start of the door. What is not later is a
-    /// repetition, also one of a message that came before the door was started. Units: seconds since 1970.
-    newest_at: i64,
+    /// repetition, also one of a message that came before the door was started.
+    newest_at: Timestamp,
     /// When the key was exchanged; none where it is that of the file.
-    exchanged_at: Option<i64>,
+    exchanged_at: Option<Timestamp>,
     /// The check value of the key in the door's file.
-    base: String,
-    keeper: Option<(KeyPlace, Arc<ZoneKeeper>)>,
+    base: [u8; 3],
 }
 
 impl<K> std::fmt::Debug for Replaced<K> {
@@ -97,48 +121,44 @@ impl<K> std::fmt::Debug for Replaced<K> {
     }
 }
 
+/// What an exchange asks of a key, whatever its use.
+pub(super) trait Replaceable: Send {
+    /// What the engine is to keep of a key from a message of this time.
+    /// Errors: that message is no later one, the key does not serve, or it cannot be sealed.
+    fn offer(
+        &self,
+        key: &ZoneKey,
+        sent_at: Timestamp,
+        secrets: &Secrets,
+    ) -> Result<NewExchangedKey, NotReplaced>;
+
+    /// Takes a key that is kept.
+    fn take(&mut self, key: &ZoneKey, sent_at: Timestamp);
+
+    /// Goes on with the key that was exchanged before the door was started.
+    /// Errors: the tables cannot be read.
+    fn resume(&mut self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError>;
+}
+
 impl<K> Replaced<K> {
     /// The key of a door's file.
     /// Errors: it does not serve.
-    pub(super) fn new(key: ZoneKey, make: Maker<K>) -> Result<Self, KeyFault> {
-        let base = to_hex(&key.check_value());
+    pub(super) fn new(
+        (door, usage): (&str, KeyUsage),
+        key: ZoneKey,
+        make: Maker<K>,
+    ) -> Result<Self, KeyFault> {
+        let base = key.check_value();
         Ok(Self {
+            door: door.to_owned(),
+            usage,
             now: ready(key, &make)?,
             make,
             before: None,
-            newest_at: Utc::now().timestamp(),
+            newest_at: now(),
             exchanged_at: None,
             base,
-            keeper: None,
         })
-    }
-
-    /// Goes on with the key that was exchanged in an earlier run, and keeps those that come.
-    pub(super) fn keep_with(&mut self, keeper: &Arc<ZoneKeeper>, place: KeyPlace) {
-        if let Some(kept) = keeper.get(&place) {
-            self.newest_at = self.newest_at.max(kept.sent_at);
-            let door = &place.door;
-            match keys_of(&kept.secret) {
-                _ if kept.base != self.base => {
-                    tracing::warn!(
-                        door,
-                        usage = place.usage,
-                        "the file has a new key, which counts in place of the exchanged one"
-                    );
-                }
-                Some((key, before)) => self.resume((key, before), kept.sent_at),
-                None => tracing::error!(door, usage = place.usage, "the exchanged key is none"),
-            }
-        }
-        self.keeper = Some((place, Arc::clone(keeper)));
-    }
-
-    fn resume(&mut self, (key, before): (ZoneKey, Option<ZoneKey>), sent_at: i64) {
-        let Ok(now) = ready(key, &self.make) else { return };
-        let of_file = std::mem::replace(&mut self.now, now);
-        let before = before.and_then(|key| ready(key, &self.make).ok()).unwrap_or(of_file);
-        self.before = Some((before, Instant::now() + KEY_BEFORE_LIFE));
-        self.exchanged_at = Some(sent_at);
     }
 
     /// The keys that count: the newest first.
@@ -153,27 +173,84 @@ impl<K> Replaced<K> {
     }
 
     /// The newest key's check value, and when it was exchanged.
-    pub(super) fn shown(&self) -> (String, Option<i64>) {
+    pub(super) fn shown(&self) -> (String, Option<Timestamp>) {
         (to_hex(&self.now.key.check_value()), self.exchanged_at)
     }
 
-    /// Takes a key from a message of this time, and keeps it before it counts.
-    /// Errors: that message is no later one, the key does not serve, or it cannot be kept. Nothing is changed then.
-    /// Cost: three syncs.
-    pub(super) fn replace(&mut self, key: ZoneKey, sent_at: i64) -> Result<(), NotReplaced> {
+    fn id(&self) -> ExchangedKeyId {
+        ExchangedKeyId::of(&self.door, &self.usage.to_string())
+    }
+
+    fn opened(&self, sealed: &[u8], secrets: &Secrets) -> Option<ReadyKey<K>> {
+        let secret = secrets.open_zone_key(sealed, self.id())?;
+        ready(ZoneKey::from_secret(&secret)?, &self.make).ok()
+    }
+
+    fn go_on(&mut self, kept: &ExchangedKey, secrets: &Secrets) {
+        let (door, usage) = (&self.door, self.usage);
+        self.newest_at = self.newest_at.max(kept.key.sent_at);
+        if kept.key.base != self.base {
+            tracing::warn!(
+                door,
+                %usage,
+                "the file has a new key, which counts in place of the exchanged one"
+            );
+            return;
+        }
+        let Some(newest) = self.opened(&kept.key.sealed, secrets) else {
+            tracing::error!(door, %usage, "the exchanged key is none");
+            return;
+        };
+        let of_file = std::mem::replace(&mut self.now, newest);
+        let before = match &kept.sealed_before {
+            Some(sealed) => self.opened(sealed, secrets),
+            None => Some(of_file),
+        };
+        let left = kept.key.overlap_until.0.saturating_sub(now().0);
+        let left = Duration::from_micros(u64::try_from(left).unwrap_or(0)).min(KEY_BEFORE_LIFE);
+        self.before = before.map(|key| (key, Instant::now() + left));
+        self.exchanged_at = Some(kept.key.sent_at);
+    }
+}
+
+impl<K: Send + Sync> Replaceable for Replaced<K> {
+    fn offer(
+        &self,
+        key: &ZoneKey,
+        sent_at: Timestamp,
+        secrets: &Secrets,
+    ) -> Result<NewExchangedKey, NotReplaced> {
         if sent_at <= self.newest_at {
             return Err(NotReplaced::Repeated);
         }
-        let new = ready(key, &self.make).map_err(|_| NotReplaced::Unfit)?;
-        if let Some((place, keeper)) = &self.keeper {
-            let before = self.exchanged_at.map(|_| &self.now.key);
-            let secret = secret_of(&new.key, before);
-            let key = ExchangedKey { sent_at, base: self.base.clone(), secret };
-            keeper.keep(place, key).map_err(NotReplaced::Unsaved)?;
+        (self.make)(key).map_err(|_| NotReplaced::Unfit)?;
+        let sealed = secrets.seal_zone_key(&key.to_secret(), self.id());
+        let life = i64::try_from(KEY_BEFORE_LIFE.as_micros()).unwrap_or(i64::MAX);
+        Ok(NewExchangedKey {
+            door: self.door.clone(),
+            usage: self.usage.to_string(),
+            sealed: sealed.map_err(NotReplaced::Unsealed)?,
+            check_value: key.check_value(),
+            base: self.base,
+            sent_at,
+            overlap_until: now().plus(life),
+        })
+    }
+
+    fn take(&mut self, key: &ZoneKey, sent_at: Timestamp) {
+        let Ok(mut before) = ready(key.clone(), &self.make) else { return };
+        // One that comes late, behind its successor, is itself the key before.
+        if sent_at > self.newest_at {
+            std::mem::swap(&mut before, &mut self.now);
+            (self.newest_at, self.exchanged_at) = (sent_at, Some(sent_at));
         }
-        let before = std::mem::replace(&mut self.now, new);
         self.before = Some((before, Instant::now() + KEY_BEFORE_LIFE));
-        (self.newest_at, self.exchanged_at) = (sent_at, Some(sent_at));
+    }
+
+    fn resume(&mut self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError> {
+        if let Some(kept) = tables.exchanged_key(&self.door, &self.usage.to_string())? {
+            self.go_on(&kept, secrets);
+        }
         Ok(())
     }
 }
@@ -183,27 +260,7 @@ fn ready<K>(key: ZoneKey, make: &Maker<K>) -> Result<ReadyKey<K>, KeyFault> {
     Ok(ReadyKey { key, ready })
 }
 
-/// A key and the exchanged one before it, each behind its length.
-fn secret_of(now: &ZoneKey, before: Option<&ZoneKey>) -> Zeroizing<Vec<u8>> {
-    let mut secret = Zeroizing::new(Vec::with_capacity(2 * 64));
-    for key in std::iter::once(now).chain(before) {
-        let own = key.to_secret();
-        secret.push(u8::try_from(own.len()).unwrap_or(0));
-        secret.extend_from_slice(&own);
-    }
-    secret
-}
-
-fn keys_of(secret: &[u8]) -> Option<(ZoneKey, Option<ZoneKey>)> {
-    let (now, rest) = key_of(secret)?;
-    match rest {
-        [] => Some((now, None)),
-        rest => key_of(rest).map(|(before, _)| (now, Some(before))),
-    }
-}
-
-fn key_of(secret: &[u8]) -> Option<(ZoneKey, &[u8])> {
-    let (len, rest) = secret.split_first()?;
-    let (own, rest) = rest.split_at_checked(usize::from(*len))?;
-    Some((ZoneKey::from_secret(own)?, rest))
+/// By the clock of peers, whatever that of the engine says.
+fn now() -> Timestamp {
+    Timestamp(Utc::now().timestamp_micros())
 }

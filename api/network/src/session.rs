@@ -10,12 +10,12 @@ use std::time::Duration;
 use cardswitch_edge::fault_plan::{AnswerFault, FaultPlan};
 use cardswitch_edge::switch::Submit;
 use cardswitch_engine::clock::Stopwatch;
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_iso8583::frame::{Tpdu, write_frame};
 use cardswitch_iso8583::{
-    DecodeError, Dialect, Message, MessageBuilder, Mti, TranslationFault, decode,
+    DecodeError, Dialect, Message, MessageBuilder, Mti, RepeatedFields, TranslationFault, decode,
 };
 use cardswitch_secrets::Secrets;
 
@@ -151,7 +151,7 @@ impl Session {
             return self.take_decoded(decode(frame), (frame, frame, way_back), envelopes);
         };
         let mut plain = buffers::take();
-        match translation.read(frame, &mut plain, &mut way_back.kept) {
+        match translation.read(frame, &mut plain, &mut way_back.repeated) {
             Ok(read) => {
                 self.take_decoded(read.message(&plain), (&plain, frame, way_back), envelopes);
             }
@@ -201,6 +201,13 @@ impl Session {
                 let tag = self.in_flight.insert(&message, way_back, received);
                 let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
                 envelopes.push(Envelope { command, tag, port });
+            }
+            Mapped::Exchange(key) => {
+                // INVARIANT: a zone brought it.
+                let Some(zone) = &self.shared.zone else { return };
+                let tag = self.in_flight.insert(&message, way_back, received);
+                let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
+                envelopes.push(key.exchange(zone, self.peer.ip(), (tag, port)));
             }
             Mapped::Answer(code) => {
                 self.note_signing(&message);
@@ -278,8 +285,10 @@ impl Session {
         let mut together = Together::default();
         let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
-            if reply == Reply::OutcomeUnknown {
-                counters.add_outcome_unknown();
+            match reply {
+                Reply::OutcomeUnknown => counters.add_outcome_unknown(),
+                Reply::Rejected(Rejection::ZoneKeyRepeated) => counters.add_insecure(),
+                _ => {}
             }
             if let Some(fault) = self.faults.as_mut().and_then(|faults| faults.take(tag)) {
                 self.answer_falsely(tag, &reply, fault);
@@ -492,7 +501,7 @@ fn append_sign_off(outbox: &mut Vec<u8>, peer: SocketAddr, dialect: &Dialect) {
         let Some(translation) = &dialect.translation else { return sign_off.encode(out) };
         let mut plain = Vec::new();
         sign_off.encode(&mut plain)?;
-        translation.write(&plain, &[], out)
+        translation.write(&plain, &RepeatedFields::NONE, out)
     });
     if let Err(error) = written {
         tracing::warn!(%peer, %error, "the dialect has no sign-off");
@@ -516,7 +525,7 @@ fn append_answer(
     let tpdu = way_back.tpdu.map(Tpdu::swapped);
     let written = write_frame(outbox, &dialect.framing, tpdu, |out| {
         let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
-            elements.encode(&request.echo, further, (dialect, &way_back.kept), out)
+            elements.encode(&request.echo, further, (dialect, &way_back.repeated), out)
         };
         match &way_back.owed {
             None => write(&[], out),

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, Shown};
-use cardswitch_iso8583::{Dialect, EncodeError, Message, Translation, private_use};
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_iso8583::{Dialect, EncodeError, Message, private_use};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::{from_hex, to_hex};
 use cardswitch_zone::key_block::unwrap;
@@ -33,7 +35,7 @@ use super::in_flight::Pending;
 use super::mapping::{Mapped, Refusal, map_message, private_use};
 use super::mapping_answer::AnswerElements;
 use super::presented::{PresentedCard, presented_card};
-use super::replaced_key::{KeyPlace, NotReplaced, Replaced, ZoneKeeper};
+use super::replaced_key::{BroughtKey, NotReplaced, Replaceable, Replaced};
 
 /// DE70 of a new key. Source: ISO 8583:1987, table A6: key change.
 ///
@@ -101,20 +103,21 @@ pub struct ZoneKeyShown {
     pub name: &'static str,
     /// By which both ends compare it, in hex digits.
     pub check_value: String,
-    /// The time of the message that brought it; none for a key of the file. Units: seconds since 1970.
-    pub exchanged_at: Option<i64>,
+    /// The time of the message that brought it; none for a key of the file.
+    pub exchanged_at: Option<Timestamp>,
 }
 
 impl Zone {
-    /// Reads the keys.
+    /// Reads the keys of the door of this name.
     /// Errors: the file, or a key of it that does not serve.
-    pub fn open(settings: &ZoneSettings) -> Result<Self, KeyFileError> {
+    pub fn open(door: &str, settings: &ZoneSettings) -> Result<Self, KeyFileError> {
         let path = &settings.keys;
         let usage = settings.mac.map_or(KeyUsage::RetailMac, MacAlgorithm::usage);
         let keys = ZoneKeys::read(path, usage)?;
         let mac = match (settings.mac, keys.mac) {
             (Some(algorithm), Some(key)) => {
-                let key = Replaced::new(key, Box::new(move |key| MacKey::new(algorithm, key)));
+                let make = Box::new(move |key: &_| MacKey::new(algorithm, key));
+                let key = Replaced::new((door, algorithm.usage()), key, make);
                 let key = key.map_err(|fault| KeyFileError::of_key(path, "mac", fault))?;
                 Some((algorithm, Mutex::new(key)))
             }
@@ -131,7 +134,8 @@ impl Zone {
             }
             (None, None) => None,
         };
-        let of_pins = |key| Replaced::new(key, Box::new(|key| Ok(PinKey::new(key.clone()))));
+        let ready = |key: &ZoneKey| Ok(PinKey::new(key.clone()));
+        let of_pins = |key| Replaced::new((door, KeyUsage::Pin), key, Box::new(ready));
         let pin = keys.pin.map(of_pins).transpose();
         let pin = pin.map_err(|fault| KeyFileError::of_key(path, "pin", fault))?;
         let issuer_check = keys.issuer.as_ref().map(|key| to_hex(&key.check_value()));
@@ -141,15 +145,20 @@ impl Zone {
         Ok(Self { mac, pin: pin.map(Mutex::new), master: keys.master, issuer })
     }
 
-    /// Goes on with the keys that were exchanged in an earlier run at the door of this name, and keeps those that
-    /// come.
-    pub fn keep_with(&self, keeper: &Arc<ZoneKeeper>, door: &str) {
-        let place = |usage: KeyUsage| KeyPlace { door: door.to_owned(), usage: usage.to_string() };
-        if let Some((algorithm, keys)) = &self.mac {
-            keys.lock().keep_with(keeper, place(algorithm.usage()));
-        }
-        if let Some(keys) = &self.pin {
-            keys.lock().keep_with(keeper, place(KeyUsage::Pin));
+    /// Goes on with the keys that were exchanged before, as the tables have them.
+    /// Errors: they cannot be read.
+    pub fn resume(&self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError> {
+        let uses = [KeyUsage::Pin, KeyUsage::RetailMac, KeyUsage::Cmac];
+        let mut keys = uses.into_iter().filter_map(|usage| self.replaceable(usage));
+        keys.try_for_each(|keys| keys.lock().resume(tables, secrets))
+    }
+
+    /// The key that this door has for a use, if it is one that peers replace.
+    fn replaceable(&self, usage: KeyUsage) -> Option<&Mutex<dyn Replaceable>> {
+        match (usage, &self.mac, &self.pin) {
+            (KeyUsage::Pin, _, Some(keys)) => Some(keys),
+            (_, Some((algorithm, keys)), _) if algorithm.usage() == usage => Some(keys),
+            _ => None,
         }
     }
 
@@ -193,11 +202,8 @@ impl Zone {
             Err(fault) => return (Mapped::Refuse(Refusal::Security(fault)), owed),
         }
         if message.mti().class() == 8 && message.get(70) == Some(KEY_CHANGE) {
-            let changed = self.change_key(message, Utc::now());
-            return (
-                changed.map_or_else(Mapped::Refuse, |()| Mapped::Answer(De39::APPROVED)),
-                owed,
-            );
+            let brought = self.brought_key(message, secrets, Utc::now());
+            return (brought.map_or_else(Mapped::Refuse, Mapped::Exchange), owed);
         }
         let mut mapped = map_message(message, secrets);
         if let Mapped::Ask(command) = &mut mapped {
@@ -271,8 +277,13 @@ impl Zone {
         Ok(Some(issuer.verify(presented.digits(), sequence_number, &data)))
     }
 
-    /// Takes a new key from a message of the time `now`.
-    fn change_key(&self, message: &Message<'_>, now: DateTime<Utc>) -> Result<(), Refusal> {
+    /// The new key that a message brings at the time `now`.
+    fn brought_key(
+        &self,
+        message: &Message<'_>,
+        secrets: &Secrets,
+        now: DateTime<Utc>,
+    ) -> Result<Box<BroughtKey>, Refusal> {
         let master = self.master.as_ref().ok_or(Refusal::Invalid(70))?;
         if !message.has(11) {
             return Err(Refusal::Missing(11));
@@ -287,25 +298,26 @@ impl Zone {
         let unwrapped = unwrap(block.trim_end(), master);
         let (usage, key) = unwrapped.map_err(|fault| security(SecurityFault::KeyBlock(fault)))?;
         let no_use = security(SecurityFault::KeyUse(usage));
-        let check_value = to_hex(&key.check_value());
-        let replaced = match (usage, &self.mac, &self.pin) {
-            (KeyUsage::Pin, _, Some(keys)) => keys.lock().replace(key, sent_at),
-            (_, Some((algorithm, keys)), _) if algorithm.usage() == usage => {
-                keys.lock().replace(key, sent_at)
-            }
-            _ => return Err(no_use),
-        };
-        match replaced {
-            Ok(()) => {
-                tracing::info!(%usage, check_value, "a new key of the zone is in force");
-                Ok(())
-            }
+        let keys = self.replaceable(usage).ok_or(no_use)?;
+        let sent_at = Timestamp(sent_at.saturating_mul(Timestamp::SECOND));
+        let offered = keys.lock().offer(&key, sent_at, secrets);
+        match offered {
+            Ok(sealed) => Ok(Box::new(BroughtKey { usage, key, sealed })),
             Err(NotReplaced::Repeated) => Err(security(SecurityFault::KeyTime)),
             Err(NotReplaced::Unfit) => Err(no_use),
-            Err(NotReplaced::Unsaved(error)) => {
-                tracing::error!(%usage, %error, "a new key of the zone cannot be kept, so it is not taken");
+            Err(NotReplaced::Unsealed(error)) => {
+                tracing::error!(%usage, %error, "a new key of the zone cannot be sealed, so it is not taken");
                 Err(Refusal::Unsaved)
             }
+        }
+    }
+
+    /// Takes a key that is kept.
+    pub(super) fn take_key(&self, usage: KeyUsage, key: &ZoneKey, sent_at: Timestamp) {
+        if let Some(keys) = self.replaceable(usage) {
+            keys.lock().take(key, sent_at);
+            let check_value = to_hex(&key.check_value());
+            tracing::info!(%usage, check_value, "a new key of the zone is in force");
         }
     }
 }
@@ -351,7 +363,7 @@ fn has_second_bitmap(request: &Pending, dialect: &Dialect) -> bool {
         None => echoed.any(|de| de > 64),
         Some(translation) => {
             echoed.any(|de| translation.field_of(de).is_some_and(|field| field > 64))
-                || Translation::repeats_beyond(&request.way_back.kept, 64)
+                || request.way_back.repeated.has_beyond(64)
         }
     }
 }

@@ -5,6 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use cardswitch_engine::command::network::NetworkRequest;
+use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::domain::ids::RecordSeq;
+use cardswitch_engine::submission::ReplyPort;
 use cardswitch_iso8583::{MessageBuilder, Mti, decode};
 use cardswitch_zone::Algorithm;
 use cardswitch_zone::key_block::wrap;
@@ -22,7 +25,7 @@ fn opened(text: &str, mac: Option<MacAlgorithm>) -> Result<Zone, String> {
     let keys = home.path().join("zone.keys");
     fs::write(&keys, text).unwrap();
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
-    Zone::open(&ZoneSettings { keys, mac }).map_err(|error| error.to_string())
+    Zone::open("iso8583", &ZoneSettings { keys, mac }).map_err(|error| error.to_string())
 }
 
 fn zone(names: &[(&str, &str)], mac: Option<MacAlgorithm>) -> Zone {
@@ -125,15 +128,69 @@ fn key_change(block: &str, sent_at: &str) -> Vec<u8> {
     )
 }
 
-fn changed(zone: &Zone, block: &str, sent_at: DateTime<Utc>) -> Result<(), Refusal> {
+/// The engine, which answers at once, and whoever waits.
+struct Answered(Mutex<Vec<Reply>>);
+
+impl ReplyPort for Answered {
+    fn deliver(&self, _: u64, reply: Reply) {
+        self.0.lock().push(reply);
+    }
+}
+
+fn changed(zone: &Arc<Zone>, block: &str, sent_at: DateTime<Utc>) -> Result<(), Refusal> {
+    answered(zone, block, sent_at, Reply::Done(RecordSeq(1)))
+}
+
+/// A key change to which the engine answers so.
+fn answered(
+    zone: &Arc<Zone>,
+    block: &str,
+    sent_at: DateTime<Utc>,
+    reply: Reply,
+) -> Result<(), Refusal> {
     let sent = key_change(block, &sent_at.format("%m%d%H%M%S").to_string());
-    zone.change_key(&decode(&sent).unwrap(), Utc::now())
+    let key = zone.brought_key(&decode(&sent).unwrap(), &secrets(), Utc::now())?;
+    let peer = Arc::new(Answered(Mutex::default()));
+    let envelope = key.exchange(zone, [192, 0, 2, 7].into(), (3, Arc::clone(&peer) as _));
+    let Command::Noted(noted) = envelope.command.command else { panic!("no change") };
+    assert_eq!(noted.note.address.as_deref(), Some("192.0.2.7"));
+    envelope.port.deliver(envelope.tag, reply.clone());
+    assert_eq!(*peer.0.lock(), [reply]);
+    Ok(())
+}
+
+#[test]
+fn a_new_key_counts_once_it_is_kept() {
+    let zone = zone(&[("master", MASTER), ("mac", MAC)], Some(MacAlgorithm::Retail1));
+    let zone = Arc::new(zone);
+    let fresh = tdes("22222222222222223333333333333333");
+    let mac = wrap(KeyUsage::RetailMac, &fresh, &tdes(MASTER)).unwrap();
+    let later = |seconds: i64| Utc::now() + chrono::TimeDelta::seconds(seconds);
+    let newest = || zone.keys_shown()[0].check_value.clone();
+    let before = newest();
+    let refusals = [Reply::Rejected(Rejection::ZoneKeyRepeated), Reply::OutcomeUnknown];
+    for reply in refusals {
+        assert_eq!(answered(&zone, &mac, later(5), reply), Ok(()));
+        assert_eq!(newest(), before);
+    }
+    let sent_at = later(5);
+    assert_eq!(changed(&zone, &mac, sent_at), Ok(()));
+    assert_eq!(newest(), to_hex(&fresh.check_value()));
+    // Another line's answer comes late: the later key stays, the earlier one is the key before.
+    let [other, old] = [PIN, MAC].map(tdes);
+    zone.take_key(KeyUsage::RetailMac, &other, Timestamp((sent_at.timestamp() - 1) * 1_000_000));
+    assert_eq!(newest(), to_hex(&fresh.check_value()));
+    let is_usable = |key: &ZoneKey| {
+        let asked = with_code(echo_test(), 128, &MacKey::new(MacAlgorithm::Retail1, key).unwrap());
+        fault_of(&map(&zone, &asked).0).is_none()
+    };
+    assert_eq!([&fresh, &other, &old].map(is_usable), [true, true, false]);
 }
 
 #[test]
 fn a_new_key_comes_wrapped_and_once() {
     let zone = zone(&[("master", MASTER), ("mac", MAC), ("pin", PIN)], Some(MacAlgorithm::Retail1));
-    let master = tdes(MASTER);
+    let (zone, master) = (Arc::new(zone), tdes(MASTER));
     let fresh = tdes("22222222222222223333333333333333");
     let mac = wrap(KeyUsage::RetailMac, &fresh, &master).unwrap();
     let pin = wrap(KeyUsage::Pin, &fresh, &master).unwrap();
@@ -178,7 +235,8 @@ fn a_key_change_that_lacks_something_is_refused() {
     let whole = key_change("B0096", "1231235959");
     let zone = zone(&[("mac", MAC)], Some(MacAlgorithm::Retail1));
     let message = decode(&whole).unwrap();
-    assert_eq!(zone.change_key(&message, Utc::now()), Err(Refusal::Invalid(70)), "no master key");
+    let refused = zone.brought_key(&message, &secrets(), Utc::now()).unwrap_err();
+    assert_eq!(refused, Refusal::Invalid(70), "no master key");
     let now = |text: &str| DateTime::parse_from_rfc3339(text).unwrap().to_utc();
     // Around the turn of a year the year is the nearer one.
     let at = now("2027-01-01T00:00:10Z");

@@ -140,8 +140,9 @@ impl Intake {
 
     /// Hands a message to its cell. One that cannot be read whole goes, too: the cell says what is wrong.
     async fn hand_on(&mut self, body: &[u8], tpdu: Option<Tpdu>) {
-        let (cell, request) = read_message(&self.dialect, body, |message, kept| {
-            let request = message.map(|message| Box::new(RoutedRequest::new(message, tpdu, kept)));
+        let (cell, request) = read_message(&self.dialect, body, |message, repeated| {
+            let request =
+                message.map(|message| Box::new(RoutedRequest::new(message, tpdu, repeated)));
             (self.cells.of_message(message), request)
         });
         let message = Forwarded::new(body, tpdu, &self.dialect.framing, request);

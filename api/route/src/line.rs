@@ -204,7 +204,7 @@ fn framed(body: &[u8], tpdu: Option<Tpdu>, framing: &Framing) -> Result<Vec<u8>,
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_iso8583::{MessageBuilder, Mti, decode};
+    use cardswitch_iso8583::{MessageBuilder, Mti, RepeatedFields, decode};
 
     use super::*;
     use crate::cell_door::DoorKind;
@@ -215,7 +215,8 @@ mod tests {
         let mut body = Vec::new();
         let echo = MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, 7);
         echo.encode(&mut body).unwrap();
-        let request = Box::new(RoutedRequest::new(&decode(&body).unwrap(), None, Vec::new()));
+        let request =
+            Box::new(RoutedRequest::new(&decode(&body).unwrap(), None, RepeatedFields::NONE));
         let dialect = Arc::new(Dialect::default());
         let first = Forwarded::new(&body, None, &dialect.framing, Some(request)).unwrap();
         let door = Arc::new(CellDoor::nowhere("01".parse().unwrap(), DoorKind::Iso8583));

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_iso8583::{Dialect, Echo, Message, Mti, Tpdu, write_frame};
+use cardswitch_iso8583::{Dialect, Echo, Message, Mti, RepeatedFields, Tpdu, write_frame};
 use cardswitch_network::limits::IN_FLIGHT_MAX;
 use cardswitch_network::mapping_answer::AnswerElements;
 
@@ -17,7 +17,7 @@ pub(crate) struct RoutedRequest {
     /// The header before it.
     tpdu: Option<Tpdu>,
     /// The fields that the dialect repeats as they came.
-    kept: Vec<u8>,
+    repeated: RepeatedFields,
 }
 
 /// The requests of one connection, the oldest first.
@@ -64,8 +64,8 @@ impl Unanswered {
 
 impl RoutedRequest {
     /// A request as it was read, with the header before it and the fields that its dialect repeats.
-    pub(crate) fn new(message: &Message<'_>, tpdu: Option<Tpdu>, kept: Vec<u8>) -> Self {
-        Self { echo: Echo::of(message), tpdu, kept }
+    pub(crate) fn new(message: &Message<'_>, tpdu: Option<Tpdu>, repeated: RepeatedFields) -> Self {
+        Self { echo: Echo::of(message), tpdu, repeated }
     }
 
     /// The framed answer where no cell took it: nothing of it will happen. None where its like is not answered.
@@ -84,7 +84,7 @@ impl RoutedRequest {
         let mut frame = Vec::new();
         let tpdu = self.tpdu.map(Tpdu::swapped);
         let written = write_frame(&mut frame, &dialect.framing, tpdu, |out| {
-            answer.encode(&self.echo, &[], (dialect, &self.kept), out)
+            answer.encode(&self.echo, &[], (dialect, &self.repeated), out)
         });
         written.ok().map(|()| frame)
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn request(frame: &[u8]) -> Box<RoutedRequest> {
-        Box::new(RoutedRequest::new(&decode(frame).unwrap(), None, Vec::new()))
+        Box::new(RoutedRequest::new(&decode(frame).unwrap(), None, RepeatedFields::NONE))
     }
 
     fn trace_numbers(unanswered: &mut Unanswered) -> Vec<u64> {

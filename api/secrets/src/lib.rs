@@ -24,8 +24,7 @@
 //! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
 //! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
 //! | `node calls` | 64 | HMAC-SHA-256 of what nodes of a cluster ask each other, first 128 bits |
-//! | `zone seal` | 32 | ChaCha20-Poly1305 over exchanged zone keys, see `zone_keys` |
-//! | `zone keys sum` | 64 | HMAC-SHA-256 of the file that keeps them, first 128 bits |
+//! | `zone seal` | 32 | ChaCha20-Poly1305 over exchanged zone keys, id as associated data |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
@@ -47,11 +46,12 @@ pub mod process;
 mod seal;
 pub mod summed_text;
 pub mod webhook_signature;
-pub mod zone_keys;
 
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
-use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
+use cardswitch_engine::domain::ids::{
+    CardId, CompanyId, ExchangedKeyId, SharedLinkId, UserId, WebhookEndpointId,
+};
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use chacha20poly1305::ChaCha20Poly1305;
 use chacha20poly1305::aead::KeyInit as _;
@@ -99,7 +99,6 @@ pub struct Secrets {
     event_place: KeyedHash,
     node_calls: KeyedHash,
     zone_seal: ChaCha20Poly1305,
-    zone_keys_tag: KeyedHash,
 }
 
 cardswitch_engine::opaque!(Secrets);
@@ -192,7 +191,6 @@ impl Secrets {
             event_place: KeyedHash::new(&derived(&source, b"event place")),
             node_calls: KeyedHash::new(&derived(&source, b"node calls")),
             zone_seal: cipher(&source, b"zone seal"),
-            zone_keys_tag: KeyedHash::new(&derived(&source, b"zone keys sum")),
         }
     }
 
@@ -296,6 +294,18 @@ impl Secrets {
     ) -> Option<WebhookSecret> {
         let context = webhook_context(WebhookSeal::Secret, endpoint.0);
         open(&self.webhook_seal, sealed, &context).map(WebhookSecret::from_bytes)
+    }
+
+    /// Seals a zone key that a door was given, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_zone_key(&self, key: &[u8], of: ExchangedKeyId) -> Result<Vec<u8>, SealError> {
+        seal(&self.zone_seal, fresh_nonce()?, key, of.0.as_bytes())
+    }
+
+    /// Opens a zone key; none where it was not sealed here for this door and use.
+    #[must_use]
+    pub fn open_zone_key(&self, sealed: &[u8], of: ExchangedKeyId) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.zone_seal, sealed, of.0.as_bytes())
     }
 
     /// Seals a place in the event log for a company: the same place always as the same bytes, so

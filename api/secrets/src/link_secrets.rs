@@ -82,14 +82,14 @@ pub enum PassphraseKind {
     Date,
 }
 
-/// One value that a viewer has to know.
+/// One security question.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PassphraseField {
-    /// What the viewer is asked for.
+    /// Question.
     pub name: String,
-    /// What the viewer has to answer.
+    /// Answer.
     pub value: String,
-    /// What kind of value it is.
+    /// Type of the answer.
     #[serde(rename = "type")]
     #[schema(value_type = cardswitch_wire::words::PassphraseType)]
     pub kind: PassphraseKind,

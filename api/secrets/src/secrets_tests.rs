@@ -65,6 +65,18 @@ fn what_opens_a_link_is_bound_to_its_link_and_its_use() {
 }
 
 #[test]
+fn a_zone_key_is_bound_to_its_door_and_use() {
+    let (secrets, of) = (secrets(), ExchangedKeyId::of("iso8583", "M3"));
+    let sealed = secrets.seal_zone_key(b"sixteen bytes ..", of).unwrap();
+    assert_eq!(secrets.open_zone_key(&sealed, of).unwrap().as_slice(), b"sixteen bytes ..");
+    assert!(secrets.open_zone_key(&sealed, ExchangedKeyId::of("iso8583", "P0")).is_none());
+    assert!(secrets.open_zone_key(&sealed, ExchangedKeyId::of("other", "M3")).is_none());
+    assert!(Secrets::from_root([1; 32]).open_zone_key(&sealed, of).is_none());
+    assert!(secrets.open_zone_key(&sealed[..sealed.len() - 1], of).is_none());
+    assert!(!sealed.windows(7).any(|part| part == b"sixteen"));
+}
+
+#[test]
 fn links_are_found_by_half_an_hmac() {
     let secrets = secrets();
     let (key, mut other) = ([7; 32], [7; 32]);

@@ -142,9 +142,7 @@ impl PeerTeller<'_> {
 
     fn key(&self, key: ZoneKeyShown) -> KeyWords {
         let ZoneKeyShown { name, check_value, exchanged_at } = key;
-        let exchanged = exchanged_at.map(|at| {
-            near_moment(Timestamp(at.saturating_mul(1_000_000)), self.clock.now, self.clock.zone)
-        });
+        let exchanged = exchanged_at.map(|at| near_moment(at, self.clock.now, self.clock.zone));
         KeyWords { name, check_value, exchanged }
     }
 

@@ -205,7 +205,7 @@ pub struct DataArgs {
 pub struct CompanyDataArgs {
     #[command(flatten)]
     pub(super) data: DataArgs,
-    /// Which company
+    /// Company
     #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
     pub(super) company: Uuid,
 }

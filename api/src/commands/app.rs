@@ -39,21 +39,21 @@ pub enum AppSubcommand {
     List(ListAppsArgs),
 }
 
-/// What `app add` takes.
+/// The arguments of `app add`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddAppArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
-    /// Its name, as people see it who let it in
+    /// Name of the app, as people see it when they let it in
     #[arg(long, value_name = "NAME")]
     name: LineText,
-    /// Its web site
+    /// Website of the app
     #[arg(long, default_value = "", value_name = "URL")]
     website: LineText,
-    /// Where codes may be sent; several times for several
+    /// Redirect URL that codes may be sent to; may be repeated
     #[arg(long, value_name = "URL")]
     redirect_url: Vec<String>,
-    /// What it may ask for, with commas between several; approved at once [default: read]
+    /// Scopes that it may ask for, with commas between several; approved immediately [default: read]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
     /// Also make an access token of all that, to the company's own data; prints it, this once
@@ -61,15 +61,15 @@ pub struct AddAppArgs {
     token: bool,
 }
 
-/// What `app approve` takes.
+/// The arguments of `app approve`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ApproveArgs {
     #[command(flatten)]
     at: DataArgs,
-    /// Which app
+    /// App: its client id
     #[arg(long, value_name = "CLIENT_ID", value_parser = parse_id)]
     app: Uuid,
-    /// Which of the scopes that it asks for, with commas between several [default: all of them]
+    /// Scopes to approve, with commas between several [default: all that it asks for]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
     /// Approve changed names and addresses without being asked on the terminal
@@ -80,7 +80,7 @@ pub struct ApproveArgs {
     seen: Option<AppProfile>,
 }
 
-/// What `app list` takes.
+/// The arguments of `app list`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ListAppsArgs {
     #[command(flatten)]

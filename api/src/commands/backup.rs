@@ -24,13 +24,13 @@ use crate::control::{Answer, Request};
 use crate::manifest::{Manifest, ManifestError, is_backup};
 use crate::staging::Staging;
 
-/// What `backup` takes.
+/// The arguments of `backup`.
 #[derive(Debug, clap::Args)]
 pub struct BackupArgs {
     /// Data directory, in use by a running switch or at rest
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
-    /// Directory to make; a running switch makes it, so it has to be allowed to
+    /// Directory to make; a running switch makes it itself and needs the right to
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct BackupArgs {
     json: bool,
 }
 
-/// What `restore` takes.
+/// The arguments of `restore`.
 #[derive(Debug, clap::Args)]
 pub struct RestoreArgs {
     /// The backup
@@ -51,14 +51,14 @@ pub struct RestoreArgs {
     data: PathBuf,
     #[command(flatten)]
     master_key: MasterKeyArgs,
-    /// Leave the master key where it is: from a file, it is copied into the new directory otherwise
+    /// Do not copy the master key from its file into the new directory
     #[arg(long)]
     no_key_copy: bool,
     /// Go on with the journal of this directory, where the backup's ends: the lost one, or a later
     /// backup
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Leave out what was accepted after this time (RFC 3339)
+    /// Leave out records that were accepted after this time (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = parse_until)]
     until: Option<Timestamp>,
     /// Print one JSON object

@@ -36,10 +36,10 @@ const LAG_INTERVAL: Duration = Duration::from_millis(100);
 /// Twelve digits. Source: ISO DE37.
 const REFERENCES: u64 = 1_000_000_000_000;
 
-/// What `bench` takes.
+/// The arguments of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
-    /// How long everything is measured together
+    /// Duration of all measurements together
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
     /// Directory on the disk to measure, for a data directory of its own [default: that of temporary

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ACQUIRER: &str = "400999";
 const MERCHANT_ID: &str = "CARDSWITCH-BUY";
 
-/// What `buy` takes.
+/// The arguments of `buy`.
 #[derive(Debug, clap::Args)]
 pub struct BuyArgs {
     /// Card: its id, its last four digits, or its description or a part of it

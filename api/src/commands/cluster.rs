@@ -20,11 +20,11 @@ use crate::node_mark::{cluster_of, mark, require_not_of_another, unmark};
 pub enum ClusterCommand {
     /// Make a cluster of a data directory that no switch has open: its first node
     Adopt(AdoptArgs),
-    /// Make a node out of one that runs, with nothing but the master key
+    /// Make a node as a copy of a running one; needs the master key
     Join(join::JoinArgs),
-    /// Take a data directory out of its cluster: it goes on by itself, and never comes back
+    /// Take a data directory out of its cluster, for good: it becomes a switch of its own
     Leave(LeaveArgs),
-    /// Tell who leads, and how far each node has come
+    /// Show the leader, and the newest record of each node
     Status(StatusArgs),
     /// Let another node lead, in good order
     StepDown(StepDownArgs),
@@ -34,7 +34,7 @@ pub enum ClusterCommand {
     KillLeader(up::KillLeaderArgs),
 }
 
-/// What `adopt` takes.
+/// The arguments of `adopt`.
 #[derive(Debug, clap::Args)]
 pub struct AdoptArgs {
     /// Data directory
@@ -45,7 +45,7 @@ pub struct AdoptArgs {
     journal: ClusterAddress,
 }
 
-/// What `leave` takes.
+/// The arguments of `leave`.
 #[derive(Debug, clap::Args)]
 pub struct LeaveArgs {
     /// Data directory of a node that does not run
@@ -53,7 +53,7 @@ pub struct LeaveArgs {
     data: PathBuf,
 }
 
-/// What `status` takes.
+/// The arguments of `status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
     /// Cluster, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
@@ -64,7 +64,7 @@ pub struct StatusArgs {
     json: bool,
 }
 
-/// What `step-down` takes.
+/// The arguments of `step-down`.
 #[derive(Debug, clap::Args)]
 pub struct StepDownArgs {
     /// Cluster, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod

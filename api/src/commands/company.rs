@@ -33,11 +33,11 @@ const CARDS_AT_A_TIME: usize = 1_000;
 pub enum CompanyCommand {
     /// Add a company with an account of its own; prints its ids and an access token
     Add(AddCompanyArgs),
-    /// Change a company; what is not named stays
+    /// Change a company; options that are absent change nothing
     Set(SetArgs),
 }
 
-/// What `company add` takes.
+/// The arguments of `company add`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddCompanyArgs {
     #[command(flatten)]
@@ -46,18 +46,18 @@ pub struct AddCompanyArgs {
     company: CompanyArgs,
 }
 
-/// What `company set` takes.
+/// The arguments of `company set`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct SetArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
-    /// Its name
+    /// Name of the company
     #[arg(long, value_name = "NAME")]
     name: Option<LineText>,
-    /// Its web site
+    /// Website of the company
     #[arg(long, value_name = "URL")]
     website: Option<LineText>,
-    /// Its line of credit
+    /// Line of credit of its account
     #[arg(long, value_name = "AMOUNT")]
     credit_limit: Option<String>,
     /// Attempts one card may make in a minute; 0 switches the limit off
@@ -69,10 +69,10 @@ pub struct SetArgs {
     /// Whether a purchase may be approved in part, where the terminal can take less
     #[arg(long, value_name = "BOOL")]
     partial_approval: Option<bool>,
-    /// Whether it does business; the cards of a closed company are declined
+    /// Whether the company is open; the cards of a closed company are declined
     #[arg(long, value_name = "BOOL", conflicts_with = "approved")]
     active: Option<bool>,
-    /// Whether it was approved: before that, its cards are declined and no app is let in
+    /// Whether the company is approved: before that, its cards are declined and no app is let in
     #[arg(long, value_name = "BOOL")]
     approved: Option<bool>,
     /// Billing address of cards without one of their own: all of it, as a JSON object with address_1,
@@ -82,7 +82,7 @@ pub struct SetArgs {
     /// Name of the bank account that the money comes from; blank for none
     #[arg(long, value_name = "NAME")]
     funding_source: Option<LineText>,
-    /// Whether that bank account was verified
+    /// Whether that bank account is verified
     #[arg(long, value_name = "BOOL")]
     funding_verified: Option<bool>,
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
-use cardswitch_iso8583::{Dialect, Frame, Spelling, decode, describe, next_frame};
+use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, Spelling, decode, describe, next_frame};
 use cardswitch_network::advice::Advice;
 
 use super::Failure;
@@ -13,7 +13,7 @@ use crate::doors::{LengthSetting, dialect_of};
 /// Longer captures are cut.
 const CAPTURE_BYTES_MAX: u64 = 1 << 20;
 
-/// What `decode` takes.
+/// The arguments of `decode`.
 #[derive(Debug, clap::Args)]
 pub struct DecodeArgs {
     /// File with the bytes a peer sent, as they are or in hex; `-` is standard input
@@ -26,7 +26,7 @@ pub struct DecodeArgs {
     /// Length before each message, such as binary4 or ascii4 [default: that of the dialect]
     #[arg(long, value_name = "FORM", requires = "dialect")]
     length: Option<LengthSetting>,
-    /// A TPDU stands before each message
+    /// A TPDU precedes each message
     #[arg(long, requires = "dialect")]
     tpdu: bool,
 }
@@ -114,7 +114,8 @@ fn print_message(at: usize, frame: &[u8], dialect: &Dialect) {
         None => Cow::Borrowed(frame),
         Some(translation) => {
             let mut plain = Vec::new();
-            if let Err(fault) = translation.read(frame, &mut plain, &mut Vec::new()) {
+            if let Err(fault) = translation.read(frame, &mut plain, &mut RepeatedFields::default())
+            {
                 println!("{fault}");
             }
             Cow::Owned(plain)

@@ -17,7 +17,7 @@ use crate::server::Server;
 
 const CONNECTIONS: usize = 2;
 
-/// What `demo` takes.
+/// The arguments of `demo`.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
     /// Data directory; made if it is not there [default: a temporary one, removed afterwards]

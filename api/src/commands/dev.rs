@@ -24,7 +24,7 @@ use crate::telemetry::log::start_log;
 const CARDS: usize = 39;
 const ACCESS_FILE: &str = "dev.json";
 
-/// What `dev` takes.
+/// The arguments of `dev`.
 #[derive(Debug, clap::Args)]
 pub struct DevArgs {
     /// Begin anew: removes everything that an earlier `dev` kept

@@ -7,7 +7,7 @@ use cardswitch_dialects::{SHIPPED, find, read_file, shipped};
 
 use super::Failure;
 
-/// What `dialect` takes.
+/// The arguments of `dialect`.
 #[derive(Debug, clap::Args)]
 pub struct DialectCommandArgs {
     #[command(subcommand)]
@@ -20,7 +20,7 @@ enum DialectCommand {
     List,
     /// Print the file of a shipped dialect
     Show {
-        /// Its name
+        /// Name of the dialect
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -30,7 +30,7 @@ enum DialectCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Check a dialect file, and say which of its fields lead nowhere
+    /// Check a dialect file, and list fields that lead to no element
     Check {
         /// The file
         #[arg(value_name = "FILE")]

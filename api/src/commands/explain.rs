@@ -28,13 +28,13 @@ use crate::config::read_settings;
 
 const COLUMNS: [&str; 6] = ["rule", "verdict", "input", "threshold", "used before", "used after"];
 
-/// What `explain` takes.
+/// The arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
     /// Data directory, not in use by a running switch
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
-    /// Which transaction
+    /// Transaction: its id
     #[arg(value_name = "TRANSACTION", value_parser = parse_id)]
     transaction: uuid::Uuid,
     #[command(flatten)]

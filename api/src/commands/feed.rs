@@ -17,7 +17,7 @@ use chrono::{DateTime, Utc};
 use super::line_args::LineArgs;
 use super::{Failure, StopSignal, parse_address, parse_duration};
 
-/// What `feed` takes.
+/// The arguments of `feed`.
 #[derive(Debug, clap::Args)]
 pub struct FeedArgs {
     /// ISO 8583 address of the switch; of a cluster those of all nodes, with commas between them
@@ -59,7 +59,7 @@ pub struct FeedArgs {
     json: bool,
 }
 
-/// What `feed --hostile` takes.
+/// The arguments of `feed --hostile`.
 #[derive(Debug, clap::Args)]
 struct HostileArgs {
     /// Put a hostile wire before the switch, of this seed: messages get lost, come late, twice or
@@ -84,14 +84,14 @@ impl HostileArgs {
     }
 }
 
-/// What `feed --scenario` takes.
+/// The arguments of `feed --scenario`.
 #[derive(Debug, clap::Args)]
 struct ScenarioArgs {
     /// Carry out the steps of these files instead and judge them (format: tests/scenarios/README.md);
     /// needs --http, --network-key, --access-token and a switch on a manual clock
     #[arg(long, value_name = "FILE", num_args = 1.., requires_all = ["http", "access_token"])]
     scenario: Vec<PathBuf>,
-    /// The door that the messages of scenarios go through
+    /// Door for the messages of scenarios
     #[arg(long, value_enum, default_value = "iso8583", requires = "scenario")]
     door: Door,
     /// Access token of an administrator, printed by `init`; for scenarios
@@ -105,7 +105,7 @@ pub struct PaceArgs {
     /// Purchases a second; in virtual time, the mean of a day
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
-    /// How long purchases arrive (30s, 5m, 3d); in virtual time, virtually
+    /// Duration of the purchases (30s, 5m, 3d); in virtual time, virtual
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// Seed of everything random

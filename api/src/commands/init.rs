@@ -24,7 +24,7 @@ use super::Failure;
 use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
 use crate::install::{CompanyOrder, Credentials, Installation, install};
 
-/// What `init` takes.
+/// The arguments of `init`.
 #[derive(Debug, clap::Args)]
 pub struct InitArgs {
     /// Directory to make; must not be a data directory yet
@@ -32,16 +32,16 @@ pub struct InitArgs {
     pub data: PathBuf,
     #[command(flatten)]
     company: CompanyArgs,
-    /// E-mail address of the administrator
+    /// Email address of the administrator
     #[arg(long, default_value = "admin@example.com", value_name = "EMAIL")]
     admin_email: String,
     /// First 6 to 8 digits of card numbers
     #[arg(long, env = "CARDSWITCH_CARD_BIN", value_name = "DIGITS")]
     bin: Option<String>,
-    /// How much of the journal is kept: a size, `recovery` or `forever` [default: 256MiB]
+    /// Size of the journal to keep, or `recovery` or `forever` [default: 256MiB]
     #[arg(long, env = "CARDSWITCH_RETENTION", value_name = "HOW")]
     retention: Option<RetentionSetting>,
-    /// Also make so many test cards, which can bring about every response code
+    /// Number of test cards to make, which can bring about every response code
     #[arg(long, default_value_t = 0, value_name = "N")]
     cards: usize,
     /// File for the test cards, one JSON object a line: numbers, CVVs and PINs in clear, mode 0600
@@ -53,7 +53,7 @@ pub struct InitArgs {
     /// Record this time (RFC 3339) instead of now: for runs on a manual clock
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// Two digits of the cell that the switch is, behind `route`; cannot change later
+    /// Cell of the switch behind `route`: two digits; cannot change later
     #[arg(long, value_name = "NN")]
     cell: Option<Cell>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub struct CompanyArgs {
     /// Name of the company
     #[arg(long, default_value = "Example Company", value_name = "NAME")]
     name: LineText,
-    /// Its web site
+    /// Website of the company
     #[arg(long, default_value = "https://example.com", value_name = "URL")]
     website: LineText,
     /// Time zone of its days, periods and posting dates; cannot change later
@@ -78,10 +78,10 @@ pub struct CompanyArgs {
     /// Currency of its account (ISO 4217); cannot change later
     #[arg(long, default_value = "USD", value_name = "CODE")]
     currency: String,
-    /// What its account starts with
+    /// Opening balance of its account
     #[arg(long, default_value = "50000000", value_name = "AMOUNT", allow_negative_numbers = true)]
     opening_balance: String,
-    /// Its line of credit
+    /// Line of credit of its account
     #[arg(long, default_value = "0", value_name = "AMOUNT", allow_negative_numbers = true)]
     credit_limit: String,
     /// Attempts one card may make in a minute; 0 switches the limit off

@@ -21,7 +21,7 @@ pub(super) struct DialectArgs {
     /// Length before each message, such as binary4 or ascii4 [default: that of the dialect]
     #[arg(long, value_name = "FORM")]
     length: Option<LengthSetting>,
-    /// A TPDU stands before each message
+    /// A TPDU precedes each message
     #[arg(long)]
     tpdu: bool,
 }

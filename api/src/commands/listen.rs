@@ -29,10 +29,10 @@ const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// The longest line of a stream. Units: bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What `listen` takes.
+/// The arguments of `listen`.
 #[derive(Debug, clap::Args)]
 pub struct ListenArgs {
-    /// Where the switch is
+    /// HTTP address of the switch
     #[arg(
         long,
         env = "CARDSWITCH_URL",
@@ -43,10 +43,10 @@ pub struct ListenArgs {
     /// Access token of the company
     #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: String,
-    /// Send each event on to this address, as the webhook it would be
+    /// Send each event to this address, as a webhook
     #[arg(long, value_name = "URL")]
     forward_to: Option<String>,
-    /// Begin with what has happened since this time (RFC 3339) [default: now]
+    /// Begin with events from this time on (RFC 3339) [default: now]
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 }

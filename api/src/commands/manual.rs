@@ -12,17 +12,17 @@ use clap_complete::Shell;
 use super::manual_page::{page_file, render_page, shown_commands};
 use super::{Cli, Failure};
 
-/// What `completions` takes.
+/// The arguments of `completions`.
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// For which shell
+    /// Shell
     shell: Shell,
 }
 
-/// What `man` takes.
+/// The arguments of `man`.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
-    /// Write the pages of all commands there; without it the first page is printed
+    /// Directory for the pages of all commands; without it the first page is printed
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -53,7 +53,7 @@ use self::administration::{Administration, run as administer};
 #[derive(Debug, Parser)]
 #[command(name = "cardswitch", version, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -61,24 +61,24 @@ pub struct Cli {
 /// The commands of the one binary.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Watch a card program at work: makes one, serves it, and sends it purchases
+    /// Show a card program at work: makes one, serves it, and sends it purchases
     Demo(demo::DemoArgs),
-    /// Run a switch to develop against, which keeps what is in it
+    /// Run a switch to develop against, which keeps its data
     Dev(Box<dev::DevArgs>),
     /// Buy something with a card, through the ISO 8583 door
     Buy(buy::BuyArgs),
-    /// Measure this machine for a minute: authorizations a second, and how long one waits
+    /// Measure this machine for a minute: authorizations a second, and their latency
     #[cfg(target_os = "linux")]
     Bench(bench::BenchArgs),
     /// Make a data directory: keys, a company with an account, an administrator, a token, cards
     Init(init::InitArgs),
     /// Serve a data directory: /v1 and /network/v1 over HTTP, the card network over ISO 8583
     Serve(Box<serve::ServeArgs>),
-    /// Be the card network: send purchases, reversals and presentments to a switch and keep books
+    /// Simulate a card network: send purchases, reversals and presentments to a switch and keep books
     Feed(feed::FeedArgs),
     /// Send one ISO 8583 message and print request and answer field by field
     Send(send::SendArgs),
-    /// Tell what captured bytes of a card network are, and print their messages field by field
+    /// Recognize captured bytes of a card network, and print their messages field by field
     Decode(decode::DecodeArgs),
     /// Show, check and import ISO 8583 dialects
     Dialect(dialect::DialectCommandArgs),
@@ -88,33 +88,33 @@ pub enum Command {
     Export(export::ExportArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
     Verify(verify::VerifyArgs),
-    /// Copy a data directory, while its switch goes on
+    /// Copy a data directory, also while its switch runs
     Backup(backup::BackupArgs),
-    /// Make a data directory out of a backup, also as of a moment after it
+    /// Make a data directory from a backup, also as of a later moment
     Restore(backup::RestoreArgs),
-    /// Replace the key that card numbers are sealed under, while the switch goes on
+    /// Replace the key that card numbers are sealed under, also while the switch runs
     RotatePanKey(pan_key::RotatePanKeyArgs),
-    /// Replace the master key, which wraps all others, while the switch goes on
+    /// Replace the master key, which wraps all others, also while the switch runs
     RotateMasterKey(master_key::RotateMasterKeyArgs),
     /// Print the keys of an ISO 8583 door: check values, and key blocks under the master key
     ZoneKeys(zone_keys::ZoneKeysArgs),
-    /// Tell why a transaction was approved or declined, and what would have approved it
+    /// Explain a decision, with the least change that would have approved it
     Explain(explain::ExplainArgs),
     /// Add a company, or change one
     #[command(subcommand)]
     Company(company::CompanyCommand),
-    /// Several switches that stand in for each other, on etcd
+    /// Run several switches with the same data, on etcd
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
-    /// Hand messages and requests to the cell that they name, one of several switches that share nothing
+    /// Hand messages and requests to the cells that they name: switches that share nothing
     Route(Box<route::RouteArgs>),
-    /// Let people sign in, give them roles
+    /// Add users, give them roles
     #[command(subcommand)]
     User(user::UserSubcommand),
-    /// Register apps, and approve what they may ask for
+    /// Register apps, and approve their scopes
     #[command(subcommand)]
     App(app::AppSubcommand),
-    /// Add access tokens, list and revoke them
+    /// Add, list and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Print a script that completes commands and flags in a shell

@@ -19,16 +19,16 @@ use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, 
 /// How often a running switch is asked how far it has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What `rotate-pan-key` takes.
+/// The arguments of `rotate-pan-key`.
 #[derive(Debug, clap::Args)]
 pub struct RotatePanKeyArgs {
     /// Data directory, in use by a running switch or at rest
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
-    /// Change nothing: tell which keys there are and how many cards need each
+    /// Change nothing: list the keys, and the number of cards that need each
     #[arg(long, conflicts_with_all = ["forget", "no_wait"])]
     status: bool,
-    /// Let go of the older keys, once no card needs them
+    /// Forget the older keys, once no card needs them
     #[arg(long, conflicts_with = "no_wait")]
     forget: bool,
     /// Do not wait until every card number is re-sealed: a running switch does it, or the next start

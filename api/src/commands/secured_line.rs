@@ -13,7 +13,8 @@ use std::sync::Arc;
 use cardswitch_edge::tls_client::TlsClient;
 use cardswitch_feed::Carrier;
 use cardswitch_iso8583::{
-    Dialect, EncodeError, Frame, Framing, Message, MessageBuilder, decode, next_frame, write_frame,
+    Dialect, EncodeError, Frame, Framing, Message, MessageBuilder, RepeatedFields, decode,
+    next_frame, write_frame,
 };
 use cardswitch_zone::{
     KeyFileError, KeyUsage, MAC_BYTES, MacAlgorithm, MacKey, MacPlace, PinKey, ZoneKeys,
@@ -169,7 +170,7 @@ impl Codes {
         let Some(translation) = &self.dialect.translation else { return builder.encode(out) };
         let mut plain = Vec::new();
         builder.encode(&mut plain)?;
-        translation.write(&plain, &[], out)
+        translation.write(&plain, &RepeatedFields::NONE, out)
     }
 
     fn has_second_bitmap(&self, message: &Message<'_>) -> bool {
@@ -185,7 +186,9 @@ impl Codes {
         match &self.dialect.translation {
             None => plain.extend_from_slice(wire),
             // What is missing then is missing in what is shown, too.
-            Some(translation) => drop(translation.read(wire, &mut plain, &mut Vec::new())),
+            Some(translation) => {
+                drop(translation.read(wire, &mut plain, &mut RepeatedFields::default()))
+            }
         }
         let Some(key) = &self.mac else { return Ok(plain) };
         let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());

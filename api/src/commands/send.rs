@@ -8,7 +8,7 @@ use cardswitch_feed::{SendRequest, send};
 use super::line_args::LineArgs;
 use super::{Failure, parse_address, parse_duration};
 
-/// What `send` takes.
+/// The arguments of `send`.
 #[derive(Debug, clap::Args)]
 pub struct SendArgs {
     /// Address of an ISO 8583 door
@@ -19,7 +19,7 @@ pub struct SendArgs {
     /// Message type, four digits, such as 0100
     #[arg(long, value_name = "MTI")]
     mti: String,
-    /// How long to wait for the answer
+    /// Time to wait for the answer
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     timeout: Duration,
     /// Data elements of the default dialect as NUMBER=CONTENT, such as 2=4537110000000000 3=000000 4=1250; 7 (time) and 11

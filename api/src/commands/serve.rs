@@ -28,7 +28,7 @@ pub struct ServeArgs {
     settings: SettingArgs,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Print the configuration that results, as TOML, and exit
+    /// Print the resulting configuration, as TOML, and exit
     #[arg(long)]
     print_config: bool,
 }

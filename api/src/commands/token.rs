@@ -25,29 +25,29 @@ pub enum TokenCommand {
     Revoke(RevokeArgs),
 }
 
-/// What `token add` takes.
+/// The arguments of `token add`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddTokenArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
-    /// What it may do, with commas between several [default: read]
+    /// Scopes, with commas between several [default: read]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
 }
 
-/// What `token list` takes.
+/// The arguments of `token list`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ListTokensArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
 }
 
-/// What `token revoke` takes.
+/// The arguments of `token revoke`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct RevokeArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
-    /// Which one, as `token list` shows it
+    /// Token: its id, as `token list` shows it
     #[arg(long, value_name = "TOKEN_ID", value_parser = parse_id)]
     token: uuid::Uuid,
 }
@@ -55,13 +55,13 @@ pub struct RevokeArgs {
 /// A scope by its name. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub(super) enum Scope {
-    /// Read, and keep the books
+    /// Reads, and changes dimensions, notes and receipts
     Accountant,
     /// Everything but sign-on and provisioning
     Admin,
     /// Provisioning
     Scim,
-    /// How members sign on
+    /// Single sign-on
     Iam,
 }
 

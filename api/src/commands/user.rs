@@ -33,31 +33,31 @@ const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 /// What can be done with users.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum UserSubcommand {
-    /// Let somebody sign in; prints a link to set a password, unless one is given
+    /// Add a user; prints a link to set a password, unless one is given
     Add(AddUserArgs),
     /// Ask somebody for the password alone again, as where a phone is lost, and sign them out
     /// everywhere
     ResetSecondFactor(ResetArgs),
 }
 
-/// What `user add` takes.
+/// The arguments of `user add`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct AddUserArgs {
     #[command(flatten)]
     at: DataArgs,
-    /// E-mail address to sign in with
+    /// Email address to sign in with
     #[arg(long, value_name = "EMAIL")]
     email: String,
-    /// First name; needed for somebody new
+    /// First name; required for a new user
     #[arg(long, value_name = "NAME")]
     first_name: Option<LineText>,
-    /// Last name; needed for somebody new
+    /// Last name; required for a new user
     #[arg(long, value_name = "NAME")]
     last_name: Option<LineText>,
-    /// A company to be a member of
+    /// Company of the membership
     #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
     company: Option<Uuid>,
-    /// The role there [default: member]
+    /// Role in that company [default: member]
     #[arg(long, value_name = "ROLE", requires = "company")]
     role: Option<Role>,
     /// May register apps for the company, whatever the role
@@ -71,12 +71,12 @@ pub struct AddUserArgs {
     password_hash: Option<String>,
 }
 
-/// What `user reset-second-factor` takes.
+/// The arguments of `user reset-second-factor`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ResetArgs {
     #[command(flatten)]
     at: DataArgs,
-    /// E-mail address they sign in with
+    /// Email address to sign in with
     #[arg(long, value_name = "EMAIL")]
     email: String,
 }

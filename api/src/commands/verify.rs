@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Failure;
 use crate::manifest::{Manifest, is_backup};
 
-/// What `verify` takes.
+/// The arguments of `verify`.
 #[derive(Debug, clap::Args)]
 pub struct VerifyArgs {
     /// Data directory, not in use by a running switch, or a backup

@@ -20,7 +20,7 @@ const FIGURES: [(&str, &str, Figure); 9] = [
     ("cardswitch_cluster_leads", "1 where this node leads its cluster.", |status| {
         u64::from(status.leads())
     }),
-    ("cardswitch_cluster_epoch", "How often the lead was taken.", NodeStatus::epoch),
+    ("cardswitch_cluster_epoch", "Changes of leader.", NodeStatus::epoch),
     ("cardswitch_cluster_record", "The newest record of the chain.", NodeStatus::chain_record),
     ("cardswitch_cluster_window_batches", "Batches in the window.", |status| {
         status.etcd().window_batches
@@ -31,13 +31,13 @@ const FIGURES: [(&str, &str, Figure); 9] = [
         |status| status.etcd().answering,
     ),
     ("cardswitch_cluster_etcd_members", "Members of etcd.", |status| status.etcd().members),
-    ("cardswitch_cluster_etcd_bytes", "What etcd's largest database takes.", |status| {
+    ("cardswitch_cluster_etcd_bytes", "Bytes of etcd's largest database.", |status| {
         status.etcd().bytes
     }),
     ("cardswitch_cluster_etcd_full", "1 where a member of etcd takes nothing more.", |status| {
         u64::from(status.etcd().is_full)
     }),
-    ("cardswitch_cluster_etcd_silence_ms", "How long etcd has not answered.", |status| {
+    ("cardswitch_cluster_etcd_silence_ms", "Milliseconds since etcd's last answer.", |status| {
         u64::try_from(status.silence().as_millis()).unwrap_or(u64::MAX)
     }),
 ];
@@ -50,11 +50,11 @@ pub fn show_cluster(telemetry: &Telemetry, node: &Node) {
     }
     let status = Arc::clone(&node.status);
     let behind = ("cardswitch_cluster_node_records_behind", "node");
-    let help = "How many records each node has yet to take in, as it told last.";
+    let help = "Records that each node has yet to take in, by its last report.";
     telemetry.gauges.add_each(behind, help, move || records_behind(&status));
     let status = Arc::clone(&node.status);
     let apart = ("cardswitch_cluster_node_clock_apart_ms", "node");
-    let help = "How far the clock of each other node is from this one's.";
+    let help = "Difference of each other node's clock from this one's.";
     telemetry.gauges.add_each(apart, help, move || clocks_apart(&status));
     let notes = &telemetry.health_notes;
     let status = Arc::clone(&node.status);

@@ -107,7 +107,7 @@ fn answers(text: &mut Exposition, meters: &Meters) {
 fn queues(text: &mut Exposition, engine: &Engine) {
     let help = "Commands that wait for the shard.";
     text.single("cardswitch_queued_commands", Kind::Gauge, help, engine.queued());
-    let help = "How many may wait; beyond, commands are refused.";
+    let help = "Commands that may wait; further ones are refused.";
     let max = cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
     text.single("cardswitch_queued_commands_max", Kind::Gauge, help, max);
     let overloaded = engine.meters().overloaded.load(Ordering::Relaxed);
@@ -120,10 +120,10 @@ fn projection(text: &mut Exposition, engine: &Engine) {
     let help = "Records that are durable and that reads do not show yet.";
     text.single("cardswitch_projection_lag_records", Kind::Gauge, help, lag.records);
     let age_ns = u64::try_from(lag.age.as_nanos()).unwrap_or(u64::MAX);
-    let help = "How old the oldest of them is.";
+    let help = "Age of the oldest such record.";
     text.single("cardswitch_projection_lag_seconds", Kind::Gauge, help, seconds(age_ns));
     let name = "cardswitch_projection_delay_seconds";
-    let help = "How long the oldest record waited, each time that reads caught up with some.";
+    let help = "Wait of the oldest record, each time that reads caught up.";
     one_histogram(text, name, help, Some(&engine.projection_lags()));
     let is_still = u8::from(engine.projection_failure().is_some());
     let help = "Whether reads are old until the switch is restarted.";
@@ -186,7 +186,7 @@ fn iso8583(text: &mut Exposition, door: &Counters) {
         text.single(&format!("cardswitch_iso8583_{name}"), Kind::Counter, help, value);
     }
     let name = "cardswitch_iso8583_foreign_total";
-    let help = "What a door could not read, by the dialect and the length that would read it.";
+    let help = "Unreadable input of a door, by the dialect and the length that would read it.";
     text.family(name, Kind::Counter, help);
     for (foreign, count) in door.foreign() {
         let tpdu = if foreign.tpdu { "true" } else { "false" };
@@ -199,7 +199,7 @@ fn http(text: &mut Exposition, telemetry: &Telemetry) {
     let help = "Open connections of the HTTP side.";
     text.single("cardswitch_http_connections", Kind::Gauge, help, telemetry.http_connections.now());
     let name = "cardswitch_http_refused_total";
-    text.family(name, Kind::Counter, "What was refused over HTTP to keep the switch answering.");
+    text.family(name, Kind::Counter, "Requests refused over HTTP to keep the switch answering.");
     let refused = [
         ("address", &telemetry.http_refused),
         ("tls", &telemetry.tls_refused),

@@ -25,7 +25,7 @@ pub(super) fn expose(text: &mut Exposition) {
         text.single("process_open_fds", Kind::Gauge, help, entries.count());
     }
     if let Some(max) = fds_max() {
-        text.single("process_max_fds", Kind::Gauge, "How many there may be.", max);
+        text.single("process_max_fds", Kind::Gauge, "Limit of open file descriptors.", max);
     }
 }
 

@@ -53,15 +53,15 @@ fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
     };
     let help = "Deliveries that are due or wait for their next try.";
     count("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, |now| now.pending as u64);
-    let help = "How long the oldest of them has waited.";
+    let help = "Wait of the oldest such delivery.";
     seconds("cardswitch_webhook_oldest_pending_seconds", help, |now| now.oldest_at);
     let help = "Endpoints whose last delivery failed.";
     count("cardswitch_webhook_failing_endpoints", Kind::Gauge, help, |now| now.failing as u64);
     let help = "Messages that arrived at endpoints.";
     count("cardswitch_webhook_delivered_total", Kind::Counter, help, |now| now.delivered);
-    let help = "Tries to deliver that were in vain.";
+    let help = "Failed tries of deliveries.";
     count("cardswitch_webhook_failed_tries_total", Kind::Counter, help, |now| now.failed);
-    let help = "How long it could not be written down what became of deliveries.";
+    let help = "Seconds since positions of deliveries could last be written.";
     seconds("cardswitch_webhook_unsaved_seconds", help, |now| now.unsaved_since);
     let webhooks = Arc::clone(&state.webhooks);
     let is_amiss = move || webhooks.figures().unsaved_since.is_some();

@@ -56,7 +56,7 @@ pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
             Admin      card_secrets::get_number,
             Admin      card_secrets::set_pin,
         }
-        "Allowances": "What a card may spend: budget, interval and scope." {
+        "Allowances": "Spending limits of a card: budget, interval and scope." {
             Read       allowances::get_allowance,
             Admin      allowances::update_allowance,
         }
@@ -67,7 +67,7 @@ pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
             Admin      shared_links::update_shared_link,
             Admin      shared_links::delete_shared_link,
         }
-        "Transactions": "What was bought, what became of it, and what the company notes about it." {
+        "Transactions": "Purchases and other movements, their settlement, and notes of the company." {
             Read       transactions::list_transactions,
             Read       transactions::get_transaction,
             Accountant transaction_tags::tag_transaction,
@@ -112,7 +112,7 @@ pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
             Accountant dimensions::update_dimension,
             Accountant dimensions::delete_dimension,
         }
-        "Merchant categories": "What the numbers in a scope mean." {
+        "Merchant categories": "Numbers of a scope." {
             Read       merchant_categories::list_merchant_categories,
         }
         "Access tokens": "The tokens that may ask for the company." {
@@ -120,10 +120,10 @@ pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
             Admin      access_tokens::get_access_token,
             Admin      access_tokens::revoke_access_token,
         }
-        "Audit log": "Who changed what." {
+        "Audit log": "Changes, with their actors." {
             Admin      audit_events::list_audit_events,
         }
-        "Events": "What happens to transactions, as it happens." {
+        "Events": "Changes of transactions, as they happen." {
             Read       events::list_events,
             Read       events::stream_events,
         }

@@ -22,15 +22,15 @@ cardswitch_wire::words! {
     Interval: INTERVALS.map(|(name, _)| name);
     /// The role of a member.
     MemberRole: ROLES.map(|(name, _)| name);
-    /// What a member's role can be set to.
+    /// Role that a request can set for a member.
     SettableMemberRole: ["member", "reviewer"];
     /// The status of a requisition.
     RequisitionStatus: STATUSES.map(|(name, _)| name);
-    /// What a requisition's status can be set to.
+    /// Status that a request can set for a requisition.
     RequisitionVerdict: ["approved", "denied"];
     /// What kind of file a receipt is.
     ReceiptMediaType: [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
-    /// Whether a webhook endpoint is told of events; one is gone if its receiver has said so.
+    /// Whether a webhook endpoint gets events; `gone` if its receiver answered 410.
     WebhookEndpointState: STATES;
     /// Why a webhook was sent.
     WebhookAttemptKind: KINDS;
@@ -38,11 +38,11 @@ cardswitch_wire::words! {
     WebhookFailure: FAILURES;
     /// A scope of an access token.
     ScopeName: NAMES;
-    /// How an access token came to be.
+    /// Origin of an access token.
     TokenOriginName: ORIGINS;
-    /// Who acted.
+    /// The acting user, token or program.
     ActorKind: ACTOR_KINDS;
-    /// Whose word a decision was.
+    /// The party that decided.
     DecidedByName: [DecidedBy::Rules, DecidedBy::Network, DecidedBy::Transfer]
         .map(render_decided_by);
 }

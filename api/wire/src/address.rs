@@ -97,7 +97,7 @@ bodies! {
     NewAddress "NewAddress" |fields| _ = read_address(fields);
 }
 
-/// Where a physical card goes.
+/// Shipping address of a physical card.
 #[derive(Debug, ToSchema)]
 #[serde(untagged)]
 pub enum NewShippingAddress {

@@ -407,7 +407,7 @@ mod tests {
     fn parse(fields: &mut Fields<'_>) -> Thing {
         let name = fields.must("name", "Its name.", line(5));
         let is_open = fields.may("is_open", "Whether it is open.", flag().example("true"));
-        (name, is_open, fields.patch("parent", "What it is below.", reference(|id| id)))
+        (name, is_open, fields.patch("parent", "Parent object.", reference(|id| id)))
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
         let names: Vec<_> = shape.parts.iter().map(|(name, _)| name.clone()).collect();
         let schema = serde_json::to_value(shape.schema(" A thing,\n of some kind.\n")).unwrap();
         let parent =
-            json!({"$ref": "#/components/schemas/Reference", "description": "What it is below."});
+            json!({"$ref": "#/components/schemas/Reference", "description": "Parent object."});
         let expected = json!({
             "type": "object",
             "description": "A thing,\nof some kind.",

@@ -18,7 +18,7 @@ const LIMIT_DEFAULT: usize = 10;
 /// A list as responses show it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Listing<T> {
-    /// How many rows there are on all pages.
+    /// Number of rows on all pages.
     pub count: u64,
     /// The address of the page after this one.
     pub next: Option<String>,
@@ -45,9 +45,9 @@ pub struct ListAddress {
 /// Reads the parameters that every list takes. `time_orderings` are the names by which the list
 /// can be ordered, all of them instants that rise together.
 pub fn parse_page(query: &mut Query, time_orderings: &[&str]) -> Page {
-    let about = "How many rows a page has; more than 1000 count as 1000.";
+    let about = "Number of rows of a page; more than 1000 count as 1000.";
     let limit = query.count("limit", about, LIMIT_DEFAULT);
-    let offset = query.count("offset", "How many rows are left out before it.", 0);
+    let offset = query.count("offset", "Number of rows before the page.", 0);
     let created_after = query.time("created_after", "Made at this time or after it.");
     let created_before = query.time("created_before", "Made before this time.");
     let about = "By what the list is ordered; `-` for the newest first.";

@@ -102,7 +102,7 @@ pub struct SharedLinkReference {
     pub id: Uuid,
     /// Where it is found.
     pub url: String,
-    /// What anyone needs to see the card.
+    /// Address of the page that shows the card.
     pub link: String,
 }
 

@@ -53,19 +53,19 @@ macro_rules! words {
 words! {
     /// The state of a card.
     CardState: State::ALL.map(render_card_state);
-    /// What a card's state can be set to.
+    /// State that a request can set for a card.
     SettableCardState: [State::Active, State::Suspended].map(render_card_state);
     /// Why a card is suspended.
     SuspensionReason: Reason::ALL.into_iter().filter_map(render_suspension);
     /// The state of a transaction.
     TransactionState: Transaction::ALL.map(render_state);
-    /// What kind of movement a transaction is.
+    /// Kind of a transaction.
     TransactionKind: TRANSACTION_KINDS;
-    /// What reviewers look for.
+    /// Mark for reviewers.
     TransactionFlag: TransactionFlags(u16::MAX).names();
     /// A rule of the decision.
     RuleName: Rule::ALL.map(|rule| rule.name());
-    /// What kind of value a viewer is asked for.
+    /// Type of an answer of a viewer.
     PassphraseType: ["text", "date"];
 }
 

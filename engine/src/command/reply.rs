@@ -273,4 +273,6 @@ pub enum Rejection {
     PanKeyOutdated,
     /// No such generation of the key of card numbers, or one that is still of use.
     PanKeyUnknown,
+    /// A message of this time or a later one gave the door a key for this use before.
+    ZoneKeyRepeated,
 }

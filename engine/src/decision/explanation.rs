@@ -34,7 +34,7 @@ pub struct Explanation {
     pub amount_at_most: Option<Minor>,
 }
 
-/// Whose word a decision was.
+/// The party that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecidedBy {
     /// The rules'.
@@ -45,7 +45,7 @@ pub enum DecidedBy {
     Transfer,
 }
 
-/// What came of one rule.
+/// Result of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleFinding {
     /// The rule.
@@ -88,7 +88,7 @@ pub enum Quantity {
     Scope(Scope),
 }
 
-/// What would have satisfied one rule.
+/// Change that would have satisfied one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
     /// The rule.

@@ -1,5 +1,6 @@
 //! The resources that people set up around cards: members, users, apps, dimensions, shared links,
-//! requisitions, webhook endpoints. Only admin commands read them, apart from a member's state.
+//! requisitions, webhook endpoints; and keys that peers exchange. Only admin commands read them, apart from
+//! a member's state.
 //! What is asked of companies, cards, allowances, transactions and the key of card numbers stands here, too;
 //! their rows do not, since decisions read those.
 //!
@@ -24,6 +25,7 @@ pub(crate) mod change;
 pub mod company;
 pub mod dimension;
 pub mod entry;
+pub mod exchanged_key;
 pub mod member;
 pub mod pan_key;
 pub mod requisition;
@@ -58,6 +60,7 @@ macro_rules! each_resource {
             dimensions: dimension::Dimension(DimensionSlot, DimensionCommand),
             shared_links: shared_link::SharedLink(SharedLinkSlot, SharedLinkCommand) of SharedLinkId,
             requisitions: requisition::Requisition(RequisitionSlot, RequisitionCommand) of RequisitionId,
+            exchanged_keys: exchanged_key::ExchangedKey(ExchangedKeySlot, ExchangedKeyCommand),
             ;
             access_tokens: access_token::AccessToken(AccessTokenCommand),
             tickets: ticket::Ticket(TicketCommand),

@@ -112,6 +112,7 @@ placed! {
     "a user": UserId, UserSlot;
     "an app": AppId, AppSlot;
     "a webhook endpoint": WebhookEndpointId, WebhookEndpointSlot;
+    "a key that a door was given": ExchangedKeyId, ExchangedKeySlot;
 }
 
 impl TransactionSeq {

@@ -506,6 +506,7 @@ mod tests {
             loaded_transactions: 16,
             answers: 4,
             message_keys: 640,
+            unseen_changes: 8,
         };
         let mut messages = Messages::default();
         let mut at = Timestamp(0);

@@ -100,9 +100,6 @@ struct Patch {
     changed_by: RecordSeq,
 }
 
-/// Patches that a follower keeps before it looks which of them the tables have.
-const PATCHES_MIN: usize = 64;
-
 impl Caching {
     /// Answers of the tables that may be the one to the message at hand.
     pub(super) fn answers(&self) -> &[RememberedAnswer] {
@@ -131,7 +128,7 @@ impl Caching {
             self.patches = BTreeMap::new();
         } else if self.patches.len() > self.patches_until_drop {
             self.patches.retain(|_, patch| patch.changed_by > until);
-            self.patches_until_drop = PATCHES_MIN.max(2 * self.patches.len());
+            self.patches_until_drop = self.limits.unseen_changes.max(2 * self.patches.len());
         }
     }
 }
@@ -149,7 +146,7 @@ impl ShardState {
             purchases: Vec::new(),
             answers: Vec::new(),
             patches: BTreeMap::new(),
-            patches_until_drop: PATCHES_MIN,
+            patches_until_drop: limits.unseen_changes,
             live_from: None,
         };
         let mut state = Self { caching: Some(caching), ..Self::default() };

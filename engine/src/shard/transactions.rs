@@ -157,6 +157,8 @@ pub struct CacheLimits {
     /// Keys of messages; where more come within a day, each new message is compared with the
     /// tables, too.
     pub message_keys: usize,
+    /// Changes of older transactions that a follower keeps before it looks which of them the tables have.
+    pub unseen_changes: usize,
 }
 
 impl CacheLimits {
@@ -172,6 +174,7 @@ impl Default for CacheLimits {
             loaded_transactions: 1 << 14,
             answers: 1 << 15,
             message_keys: 1 << 27,
+            unseen_changes: 64,
         }
     }
 }

@@ -92,6 +92,8 @@ pub struct Store {
 struct KnownNumbers {
     newest: Arc<Numbers>,
     coming: Option<Arc<Numbers>>,
+    /// Whether there are rows behind the last checkpoint.
+    is_ahead: bool,
     /// The view that readers share until the next commit.
     view: Option<Arc<Snapshot>>,
 }
@@ -228,12 +230,17 @@ impl Store {
         }
         numbers.commit += 1;
         write_number(&write_txn, META_COMMIT, numbers.commit)?;
-        self.finish(write_txn, numbers)?;
+        self.finish(write_txn, numbers, kind)?;
         Ok(checkpoint)
     }
 
     /// Commits, with the numbers that belong to it at hand the moment it can be seen.
-    fn finish(&self, write_txn: WriteTransaction, numbers: Numbers) -> Result<(), StoreError> {
+    fn finish(
+        &self,
+        write_txn: WriteTransaction,
+        numbers: Numbers,
+        kind: CommitKind,
+    ) -> Result<(), StoreError> {
         let numbers = Arc::new(numbers);
         self.numbers.lock().coming = Some(Arc::clone(&numbers));
         let outcome = write_txn.commit();
@@ -241,6 +248,7 @@ impl Store {
         known.coming = None;
         outcome?;
         known.newest = numbers;
+        known.is_ahead = kind == CommitKind::Visible;
         drop(known);
         self.forget_view();
         Ok(())
@@ -328,10 +336,12 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// redb makes the last visible commit durable when it closes, so its numbers have to be, too.
+    /// redb makes the last visible commit durable when it closes, so its numbers have to be, too, and the
+    /// note of whose they are.
     /// Where that fails, the next start refuses tables whose rows and numbers are apart.
     fn drop(&mut self) {
-        if !self.newest_numbers().is_empty() {
+        let is_ahead = self.numbers.lock().is_ahead;
+        if is_ahead {
             drop(self.save());
         }
         self.forget_view();

@@ -180,11 +180,6 @@ impl Numbers {
         self.balances.get(slot)
     }
 
-    /// Whether nothing changed since the last checkpoint.
-    pub(super) fn is_empty(&self) -> bool {
-        self.cards.0.is_empty() && self.balances.0.is_empty() && self.figures.is_empty()
-    }
-
     /// What was added to the figures of decisions since the last checkpoint.
     pub(super) fn figures(&self) -> &AddedFigures {
         &self.figures

@@ -26,8 +26,13 @@ use crate::workload::Workload;
 
 const STEPS: u64 = 12_000;
 const STEPS_PER_PROGRAM: u64 = 3_000;
-const TINY: CacheLimits =
-    CacheLimits { recent_transactions: 8, loaded_transactions: 16, answers: 4, message_keys: 128 };
+const TINY: CacheLimits = CacheLimits {
+    recent_transactions: 8,
+    loaded_transactions: 16,
+    answers: 4,
+    message_keys: 128,
+    unseen_changes: 8,
+};
 /// The tables are behind by no more records than this.
 const LAG_MAX: usize = 40;
 /// A snapshot tells no more holds at a time.

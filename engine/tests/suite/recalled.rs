@@ -33,8 +33,13 @@ use crate::members::{ADA, BOB, new_member};
 use crate::model::DAY;
 use crate::samples::{START, company_id, facts, member_id, network, pan};
 
-const TINY: CacheLimits =
-    CacheLimits { recent_transactions: 8, loaded_transactions: 16, answers: 4, message_keys: 128 };
+const TINY: CacheLimits = CacheLimits {
+    recent_transactions: 8,
+    loaded_transactions: 16,
+    answers: 4,
+    message_keys: 128,
+    unseen_changes: 8,
+};
 const PURCHASES: u64 = 300;
 const AMOUNT: i64 = 100;
 

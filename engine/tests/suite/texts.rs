@@ -12,6 +12,7 @@ const ALLOWANCE: &str = include_str!("../../src/directory/allowance.rs");
 const APP: &str = include_str!("../../src/directory/app.rs");
 const CARD: &str = include_str!("../../src/directory/card.rs");
 const COMPANY: &str = include_str!("../../src/directory/company.rs");
+const EXCHANGED_KEY: &str = include_str!("../../src/directory/exchanged_key.rs");
 const DIMENSION: &str = include_str!("../../src/directory/dimension.rs");
 const MEMBER: &str = include_str!("../../src/directory/member.rs");
 const PAN_KEY: &str = include_str!("../../src/directory/pan_key.rs");
@@ -21,7 +22,7 @@ const TICKET: &str = include_str!("../../src/directory/ticket.rs");
 const USER: &str = include_str!("../../src/directory/user.rs");
 const WEBHOOK_ENDPOINT: &str = include_str!("../../src/directory/webhook_endpoint.rs");
 /// Types of resources and of the domain that commands carry, by their files.
-const CARRIED: [(&str, &str); 44] = [
+const CARRIED: [(&str, &str); 45] = [
     ("NewCompany", COMPANY),
     ("NewAccount", COMPANY),
     ("CompanyChanges", COMPANY),
@@ -34,6 +35,7 @@ const CARRIED: [(&str, &str); 44] = [
     ("NewWebhookEndpoint", WEBHOOK_ENDPOINT),
     ("WebhookEndpointChanges", WEBHOOK_ENDPOINT),
     ("GoneReceiver", WEBHOOK_ENDPOINT),
+    ("NewExchangedKey", EXCHANGED_KEY),
     ("NewAccessToken", ACCESS_TOKEN),
     ("NewTokenGrant", ACCESS_TOKEN),
     ("NewApp", APP),
@@ -68,12 +70,13 @@ const CARRIED: [(&str, &str); 44] = [
     ("SecurityQuestion", USER),
 ];
 /// Plain strings, each with the form that the edge holds it to.
-const PLAIN: [(&str, &str); 13] = [
+const PLAIN: [(&str, &str); 15] = [
     ("address", "an address of the network, written by the switch"),
     ("answer_hash", "an encoded Argon2id hash"),
     ("code", "digits"),
     ("code_challenge", "base64url"),
     ("domain", "a domain name"),
+    ("door", "the name of a door in the settings, a word"),
     ("email", "an e-mail address"),
     ("idp_metadata", "an XML document"),
     ("name", "the name of an app as it stands: an approval with another one is refused"),
@@ -81,6 +84,7 @@ const PLAIN: [(&str, &str); 13] = [
     ("redirect_uri", "a URL"),
     ("redirect_urls", "URLs"),
     ("url", "a URL"),
+    ("usage", "the two characters of a key's usage"),
     ("website", "the web site of an app, as its name"),
 ];
 

@@ -97,11 +97,13 @@ fn up_to(rng: &mut Rng, powers: u64) -> u64 {
 /// Mostly so little memory that commands need the tables.
 fn draw_caches(rng: &mut Rng) -> CacheLimits {
     let few = |rng: &mut Rng| 1 << rng.below(12);
+    let recent_transactions = few(rng);
     CacheLimits {
-        recent_transactions: few(rng),
+        recent_transactions,
         loaded_transactions: CacheLimits::LOADED_MIN.max(few(rng)),
         answers: few(rng),
         message_keys: few(rng),
+        unseen_changes: recent_transactions.min(CacheLimits::default().unseen_changes),
     }
 }
 

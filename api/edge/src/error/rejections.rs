@@ -42,15 +42,14 @@ impl ApiError {
             Rejection::IdTaken | Rejection::CardNumberTaken => {
                 Self::internal(&"no free id or card number was drawn")
             }
+            Rejection::ZoneKeyRepeated => Self::internal(&"no request exchanges zone keys"),
             Rejection::KeyTaken => Self::idempotency_key_in_flight(),
             Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
             Rejection::PanKeyOutdated | Rejection::PanKeyUnknown => {
                 Self::unavailable("key_replaced", "the key of card numbers was replaced meanwhile")
             }
-            Rejection::CardTerminated => {
-                conflict("card_terminated", "the card is terminated, for good")
-            }
+            Rejection::CardTerminated => conflict("card_terminated", "the card is terminated"),
             Rejection::AllowanceEnded => {
                 conflict("allowance_ended", "the allowance's `end_time` is past")
             }
@@ -68,14 +67,14 @@ impl ApiError {
                 "one parent would have more children than it may: move some of them first",
             ),
             Rejection::MemberDeleted => {
-                conflict("member_deleted", "a deleted member changes no more")
+                conflict("member_deleted", "a deleted member cannot be changed")
             }
             Rejection::MemberCodeTaken => conflict("code_taken", "another member has this code"),
             Rejection::LastAdministrator => {
                 conflict("last_administrator", "the company would have no active administrator")
             }
             Rejection::TooManyCards => {
-                conflict("too_many_cards", "the member holds as many cards as one may")
+                conflict("too_many_cards", "the member holds the most cards allowed")
             }
             Rejection::TooManyTokens => conflict(
                 "too_many_tokens",
@@ -83,15 +82,15 @@ impl ApiError {
             ),
             Rejection::TooManyWebhookEndpoints => conflict(
                 "too_many_webhook_endpoints",
-                "the company has as many webhook endpoints as one may; delete one first",
+                "the company has the most webhook endpoints allowed; delete one first",
             ),
             Rejection::TooMuchAtOnce => conflict(
                 "too_much_at_once",
-                "more depends on it than changes at once: delete shared links first",
+                "too many objects depend on it: delete shared links first",
             ),
             Rejection::RequisitionDecided => conflict(
                 "requisition_decided",
-                "a requisition that was approved, denied or canceled changes no more",
+                "an approved, denied or canceled requisition cannot be changed",
             ),
             Rejection::RequisitionEnded => conflict(
                 "requisition_ended",
@@ -99,7 +98,7 @@ impl ApiError {
             ),
             Rejection::TooManyRequisitions => conflict(
                 "too_many_requisitions",
-                "the member has as many pending requisitions as one may",
+                "the member has the most pending requisitions allowed",
             ),
             Rejection::TicketSpent => {
                 conflict("ticket_spent", "it was used, was ended or has expired")
@@ -140,7 +139,7 @@ impl ApiError {
                 fault("parent", "not_found", "names nothing of this kind and company")
             }
             Rejection::ParentCycle => {
-                fault("parent", "cycle", "must not be the object itself, nor stand below it")
+                fault("parent", "cycle", "must not be the object itself or one of its descendants")
             }
             Rejection::TreeTooDeep => {
                 let levels = limits::DIMENSION_LEVELS_MAX;
@@ -192,6 +191,7 @@ mod tests {
             (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
             (Rejection::IdTaken, 500, "internal", None),
             (Rejection::CardNumberTaken, 500, "internal", None),
+            (Rejection::ZoneKeyRepeated, 500, "internal", None),
             (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
             (Rejection::TooManyKeys, 429, "too_many_requests", None),
             (Rejection::Full, 503, "full", None),

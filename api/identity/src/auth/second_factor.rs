@@ -76,11 +76,11 @@ impl Factor {
 /// A question that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// What is asked for.
+    /// The question.
     pub factor: Factor,
     /// The question, for people.
     pub question: String,
-    /// Until when it can be answered.
+    /// End of the time for an answer.
     pub expires_at: Timestamp,
 }
 

@@ -21,9 +21,9 @@ use crate::state::AppState;
 pub(crate) struct TokenBody {
     access_token: String,
     token_type: &'static str,
-    /// What the token may do besides reading.
+    /// Scopes of the token besides reading.
     scope: Vec<&'static str>,
-    /// What has to be answered before the token opens anything; only where that is so.
+    /// Pending challenge, before whose answer the token does not work; only with second factors.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     challenge: Option<ChallengeBody>,
@@ -48,12 +48,12 @@ impl TokenBody {
 /// A question that waits for its answer.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ChallengeBody {
-    /// What kind of question it is: `totp` or `security_question`.
+    /// Kind of question: `totp` or `security_question`.
     key: &'static str,
-    /// Where the answer goes.
+    /// Address for the answer.
     url: String,
     question: String,
-    /// Until when it can be answered.
+    /// End of the time for an answer.
     expires_at: String,
 }
 

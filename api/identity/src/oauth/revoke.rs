@@ -26,7 +26,7 @@ use super::{address_of, client};
 use crate::auth::second_factor::Purpose;
 use crate::state::AppState;
 
-/// Which tokens are given back: `access_token` or `company_id`, not both.
+/// Tokens to revoke: `access_token` or `company_id`, not both.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "shows the fields to readers of the document")]
 pub(crate) struct Revocation {

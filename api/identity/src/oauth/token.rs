@@ -16,7 +16,7 @@ use super::{client, code_grant, password_grant};
 use crate::auth::throttle::Source;
 use crate::state::AppState;
 
-/// What an app asks a token with.
+/// Request of an app for a token.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "shows the fields to readers of the document")]
 pub(crate) struct TokenRequest {

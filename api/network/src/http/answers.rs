@@ -95,13 +95,13 @@ answers! {
         approved: bool,
         /// How much of it.
         approved_amount: Amount,
-        /// What later messages name it by.
+        /// Reference for later messages.
         #[schema(value_type = Option<String>)]
         authorization_id: Option<AuthorizationId>,
         /// Every rule that failed, the deciding one first.
         #[schema(value_type = Vec<RuleName>)]
         failed_rules: RuleSet,
-        /// What the allowance still has.
+        /// Amount left of the allowance.
         allowance_balance: Option<Amount>,
     }
     /// The answer to a balance inquiry.
@@ -113,7 +113,7 @@ answers! {
         /// Every rule that failed, the deciding one first.
         #[schema(value_type = Vec<RuleName>)]
         failed_rules: RuleSet,
-        /// What the allowance still has.
+        /// Amount left of the allowance.
         allowance_balance: Option<Amount>,
     }
     /// The answer to a reversal.
@@ -122,14 +122,14 @@ answers! {
         transaction_id: Option<Uuid>,
         /// 0 where it was reversed.
         response_code: u16,
-        /// What came of it.
+        /// Outcome.
         #[schema(schema_with = reversal_outcomes)]
         outcome: &'static str,
-        /// How much was given back.
+        /// Returned amount.
         given_back: Amount,
-        /// How much is still held.
+        /// Amount still held.
         remaining: Amount,
-        /// What the allowance still has.
+        /// Amount left of the allowance.
         allowance_balance: Option<Amount>,
     }
     /// The answer to a presentment or a refund.
@@ -138,12 +138,12 @@ answers! {
         transaction_id: Option<Uuid>,
         /// 0 where it was posted.
         response_code: u16,
-        /// What came of it.
+        /// Outcome.
         #[schema(schema_with = posting_outcomes)]
         outcome: &'static str,
-        /// How much was posted.
+        /// Posted amount.
         posted: Amount,
-        /// What the allowance still has.
+        /// Amount left of the allowance.
         allowance_balance: Option<Amount>,
     }
     /// The answer to a transfer, and to its end.
@@ -154,10 +154,10 @@ answers! {
         response_code: u16,
         /// Whether it was approved.
         approved: bool,
-        /// What came of it.
+        /// Outcome.
         #[schema(schema_with = transfer_outcomes)]
         outcome: &'static str,
-        /// What the account still has.
+        /// Amount left on the account.
         available_balance: Amount,
     }
 }
@@ -226,7 +226,7 @@ impl ReversalAnswer {
 
 fn reversal_outcomes() -> RefOr<Schema> {
     let words = ["reversed", "not_found", "nothing_held", "amount_out_of_range"];
-    one_of("What came of it.", words)
+    one_of("Outcome.", words)
 }
 
 impl PostingAnswer {
@@ -251,7 +251,7 @@ impl PostingAnswer {
 }
 
 fn posting_outcomes() -> RefOr<Schema> {
-    one_of("What came of it.", ["posted", "unknown_card", "not_found", "out_of_bounds"])
+    one_of("Outcome.", ["posted", "unknown_card", "not_found", "out_of_bounds"])
 }
 
 impl TransferAnswer {
@@ -277,7 +277,7 @@ impl TransferAnswer {
 }
 
 fn transfer_outcomes() -> RefOr<Schema> {
-    one_of("What came of it.", ["in_transit", "settled", "returned", "declined"])
+    one_of("Outcome.", ["in_transit", "settled", "returned", "declined"])
 }
 
 /// The account's currency; a reply about no transaction knows none.

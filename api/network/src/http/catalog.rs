@@ -21,7 +21,7 @@ struct About;
 
 static OPERATIONS: LazyLock<Vec<Operation<DoorState>>> = LazyLock::new(|| {
     let operations = operations! {
-        "Purchases": "What card networks ask: authorizations and what follows them." {
+        "Purchases": "Messages of card networks: authorizations and later messages." {
             Open super::authorize,
             Open super::advise,
             Open super::increment,
@@ -35,7 +35,7 @@ static OPERATIONS: LazyLock<Vec<Operation<DoorState>>> = LazyLock::new(|| {
             Open super::transfers::settle,
             Open super::transfers::bring_back,
         }
-        "Simulation": "What only a simulation needs: card numbers and the clock." {
+        "Simulation": "Card numbers and the clock, for simulations only." {
             Open super::cards::get_card,
             Open super::cards::list_transactions,
             Open super::clock::get_clock,

@@ -27,11 +27,11 @@ use crate::marks::{Marks, merchant_number};
 pub(super) const TIME_ABOUT: &str = "When it happens; only a switch on a manual clock heeds it.";
 
 bodies! {
-    /// Who sells.
+    /// Merchant.
     MerchantGiven "MerchantGiven" |fields| _ = read_merchant(fields, "", Steering::Refused);
     /// The card, by number or id, and the credentials shown with it.
     CardGiven "CardGiven" |fields| _ = CardTexts::read(fields, Steering::Refused);
-    /// How a message is told from others.
+    /// Identity of a message.
     TraceGiven "TraceGiven" |fields| _ = TraceTexts::read(fields, Steering::Refused);
     /// The earlier purchase that a request is about.
     OriginalGiven "OriginalGiven" |fields| _ = OriginalTexts::read(fields);

@@ -160,7 +160,7 @@ fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
     })
 }
 
-const SELLER_ABOUT: &str = "Who sells.";
+const SELLER_ABOUT: &str = "Merchant.";
 const ABOVE_ZERO: &str = "must be above zero";
 
 /// One body while it is read. Where a field is at fault a stand-in is returned, which is never
@@ -188,8 +188,8 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
 
     fn authorization(&mut self) -> NetworkCommand {
         self.require_card();
-        let card_use = self.fields.may("kind", "What the card is used for.", card_use());
-        let amount = self.fields.may("amount", "What is asked for.", budget(self.currency()));
+        let card_use = self.fields.may("kind", "Kind of the purchase.", card_use());
+        let amount = self.fields.may("amount", "Requested amount.", budget(self.currency()));
         let about = "Whether the terminal can take a part.";
         let takes_partial = self.fields.may("partial", about, flag()).unwrap_or(false);
         let credentials = self.credentials();
@@ -230,7 +230,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         let original = self.original();
         self.require_original(&original);
         let amount = limit(self.currency(), ABOVE_ZERO);
-        let amount = self.fields.must("amount", "What is added.", amount);
+        let amount = self.fields.must("amount", "Added amount.", amount);
         let amounts = self.amounts(amount);
         let credentials = self.credentials();
         let mcc = self.merchant(SELLER_ABOUT).mcc;
@@ -263,9 +263,9 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         let original = self.original();
         self.require_original(&original);
         let own = self.named.currency;
-        let about = "How much is given back; all where this and `remaining` are absent.";
+        let about = "Amount to return; all if this and `remaining` are absent.";
         let given_back = self.fields.may("amount", about, limit(own, ABOVE_ZERO));
-        let remaining = self.fields.may("remaining", "How much stays.", budget(own));
+        let remaining = self.fields.may("remaining", "Amount that stays.", budget(own));
         let amount = match (given_back, remaining) {
             (Some(_), Some(_)) => {
                 let message = "must not be given together with `amount`";
@@ -288,7 +288,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         let names_money = ["amount", "currency", "billing_amount"];
         let has_money = names_money.into_iter().any(|name| self.fields.has(name));
         let is_told = has_money || original.transaction.is_none();
-        let about = "What is posted; what is held where a transaction is named.";
+        let about = "Posted amount; by default the held amount of the named transaction.";
         let amount = self.fields.may("amount", about, limit(self.currency(), ABOVE_ZERO));
         if amount.is_none() && is_told {
             self.require("amount");
@@ -309,9 +309,9 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
             self.require_card();
         }
         let amount = limit(self.currency(), ABOVE_ZERO);
-        let amount = self.fields.must("amount", "What is given back.", amount);
+        let amount = self.fields.must("amount", "Returned amount.", amount);
         let amounts = self.amounts(amount);
-        let about = "Who sells; that of the purchase where one is named.";
+        let about = "Merchant; by default that of the named purchase.";
         let mut facts = self.facts(amounts, about);
         if let Some((_, row)) = &self.named.transaction
             && !self.fields.has("merchant")

@@ -95,7 +95,7 @@ fn read_bank_account(fields: &mut Fields<'_>) -> BankAccount {
         fields.may(name, about, short_line(TEXT_CHARS_MAX)).unwrap_or_default()
     };
     let account = BankAccount {
-        description: text("description", "What the statement says."),
+        description: text("description", "Text on the statement."),
         name: text("name", "Its name."),
         number: text("number", "Its number."),
     };

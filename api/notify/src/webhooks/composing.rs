@@ -29,7 +29,7 @@ pub struct EventBody {
     pub company: EventObject,
 }
 
-/// What an event names.
+/// Object of an event.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct EventObject {
     /// Its id.
@@ -40,7 +40,7 @@ pub struct EventObject {
 pub const EVENT_NAMES: [&str; 2] = ["transaction.created", "transaction.updated"];
 
 cardswitch_wire::words! {
-    /// What happened to a transaction.
+    /// Kind of an event of a transaction.
     EventName: EVENT_NAMES;
 }
 

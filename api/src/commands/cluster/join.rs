@@ -19,7 +19,7 @@ use crate::node_call::NodeCall;
 use crate::node_door::{BACKUP_PATH, KEY_PATH};
 use crate::node_mark::mark;
 
-/// What `join` takes.
+/// The arguments of `join`.
 #[derive(Debug, clap::Args)]
 pub struct JoinArgs {
     /// Data directory to make
@@ -33,7 +33,7 @@ pub struct JoinArgs {
     from: Option<String>,
     #[command(flatten)]
     master_key: MasterKeyArgs,
-    /// Leave the master key where it is: from a file, it is copied into the new directory otherwise
+    /// Do not copy the master key from its file into the new directory
     #[arg(long)]
     no_key_copy: bool,
 }

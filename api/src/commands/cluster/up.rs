@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a node is away after it has died.
 const RESTART_AFTER: Duration = Duration::from_secs(3);
 
-/// What `up` takes.
+/// The arguments of `up`.
 #[derive(Debug, clap::Args)]
 pub struct UpArgs {
     /// Directory of all of it, made if it is not there
@@ -42,7 +42,7 @@ pub struct UpArgs {
     cards: u32,
 }
 
-/// What `kill-leader` takes.
+/// The arguments of `kill-leader`.
 #[derive(Debug, clap::Args)]
 pub struct KillLeaderArgs {
     /// Directory of `cluster up`

@@ -1,6 +1,6 @@
 //! The database that an export writes to. Its tables and what writes them are in `schema.sql`.
 //!
-//! INVARIANT: a page and the place behind it are one database transaction, which compares the place before
+//! INVARIANT: pages and the place behind them are one database transaction, which compares the place before
 //! it: whenever an export dies, the next one goes on behind what is written, and two never write the same.
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::super::Failure;
 use super::super::listen::Ended;
 use super::database_tls::SystemTls;
-use super::feed::ExportedPage;
+use super::feed::ExportedPages;
 use super::rows::{PageRows, columns};
 
 const SCHEMA: &str = include_str!("schema.sql");
@@ -77,13 +77,13 @@ impl Database {
         &self.place
     }
 
-    /// Writes a page and the place behind it. Returns how many transactions it has written.
+    /// Writes pages and the place behind them. Returns how many transactions it has written.
     /// Errors: the connection broke; another export has written since.
-    pub(super) async fn write(&mut self, page: &ExportedPage) -> Result<u64, Ended> {
-        let written = match self.write_rows(&page.rows, page).await {
-            // The place was put back by hand: rows that the page makes are there already.
+    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<u64, Ended> {
+        let written = match self.write_rows(&pages.rows, pages).await {
+            // The place was put back by hand: rows that the pages make are there already.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
-                self.write_rows(&page.rows.as_changed(), page).await
+                self.write_rows(&pages.rows.as_changed(), pages).await
             }
             written => written,
         };
@@ -91,7 +91,7 @@ impl Database {
             let why = "another export of this company writes to this database: end one of them";
             return Err(Ended::Refused(Failure::new(why)));
         };
-        self.place.clone_from(&page.next);
+        self.place.clone_from(&pages.next);
         Ok(written)
     }
 
@@ -99,10 +99,10 @@ impl Database {
     async fn write_rows(
         &mut self,
         rows: &PageRows,
-        page: &ExportedPage,
+        pages: &ExportedPages,
     ) -> Result<Option<u64>, Error> {
         let Self { client, add, fill, merge, advance, company, place } = self;
-        let seq = i64::try_from(page.next.seq).unwrap_or(i64::MAX);
+        let seq = i64::try_from(pages.next.seq).unwrap_or(i64::MAX);
         let changes = client.transaction().await?;
         let mut written = 0;
         if !rows.made.is_empty() {
@@ -113,7 +113,7 @@ impl Database {
             written += changes.execute(merge, &[]).await?;
         }
         let advanced = changes
-            .execute(advance, &[company, &place.cursor, &page.next.cursor, &seq, &page.newest_at])
+            .execute(advance, &[company, &place.cursor, &pages.next.cursor, &seq, &pages.newest_at])
             .await?;
         if advanced == 0 {
             return Ok(None);

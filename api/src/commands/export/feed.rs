@@ -23,9 +23,9 @@ const WAIT_S: usize = 20;
 /// The header with the newest record that an answer can show.
 const SEQ: &str = "cardswitch-seq";
 
-/// Events with their transactions, as rows.
+/// Events of pages with their transactions, as rows.
 #[derive(Debug)]
-pub(super) struct ExportedPage {
+pub(super) struct ExportedPages {
     pub(super) rows: PageRows,
     pub(super) events: usize,
     /// When the last of them happened.
@@ -55,14 +55,19 @@ struct PageEvents<'a> {
     results: Vec<ExportedEvent<'a>>,
 }
 
-impl AnsweredPage {
-    /// Errors: it is none that this build understands.
-    pub(super) fn read(self) -> Result<ExportedPage, Ended> {
-        let PageEvents { results } = serde_json::from_slice(&self.body)
-            .map_err(|error| Ended::Broken(format!("a page of events: {error}")))?;
-        let newest_at = results.last().map(|event| event.created_at.clone());
-        let (rows, events) = (PageRows::of(&results), results.len());
-        Ok(ExportedPage { rows, events, newest_at, next: self.next })
+impl ExportedPages {
+    /// Of pages that follow each other.
+    /// Errors: one is none that this build understands.
+    pub(super) fn read(pages: &[AnsweredPage]) -> Result<Self, Ended> {
+        let mut read = Vec::with_capacity(pages.len() * PAGE_EVENTS);
+        for page in pages {
+            let PageEvents { results } = serde_json::from_slice(&page.body)
+                .map_err(|error| Ended::Broken(format!("a page of events: {error}")))?;
+            read.extend(results);
+        }
+        let newest_at = read.last().map(|event| event.created_at.clone());
+        let next = pages.last().map(|page| page.next.clone()).unwrap_or_default();
+        Ok(Self { rows: PageRows::of(&read), events: read.len(), newest_at, next })
     }
 }
 

@@ -15,22 +15,22 @@ use tokio::task::JoinSet;
 use tokio_postgres::Config;
 
 use self::database::Database;
-use self::feed::{AnsweredPage, Feed};
+use self::feed::{AnsweredPage, ExportedPages, Feed};
 use super::listen::Ended;
 use super::{Failure, StopSignal};
 
 /// How long to wait before what broke is tried again, at the next address.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
-/// Pages that are read while one is written.
-const PAGES_AHEAD: usize = 2;
+/// Pages that are read ahead, and written together where they have come.
+const PAGES_AHEAD: usize = 8;
 
-/// What `export` takes.
+/// The arguments of `export`.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// Database to write to, such as postgres://user:password@host/database
     #[arg(long, env = "CARDSWITCH_EXPORT_TO", value_name = "URL", hide_env_values = true)]
     to: String,
-    /// Where the switch is; of a cluster each node, with commas between them
+    /// HTTP address of the switch; of a cluster those of all nodes, with commas between them
     #[arg(
         long,
         env = "CARDSWITCH_URL",
@@ -42,7 +42,7 @@ pub struct ExportArgs {
     /// Access token of the company
     #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: String,
-    /// End when everything is written that has happened
+    /// End when all present events are written
     #[arg(long)]
     once: bool,
 }
@@ -110,10 +110,12 @@ async fn write_all(
     mut pages: mpsc::Receiver<AnsweredPage>,
     total: &mut Written,
 ) -> Result<(), Ended> {
-    while let Some(page) = pages.recv().await {
-        let page = page.read()?;
-        total.transactions += database.write(&page).await?;
-        total.events += page.events;
+    let mut read = Vec::with_capacity(PAGES_AHEAD);
+    while pages.recv_many(&mut read, PAGES_AHEAD).await > 0 {
+        let exported = ExportedPages::read(&read)?;
+        read.clear();
+        total.transactions += database.write(&exported).await?;
+        total.events += exported.events;
     }
     Ok(())
 }

@@ -154,14 +154,18 @@ impl Rows {
     /// A value, or that there is none, and what separates it from the next.
     fn cell(&mut self, text: Option<&str>) {
         let Some(text) = text else { return self.0.extend_from_slice(b"\\N\t") };
-        for byte in text.bytes() {
-            match byte {
-                b'\\' => self.0.extend_from_slice(b"\\\\"),
-                b'\t' => self.0.extend_from_slice(b"\\t"),
-                b'\n' => self.0.extend_from_slice(b"\\n"),
-                b'\r' => self.0.extend_from_slice(b"\\r"),
-                byte => self.0.push(byte),
-            }
+        let is_special = |byte: &u8| matches!(byte, b'\\' | b'\t' | b'\n' | b'\r');
+        for run in text.as_bytes().split_inclusive(is_special) {
+            self.0.extend_from_slice(run);
+            let escape: &[u8] = match run.last() {
+                Some(b'\\') => b"\\\\",
+                Some(b'\t') => b"\\t",
+                Some(b'\n') => b"\\n",
+                Some(b'\r') => b"\\r",
+                _ => continue,
+            };
+            self.0.pop();
+            self.0.extend_from_slice(escape);
         }
         self.0.push(b'\t');
     }

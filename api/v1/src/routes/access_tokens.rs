@@ -30,7 +30,7 @@ pub const ORIGINS: [&str; 4] = ["operator", "authorization_code", "password", "o
 pub struct AccessTokenBody {
     id: Uuid,
     url: String,
-    /// What people tell it by.
+    /// Label for people.
     label: String,
     #[schema(value_type = Vec<words::ScopeName>)]
     scope: Vec<&'static str>,

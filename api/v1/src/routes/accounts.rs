@@ -32,7 +32,7 @@ pub struct AccountBody {
     created_at: String,
 }
 
-/// Where an account's money comes from.
+/// Bank account that funds an account.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FundingSourceBody {
     name: String,

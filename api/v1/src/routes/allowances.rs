@@ -51,20 +51,20 @@ pub struct AllowanceBody {
     created_at: String,
 }
 
-/// What was used of an allowance.
+/// Usage of an allowance.
 #[derive(Debug, Serialize, ToSchema)]
 struct UsageBody {
     /// Of the period's budget.
     spent: Amount,
     /// On this day, in the company's zone.
     spent_today: Amount,
-    /// What the daily limit still leaves.
+    /// Amount left of the daily limit.
     daily_balance: Option<Amount>,
     /// When the period began.
     period_start: String,
     /// When the next one begins, where the budget starts anew by itself.
     period_end: Option<String>,
-    /// What the card's purchases hold.
+    /// Amount that the card's pending purchases hold.
     held: Amount,
 }
 
@@ -120,9 +120,9 @@ pub(super) fn render_interval(interval: Interval) -> Option<&'static str> {
 }
 
 bodies! {
-    /// What a new card may spend.
+    /// Allowance of a new card.
     NewAllowance "NewAllowance" |fields| _ = parse_new_allowance(fields, CurrencyCode(0));
-    /// What is to change about an allowance; what is absent stays.
+    /// Changes of an allowance; absent fields stay.
     AllowanceUpdate "AllowanceUpdate" |fields| {
         _ = parse_allowance_changes(fields, CurrencyCode(0));
     };
@@ -145,7 +145,7 @@ fn parse_fields(
     let is_new = amount == Presence::Required;
     let about = if is_new { "The budget." } else { "The budget. What is spent stays spent." };
     let amount = fields.given("amount", about, amount, budget(currency));
-    let about = "How often the budget resets; null for never.";
+    let about = "Interval after which the budget resets; null for never.";
     let interval = fields.patch("interval", about, rule(part::<words::Interval>, interval));
     let about =
         "Whether to start anew with nothing spent; needs an allowance whose `interval` is null.";

@@ -93,7 +93,7 @@ const fn render_member_state(state: MemberState) -> &'static str {
     }
 }
 
-/// Who acted.
+/// The acting user, token or program.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ActorBody {
     #[schema(value_type = words::ActorKind)]

@@ -31,7 +31,7 @@ use super::view::read_view;
 /// How many digits a PIN has. Source: ISO 9564-1.
 const PIN_LEN: std::ops::RangeInclusive<usize> = 4..=12;
 
-/// What somebody needs to pay with a virtual card.
+/// Payment details of a virtual card.
 #[derive(Serialize, ToSchema)]
 pub struct CardNumberBody {
     #[schema(example = "4111111111111111")]

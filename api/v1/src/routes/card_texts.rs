@@ -37,7 +37,7 @@ pub static CARD_TEXTS: CardTexts<CardText> = CardTexts {
         is_changeable: true,
         about: "Shown above the card.",
         chars_max: 1_000,
-        filter: Some("Whose description contains this text, in any case."),
+        filter: Some("Description contains this text, in any case."),
     },
     billing_name: CardText {
         label: "Name on the card",

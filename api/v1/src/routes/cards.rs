@@ -105,11 +105,11 @@ impl CardBody {
 }
 
 bodies! {
-    /// A card to be made.
+    /// A new card.
     NewCard "NewCard" |fields| {
         _ = CompanyTerms::of_none(|of| parse_order(fields, of));
     };
-    /// What is to change about a card; what is absent stays, null clears.
+    /// Changes of a card; absent fields stay, null clears.
     CardUpdate "CardUpdate" |fields| _ = parse_card_changes(fields);
 }
 
@@ -180,7 +180,7 @@ fn parse_shipping_address(
     of: CompanyTerms<'_>,
     is_physical: bool,
 ) -> Option<Address> {
-    let (name, about) = ("shipping_address", "Where a physical card goes.");
+    let (name, about) = ("shipping_address", "Shipping address of a physical card.");
     fields.describe(name, about, Presence::Nullable, part::<NewShippingAddress>);
     if !is_physical {
         return None;

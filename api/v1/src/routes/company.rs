@@ -42,9 +42,9 @@ pub struct CompanyBody {
     name: String,
     website: String,
     shipping_address: ShippingAddressBody,
-    /// How its members sign on elsewhere; null where they do not.
+    /// Single sign-on of its members; null for none.
     sso: Option<SingleSignOnBody>,
-    /// How often one card may be tried before it looks like fraud.
+    /// Attempts of one card beyond which it looks like fraud.
     risk: RiskBody,
     created_at: String,
 }
@@ -111,7 +111,7 @@ async fn read_company(state: &AppState, caller: &Caller) -> Result<Json<CompanyB
 }
 
 bodies! {
-    /// What is to change about a company.
+    /// Changes of a company.
     CompanyUpdate "CompanyUpdate" |fields| _ = parse_update(fields);
     /// Velocity limits as requests give them; null switches one off.
     RiskGiven "RiskGiven" |fields| _ = parse_risk(fields);
@@ -122,10 +122,9 @@ bodies! {
 type Update = (Option<Option<SingleSignOn>>, Option<Option<VelocityChanges>>);
 
 fn parse_update(fields: &mut Fields<'_>) -> Update {
-    let about = "How its members sign on elsewhere; null where they do not. Needs the scope `iam`.";
+    let about = "Single sign-on of its members; null ends it. Needs the scope `iam`.";
     let sso = fields.patch_object::<SingleSignOnGiven, _>("sso", about, parse_sso);
-    let about =
-        "How often one card may be tried; null switches both limits off. Needs the scope `admin`.";
+    let about = "Limits on attempts of one card; null switches both off. Needs the scope `admin`.";
     (sso, fields.patch_object::<RiskGiven, _>("risk", about, parse_risk))
 }
 

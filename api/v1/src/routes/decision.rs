@@ -44,17 +44,17 @@ pub struct DecisionBody {
     /// 0 where it was approved.
     response_code: u16,
     approved: bool,
-    /// What was asked for; positive.
+    /// Requested amount; positive.
     amount: Amount,
     currency: String,
     rules: Vec<RuleBody>,
-    /// What together would have approved it whole.
+    /// Changes that together would have approved the whole amount.
     least_change: Vec<RemedyBody>,
-    /// Where amounts alone failed: the largest that would have been approved.
+    /// If only amounts failed: the largest amount that would have been approved.
     approvable_amount: Option<Amount>,
-    /// What was known then; null for decisions of which that was not kept.
+    /// Facts of that time; null for decisions without kept facts.
     facts: Option<FactsBody>,
-    /// What was asked on top of it while it was pending, each decided by itself; the first hundred.
+    /// Increments while it was pending, each with its decision; the first hundred.
     increments: Vec<IncrementBody>,
 }
 
@@ -65,20 +65,20 @@ struct IncrementBody {
     /// 0 where it was approved.
     response_code: u16,
     approved: bool,
-    /// How much more was asked for; positive.
+    /// Added amount; positive.
     amount: Amount,
-    /// What the transaction held before.
+    /// Amount that the transaction held before.
     added_to: Amount,
     rules: Vec<RuleBody>,
-    /// What together would have approved it whole.
+    /// Changes that together would have approved the whole amount.
     least_change: Vec<RemedyBody>,
-    /// Where amounts alone failed: the largest that would have been approved.
+    /// If only amounts failed: the largest amount that would have been approved.
     approvable_amount: Option<Amount>,
     /// What was known then.
     facts: FactsBody,
 }
 
-/// What came of one rule.
+/// Result of one rule.
 #[derive(Debug, Serialize, ToSchema)]
 struct RuleBody {
     #[schema(value_type = words::RuleName)]
@@ -105,7 +105,7 @@ enum QuantityBody {
     Scope(Vec<u16>),
 }
 
-/// What would have satisfied one rule.
+/// Change that would have satisfied one rule.
 #[derive(Debug, Serialize, ToSchema)]
 struct RemedyBody {
     #[schema(value_type = words::RuleName)]
@@ -152,7 +152,7 @@ enum ChangeBody {
     Other {},
 }
 
-/// What was known when it was decided.
+/// Facts of the decision.
 #[derive(Debug, Serialize, ToSchema)]
 struct FactsBody {
     #[schema(value_type = words::CardState)]
@@ -256,7 +256,7 @@ fn remedies(explanation: &Explanation, scope: Scope, words: &Words) -> Vec<Remed
     explanation.remedies.iter().map(body).collect()
 }
 
-/// Whose word a decision was.
+/// The party that decided.
 #[must_use]
 pub const fn render_decided_by(decided_by: DecidedBy) -> &'static str {
     match decided_by {

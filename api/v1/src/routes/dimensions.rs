@@ -46,7 +46,7 @@ pub struct DimensionBody {
     url: String,
     name: String,
     code: Option<String>,
-    /// What it stands below.
+    /// Parent object.
     #[schema(no_recursion)]
     parent: Option<Box<DimensionBody>>,
     created_at: String,
@@ -96,7 +96,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfKind {
 }
 
 bodies! {
-    /// A category, department, label or location to be made.
+    /// A new category, department, label or location.
     NewDimensionBody "NewDimension" |fields| {
         let ids = (DimensionId(Uuid::nil()), CompanyId(Uuid::nil()));
         _ = parse_new(fields, ids, DimensionKind::Category);
@@ -107,7 +107,7 @@ bodies! {
 }
 
 const CODE_ABOUT: &str = "Its number in accounting, which no other of its kind has.";
-const PARENT_ABOUT: &str = "What it stands below.";
+const PARENT_ABOUT: &str = "Parent object.";
 
 /// The body of POST, read.
 fn parse_new(

@@ -108,8 +108,8 @@ struct ListedEvents {
 
 /// What `after` and `since` mean for a list.
 const LIST_START: [&str; 2] = [
-    "Those behind this place: the `cursor` of an earlier answer. Without it, from the first one.",
-    "Those that happened then or later; not together with `after`.",
+    "Events behind this place: the `cursor` of an earlier answer. Without it, from the first one.",
+    "Events from this instant on; not together with `after`.",
 ];
 /// What `after` and `since` mean for a stream.
 const STREAM_START: [&str; 2] = [
@@ -123,9 +123,10 @@ fn parse_list(
     parse_place: impl FnOnce(&str) -> Option<EventPlace>,
 ) -> ListedEvents {
     let start = parse_start(query, LIST_START, parse_place);
-    let about = "How many at most; more than 1000 count as 1000.";
+    let about = "Number of events at most; more than 1000 count as 1000.";
     let limit = query.count("limit", about, LIMIT_DEFAULT).min(LIMIT_MAX);
-    let about = "How long to wait where there is none; more than 30 count as 30. Units: seconds.";
+    let about =
+        "Time to wait for an event if there is none; more than 30 count as 30. Units: seconds.";
     let wait_s = query.count("wait_s", about, 0).min(WAIT_S_MAX);
     let about = "`transaction`: shows each transaction whole, as it is now, in place of its id.";
     let expanded = query.words(("expand", "objects"), about, &["transaction"], |word| {

@@ -126,7 +126,7 @@ bodies! {
     InvitedMember "InvitedMember" |fields| {
         _ = parse_new_member(fields, (MemberId(Uuid::nil()), CompanyId(Uuid::nil())));
     };
-    /// What is to change about a member; what is absent stays, null clears.
+    /// Changes of a member; absent fields stay, null clears.
     MemberUpdate "MemberUpdate" |fields| _ = parse_member_changes(fields);
 }
 
@@ -157,7 +157,7 @@ fn parse_new_member(fields: &mut Fields<'_>, (id, company): (MemberId, CompanyId
 
 /// The body of PUT /v1/members/:member_id.
 fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
-    let about = "Whether they take part. Taking part again undoes nothing of what leaving did.";
+    let about = "Whether the member is active. Reactivation restores nothing that leaving ended.";
     MemberChanges {
         first_name: fields.may("first_name", "First name.", line(NAME_CHARS_MAX)),
         last_name: fields.may("last_name", "Last name.", line(NAME_CHARS_MAX)),
@@ -170,7 +170,7 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
     }
 }
 
-const ROLE_ABOUT: &str = "What they may do.";
+const ROLE_ABOUT: &str = "Role.";
 
 fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> impl Rule<'a, MemberRole> {
     rule(part::<words::SettableMemberRole>, read)
@@ -203,7 +203,7 @@ struct ListMembersRequest {
 
 impl ListMembersRequest {
     fn parse(query: &mut Query) -> Self {
-        let about = "Only those who take part, or who do not; both where absent.";
+        let about = "Active members only, or inactive ones; both if absent.";
         let email = query.noted("email", "With this address, in any case.", any_text);
         Self { email: email.map(str::to_owned), is_active: query.flag("is_active", about) }
     }

@@ -20,7 +20,7 @@ use cardswitch_wire::queries;
 pub struct MerchantCategoryBody {
     id: u16,
     name: &'static str,
-    /// The category codes it stands for: first and last of each range.
+    /// Category codes of the number: first and last of each range.
     ranges: Vec<[u16; 2]>,
 }
 

@@ -93,7 +93,7 @@ pub struct ReceiptForm {
 }
 
 bodies! {
-    /// What is to change about a receipt.
+    /// Changes of a receipt.
     ReceiptUpdate "ReceiptUpdate" parse_loss;
 }
 

@@ -150,7 +150,7 @@ bodies! {
         let ids = (RequisitionId(Uuid::nil()), CompanyId(Uuid::nil()));
         _ = parse_new_requisition(fields, ids, CurrencyCode(0), Timestamp(0));
     };
-    /// What is to become of a requisition; what is absent stays, null clears.
+    /// Changes of a requisition; absent fields stay, null clears.
     RequisitionUpdate "RequisitionUpdate" |fields| {
         _ = UpdateRequisitionRequest::parse(fields, CurrencyCode(0), Timestamp(0));
     };
@@ -168,14 +168,14 @@ fn parse_new_requisition(
     currency: CurrencyCode,
     now: Timestamp,
 ) -> NewRequisition {
-    let end_time = fields.patch("end_time", "Until when it must be bought.", later(now)).flatten();
+    let end_time = fields.patch("end_time", "Last instant for the purchase.", later(now)).flatten();
     NewRequisition {
         id,
         company,
         // A purchase may be asked for in another's name, so it is always said in whose.
-        member: MemberId(fields.must("member", "Who asks.", reference(|id| id))),
+        member: MemberId(fields.must("member", "Requesting member.", reference(|id| id))),
         amount: fields.must("amount", "How much.", limit(currency, "must be above 0")),
-        description: fields.must("description", "What for.", line(DESCRIPTION_CHARS_MAX)),
+        description: fields.must("description", "Purpose.", line(DESCRIPTION_CHARS_MAX)),
         end_time,
         note: fields.patch("note", "A note.", paragraph(NOTE_CHARS_MAX)).flatten(),
         dimensions: parse_dimensions(fields, "Its category.").map(Option::flatten),
@@ -196,8 +196,8 @@ impl UpdateRequisitionRequest {
     fn parse(fields: &mut Fields<'_>, currency: CurrencyCode, now: Timestamp) -> Self {
         let changes = RequisitionChanges {
             amount: fields.may("amount", "How much.", limit(currency, "must be above 0")),
-            description: fields.may("description", "What for.", line(DESCRIPTION_CHARS_MAX)),
-            end_time: fields.patch("end_time", "Until when it must be bought.", later(now)),
+            description: fields.may("description", "Purpose.", line(DESCRIPTION_CHARS_MAX)),
+            end_time: fields.patch("end_time", "Last instant for the purchase.", later(now)),
             note: fields.patch("note", "A note.", paragraph(NOTE_CHARS_MAX)),
             dimensions: parse_dimensions(fields, "Its category."),
             review: None,
@@ -210,7 +210,7 @@ impl UpdateRequisitionRequest {
         if card.is_some() && status != Some(VerdictGiven::Approved) {
             fields.fault("card", Flaw::new("not_settable", "is set by approving only"));
         }
-        let reviewed_by = fields.patch("reviewed_by", "Who gave the verdict.", reference(MemberId));
+        let reviewed_by = fields.patch("reviewed_by", "Reviewer.", reference(MemberId));
         Self { changes, status, card, reviewed_by: reviewed_by.flatten() }
     }
 

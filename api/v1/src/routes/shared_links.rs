@@ -69,13 +69,13 @@ pub struct SharedLinkBody {
     created_at: String,
 }
 
-/// What a link shows.
+/// Card that a link shows.
 #[derive(Debug, Serialize, ToSchema)]
 struct SharedCard {
     id: Uuid,
 }
 
-/// Who a link was sent to.
+/// Recipient of a link.
 #[derive(Debug, Serialize, ToSchema)]
 struct RecipientBody {
     name: String,
@@ -103,13 +103,13 @@ impl SharedLinkBody {
 }
 
 bodies! {
-    /// Whom a link is sent to.
+    /// Recipient of a link.
     LinkRecipient "LinkRecipient" |fields| _ = read_addressee(fields);
-    /// What a viewer has to know.
+    /// Security questions for viewers.
     PassphraseGiven "PassphraseGiven" |fields| _ = parse_passphrase_field(fields);
-    /// A link to be made.
+    /// A new link.
     NewSharedLinkBody "NewSharedLink" |fields| _ = CreateSharedLinkRequest::parse(fields);
-    /// What is to change about a link; what is absent stays, null clears.
+    /// Changes of a link; absent fields stay, null clears.
     SharedLinkUpdate "SharedLinkUpdate" |fields| _ = LinkTerms::parse(fields);
 }
 
@@ -294,20 +294,20 @@ fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseFiel
         }
         field
     };
-    let (name, about) = ("passphrase_fields", "What a viewer has to know.");
+    let (name, about) = ("passphrase_fields", "Security questions for viewers.");
     let read =
         fields.patch_objects::<PassphraseGiven, _>(name, about, PASSPHRASE_FIELDS_MAX, read)?;
     Some(read.filter(|passphrase| !passphrase.is_empty()))
 }
 
 fn parse_passphrase_field(fields: &mut Fields<'_>) -> PassphraseField {
-    let about = "What kind of value it is; `text` where absent.";
+    let about = "Type of the answer; `text` if absent.";
     let kind = fields.patch("type", about, rule(part::<words::PassphraseType>, passphrase_kind));
     let kind = kind.flatten().unwrap_or_default();
     let value = rule(line_schema(VALUE_CHARS_MAX), move |value| passphrase_value(value, kind));
     PassphraseField {
-        name: fields.must("name", "What the viewer is asked for.", line(NAME_CHARS_MAX)).into(),
-        value: fields.must("value", "What the viewer has to answer.", value),
+        name: fields.must("name", "Question.", line(NAME_CHARS_MAX)).into(),
+        value: fields.must("value", "Answer.", value),
         kind,
     }
 }

@@ -22,7 +22,7 @@ use super::view::{Reader, read_view};
 pub const NOTE_CHARS_MAX: usize = 1_000;
 
 bodies! {
-    /// What is to change about a transaction; what is absent stays, null clears.
+    /// Changes of a transaction; absent fields stay, null clears.
     TransactionUpdate "TransactionUpdate" |fields| _ = parse_tags(fields);
 }
 

@@ -91,7 +91,7 @@ pub struct BankAccountBody {
     number: String,
 }
 
-/// Where a purchase was made. The ZIP stands under both names that clients know.
+/// Merchant of a purchase. The ZIP has both names that clients know.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MerchantBody {
     mid: u64,

@@ -30,7 +30,7 @@ pub struct WebhookAttemptBody {
     kind: &'static str,
     /// The how manieth try of the message it was.
     attempt: u8,
-    /// How many events the message has; 0 for an example.
+    /// Number of events of the message; 0 for an example.
     events: usize,
     is_delivered: bool,
     /// The status of the receiver's answer; null where there was none.

@@ -37,7 +37,7 @@ use crate::words;
 pub struct WebhookEndpointBody {
     id: Uuid,
     url: String,
-    /// Where webhooks are sent.
+    /// Address of the receiver.
     #[schema(format = "uri", example = "https://hooks.example.com/cards")]
     delivery_url: String,
     description: String,
@@ -47,25 +47,25 @@ pub struct WebhookEndpointBody {
     #[schema(value_type = words::WebhookEndpointState)]
     state: &'static str,
     delivery: DeliveryBody,
-    /// Until when the secret before the present one signs, too.
+    /// End of the time in which the previous secret signs, too.
     previous_secret_expires_at: Option<String>,
-    /// What webhooks are signed with. Shown when it is made, and never again.
+    /// Secret that signs webhooks. Shown when the endpoint is created, and never again.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
     secret: Option<String>,
     created_at: String,
 }
 
-/// How deliveries to an endpoint do.
+/// State of the deliveries to an endpoint.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeliveryBody {
-    /// Since when nothing has arrived although it was tried; null where the last try was taken.
+    /// Begin of the failures since the last delivery; null if the last try succeeded.
     failing_since: Option<String>,
-    /// How many messages wait to be tried again.
+    /// Number of messages that wait for another try.
     waiting: usize,
     /// When the first of them is tried.
     next_try_at: Option<String>,
-    /// How many were given up since one arrived last; `recover` tells them again.
+    /// Number of messages given up since the last delivery; `recover` sends them again.
     given_up: u32,
     /// When one arrived last.
     last_delivered_at: Option<String>,
@@ -120,11 +120,11 @@ async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
 }
 
 bodies! {
-    /// A webhook endpoint to be made.
+    /// A new webhook endpoint.
     NewWebhookEndpointBody "NewWebhookEndpoint" |fields| {
         _ = GivenEndpoint::parse(fields, Reach::Public);
     };
-    /// What is to change about a webhook endpoint; what is absent stays.
+    /// Changes of a webhook endpoint; absent fields stay.
     WebhookEndpointUpdate "WebhookEndpointUpdate" |fields| {
         _ = GivenChanges::parse(fields, Reach::Public);
     };
@@ -255,7 +255,7 @@ pub async fn rotate_webhook_secret(
 }
 
 fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
-    let about = "What has happened then or later is told again, and what was not told yet.";
+    let about = "Events from this instant on are sent again, with all that were not sent yet.";
     fields.must("since", about, instant())
 }
 

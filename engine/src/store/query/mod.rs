@@ -13,6 +13,7 @@ mod day_figures;
 mod declines;
 mod directory;
 mod event;
+mod exchanged_key;
 mod hits;
 mod identity;
 mod leaving;

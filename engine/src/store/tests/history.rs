@@ -261,6 +261,24 @@ fn another_format_is_refused_by_its_number() {
     assert!(text.contains("format 9") && text.contains("reads format 1"), "{text}");
 }
 
+/// A last visible commit that changed no balance was refused at the next start: rows without numbers of
+/// their own were closed as they stood.
+#[test]
+fn rows_without_numbers_are_closed_as_a_checkpoint() {
+    let records = full_journal();
+    let is_row = |effect: &Effect| matches!(effect, Effect::Row(_));
+    let has_rows_alone = |record: &Record| record.effects.iter().all(is_row);
+    let end = records.iter().rposition(has_rows_alone).unwrap() + 1;
+    let disk = FaultyBackend::new();
+    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+    commit(&store, &records[..end - 1], CommitKind::Checkpoint).unwrap();
+    let run = gather(&records[end - 1..end]);
+    store.commit(&run, position_after(&records[..end]), CommitKind::Visible).unwrap();
+    drop(store);
+    let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
+    assert_eq!(store.checkpoint().unwrap().applied_seq.0, end as u64);
+}
+
 /// Flips one byte of the first value of a table.
 fn flip<K>(write_txn: &redb::WriteTransaction, table: redb::TableDefinition<'_, K, &'static [u8]>)
 where

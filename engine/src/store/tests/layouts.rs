@@ -18,7 +18,7 @@ use crate::store::runs::{RUN_CHUNKS, RUN_LISTS};
 use crate::store::tables::BLOCKS;
 
 /// How many kinds of effects there are, each resource's row being one.
-const EFFECT_KINDS: usize = 35;
+const EFFECT_KINDS: usize = 36;
 
 /// Every table as it is on disk.
 fn tables_of(store: &Store) -> Vec<TableDump> {

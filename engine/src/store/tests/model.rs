@@ -9,6 +9,7 @@ use crate::directory::DirectoryRow;
 use crate::directory::access_token::AccessToken;
 use crate::directory::app::App;
 use crate::directory::dimension::Dimension;
+use crate::directory::exchanged_key::ExchangedKey;
 use crate::directory::member::Member;
 use crate::directory::requisition::Requisition;
 use crate::directory::shared_link::SharedLink;
@@ -58,6 +59,7 @@ pub(super) struct Model {
     pub(super) apps: BTreeMap<AppSlot, App>,
     pub(super) events: Vec<AuditEvent>,
     pub(super) endpoints: BTreeMap<WebhookEndpointSlot, WebhookEndpoint>,
+    pub(super) exchanged_keys: BTreeMap<ExchangedKeySlot, ExchangedKey>,
     /// What each record did to transactions, a record and a transaction once.
     pub(super) log: Vec<(EventKind, TransactionSeq, Timestamp)>,
     /// How many decisions, and over how much, by company, first instant of the quarter and code.
@@ -202,6 +204,7 @@ impl Model {
             DirectoryRow::Dimension(row) => drop(self.dimensions.insert(row.slot, *row)),
             DirectoryRow::SharedLink(row) => drop(self.links.insert(row.slot, *row)),
             DirectoryRow::Requisition(row) => drop(self.requisitions.insert(row.slot, *row)),
+            DirectoryRow::ExchangedKey(row) => drop(self.exchanged_keys.insert(row.slot, *row)),
             DirectoryRow::AccessToken(row) => drop(self.tokens.insert(row.digest, *row)),
             DirectoryRow::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
         }

@@ -123,6 +123,10 @@ fn single_rows_are_those_of_the_slow_store() {
     for row in model.requisitions.values() {
         assert_eq!(snapshot.own::<Requisition>(row.company, row.id).unwrap().as_ref(), Some(row));
     }
+    for row in model.exchanged_keys.values() {
+        let found = snapshot.exchanged_key(&row.key.door, &row.key.usage).unwrap();
+        assert_eq!(found.as_ref(), Some(row));
+    }
     for card in model.cards.keys() {
         let mut approved = model
             .requisitions

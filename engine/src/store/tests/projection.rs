@@ -24,7 +24,7 @@ fn a_world_has_every_kind_of_effect() {
             effect => format!("{effect:?}").split(['(', ' ']).next().unwrap().to_owned(),
         })
         .collect();
-    assert_eq!(kinds.len(), 34, "{kinds:?}");
+    assert_eq!(kinds.len(), 35, "{kinds:?}");
 }
 
 proptest! {

@@ -78,7 +78,8 @@ impl Model {
             AdminCommand::Ticket(command) => self.ticket_command(at, command),
             AdminCommand::AccessToken(command) => self.token_command(command),
             AdminCommand::App(command) => self.app_command(at, command),
-            // What no decision reads has tests of its own: `dimensions`, `webhook_endpoints`, `looking`.
+            // What no decision reads has tests of its own: `dimensions`, `webhook_endpoints`, `exchanged_keys`,
+            // `looking`.
             _ => unreachable!("no program asks for it"),
         }
     }

@@ -1,5 +1,5 @@
-//! People and programs of the imagined card program: users, tickets, apps, tokens, external ids, and
-//! who did what.
+//! People and programs of the imagined card program: users, tickets, apps, tokens, external ids, exchanged
+//! keys, and who did what.
 
 use uuid::Uuid;
 
@@ -7,6 +7,7 @@ use super::{EMAILS, World, id};
 use crate::command::effect::Effect;
 use crate::directory::access_token::{AccessScope, AccessToken, TokenGrant, TokenOrigin};
 use crate::directory::app::App;
+use crate::directory::exchanged_key::{ExchangedKey, NewExchangedKey};
 use crate::directory::member::MemberState;
 use crate::directory::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::directory::user::{Totp, User};
@@ -23,19 +24,21 @@ pub(super) struct People {
     apps: Vec<App>,
     tokens: Vec<AccessToken>,
     endpoints: Vec<WebhookEndpoint>,
+    exchanged_keys: Vec<ExchangedKey>,
     /// How many external ids were given out: none twice.
     external_ids: u32,
 }
 
 impl World {
     pub(super) fn change_people(&mut self) {
-        match self.below(8) {
+        match self.below(9) {
             0 => self.change_user(),
             1 | 2 => self.change_ticket(),
             3 => self.change_app(),
             4 => self.change_token(),
             5 => self.change_external_id(),
             6 => self.change_endpoint(),
+            7 => self.exchange_key(),
             _ => self.note_event(),
         }
     }
@@ -198,6 +201,36 @@ impl World {
         endpoint.previous_secret = (number == 3).then(|| (vec![8; 40], self.at));
         let endpoint = endpoint.clone();
         self.record(vec![Effect::row(endpoint)]);
+    }
+
+    /// Gives one of three doors a key, or another one.
+    fn exchange_key(&mut self) {
+        let known = self.pick(self.people.exchanged_keys.len());
+        let place = known.filter(|_| self.people.exchanged_keys.len() == 3);
+        let place = place.unwrap_or(self.people.exchanged_keys.len());
+        let slot = u32::try_from(place).unwrap();
+        let (door, usage) = (format!("door-{slot}"), "M3".to_owned());
+        let before = self.people.exchanged_keys.get(place);
+        let row = ExchangedKey {
+            slot: ExchangedKeySlot(slot),
+            id: ExchangedKeyId::of(&door, &usage),
+            key: NewExchangedKey {
+                door,
+                usage,
+                sealed: vec![7; 45],
+                check_value: [1, 2, 3],
+                base: [4, 5, 6],
+                sent_at: self.at,
+                overlap_until: self.at,
+            },
+            sealed_before: before.map(|row| row.key.sealed.clone()),
+            created_at: before.map_or(self.at, |row| row.created_at),
+        };
+        match self.people.exchanged_keys.get_mut(place) {
+            Some(known) => known.clone_from(&row),
+            None => self.people.exchanged_keys.push(row.clone()),
+        }
+        self.record(vec![Effect::row(row)]);
     }
 
     /// Makes a token, mostly for somebody, or revokes one.

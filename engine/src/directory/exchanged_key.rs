@@ -1,0 +1,109 @@
+//! Keys that doors of the card network were given by exchange, in place of those in their own files: the newest
+//! of each door and use. The edge seals keys and checks what brings them; the engine never sees one open.
+//!
+//! INVARIANT: the time of the newest message only rises, so no message gives a key twice, whatever was restarted,
+//! restored or took over meanwhile.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Builder;
+
+use super::change::StateChange;
+use super::entry::Entries;
+use super::row::Indexed;
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use crate::command::reply::Rejection;
+use crate::command::resource::commands;
+use crate::domain::ids::{ExchangedKeyId, ExchangedKeySlot, Timestamp};
+
+/// The newest exchanged key of a door for a use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExchangedKey {
+    /// Where it stands.
+    pub slot: ExchangedKeySlot,
+    /// Its public id, which follows from door and use.
+    pub id: ExchangedKeyId,
+    /// The key and what came with it.
+    pub key: NewExchangedKey,
+    /// The exchanged key before it, sealed; none where that was the key of the door's file.
+    pub sealed_before: Option<Vec<u8>>,
+    /// When the first exchange of this door and use was accepted.
+    pub created_at: Timestamp,
+}
+
+/// A key that a message brought.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewExchangedKey {
+    /// The name of the door.
+    pub door: String,
+    /// What the key is for, such as `M3`. Source: ANSI X9.143, key usage.
+    pub usage: String,
+    /// The key, as the edge sealed it for this door and use.
+    pub sealed: Vec<u8>,
+    /// By which both ends compare it.
+    pub check_value: [u8; 3],
+    /// The same of the key in the door's own file: a file with another key counts in place of this one.
+    pub base: [u8; 3],
+    /// The time that its message had. Source: ISO DE7.
+    pub sent_at: Timestamp,
+    /// Until when the key before counts too, by the clock of the edge: that of the engine may be virtual.
+    pub overlap_until: Timestamp,
+}
+
+impl ExchangedKeyId {
+    /// That of the newest key of a door for a use.
+    #[must_use]
+    pub fn of(door: &str, usage: &str) -> Self {
+        // No door's name has a space in it.
+        let digest: [u8; 32] = Sha256::digest(format!("{door} {usage}")).into();
+        Self(Builder::from_custom_bytes(std::array::from_fn(|place| digest[place])).into_uuid())
+    }
+}
+
+impl NewExchangedKey {
+    fn id(&self) -> ExchangedKeyId {
+        ExchangedKeyId::of(&self.door, &self.usage)
+    }
+}
+
+/// Nothing finds it but its id.
+impl Indexed for ExchangedKey {
+    const CHANGES_ACCESS: bool = false;
+
+    fn is_found(&self) -> bool {
+        true
+    }
+
+    fn index(&self, _: &mut Entries) {}
+}
+
+commands! {
+    /// The commands on exchanged keys.
+    #[derive(Clone, Debug)]
+    pub enum ExchangedKeyCommand(change) {
+        /// Takes a key in place of the one before it.
+        Exchange(new: NewExchangedKey) =>
+            Audited::new(AuditedPlace::Switch, "zone_key.exchanged", AuditedObject::One(new.id().0)),
+            exchange(change, new);
+    }
+}
+
+/// Takes a key. The key before it stays as long as both follow the same key of the door's file.
+/// Errors: a message of this time or a later one brought a key before.
+fn exchange(change: &mut StateChange<'_>, new: &NewExchangedKey) -> Result<(), Rejection> {
+    let (keys, id) = (&change.state.directory().exchanged_keys, new.id());
+    let known = keys.find(id.0);
+    if known.is_some_and(|known| new.sent_at <= known.key.sent_at) {
+        return Err(Rejection::ZoneKeyRepeated);
+    }
+    let before = known.filter(|known| known.key.base == new.base);
+    let row = ExchangedKey {
+        slot: known.map_or_else(|| keys.slot_for(id.0), |known| Ok(known.slot))?,
+        id,
+        key: new.clone(),
+        sealed_before: before.map(|known| known.key.sealed.clone()),
+        created_at: known.map_or(change.moment.at, |known| known.created_at),
+    };
+    change.put(row);
+    Ok(())
+}
