@@ -124,7 +124,7 @@ pub fn listener_options(
 
 /// The peers that the first door admits.
 /// Errors: a peer is none, or the door admits the whole world without a word that says so.
-pub fn peers_of_first(settings: &Settings) -> Result<Vec<PeerNetwork>, ConfigError> {
+fn peers_of_first(settings: &Settings) -> Result<Vec<PeerNetwork>, ConfigError> {
     admitted(FIRST, (DOOR_NAME_DEFAULT, settings.iso8583), &settings.iso8583_peers)
 }
 

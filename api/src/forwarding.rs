@@ -97,21 +97,25 @@ impl Forwarding {
         let connect = |leader: SocketAddr| async move {
             match self.kept.take(&leader, |other| *other != leader) {
                 Some(kept) => Ok(kept),
-                None => KeptConnection::over(TcpStream::connect(leader).await?, leader).await,
+                None => {
+                    let stream = TcpStream::connect(leader).await?;
+                    stream.set_nodelay(true)?;
+                    KeptConnection::over(stream, leader).await
+                }
             }
         };
-        reach_leader(leaders, |leader| leader.http, connect).await
+        reach_leader(leaders, |leader| Some(leader.http), connect).await
     }
 }
 
 /// Connects to whoever leads, as soon as that works: a change of leader takes a moment.
 pub(crate) async fn reach_leader<T, F: Future<Output = io::Result<T>>>(
     leaders: &mut watch::Receiver<Option<Leader>>,
-    door: fn(&Leader) -> SocketAddr,
+    door: impl Fn(&Leader) -> Option<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
 ) -> T {
     loop {
-        let address = leaders.borrow_and_update().as_ref().map(door);
+        let address = leaders.borrow_and_update().as_ref().and_then(&door);
         if let Some(address) = address
             && let Ok(Ok(connected)) = timeout(CONNECT_TIMEOUT, connect(address)).await
         {

@@ -37,7 +37,7 @@ use tower::ServiceExt;
 
 use crate::router::{self, Served};
 use crate::telemetry::api_meter::NO_ROUTE;
-use crate::telemetry::listener::health_answer;
+use crate::telemetry::listener::{Observed, health_answer};
 use crate::telemetry::{LevelGuard, Telemetry};
 
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not

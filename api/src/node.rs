@@ -23,6 +23,7 @@ use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
 use cardswitch_engine::store::{Awaiting, Store, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
+use cardswitch_network::listener::DOOR_NAME_DEFAULT;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
 use cardswitch_secrets::Secrets;
 use tokio::runtime::Handle;
@@ -30,7 +31,7 @@ use uuid::Uuid;
 
 use crate::commands::{Failure, StopSignal};
 use crate::config::{ConfigError, Settings};
-use crate::doors::{parse_networks, peers_of_first};
+use crate::doors::{listener_options, parse_networks};
 use crate::forwarding::{Forwarding, LEADER_PATIENCE};
 use crate::handler_state::{StateParts, following_state};
 use crate::http_server::HttpSide;
@@ -41,7 +42,7 @@ use crate::node_notes::NotedDeliveries;
 use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
 use crate::opening::{KeyedDirectory, OpeningError, open_standby};
-use crate::server::{Opened, Server, StartError, Watched, shares_of};
+use crate::server::{DoorAddress, Opened, Server, StartError, Watched, address_line, shares_of};
 use crate::standby_doors::{LeaderSign, StandbyDoors};
 use crate::standby_reads::StandbyReads;
 use crate::telemetry::Telemetry;
@@ -57,15 +58,14 @@ pub async fn serve(
     mut settings: Settings,
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
-    let doors = StandbyDoors::bind(settings.http, settings.iso8583).await;
-    let mut doors = doors.map_err(|error| {
-        Failure::new(format!(
-            "cannot listen at {} and {}: {error}",
-            settings.http, settings.iso8583
-        ))
-    })?;
+    let iso8583 = listener_options(&settings, &shares_of(&settings)).map_err(Failure::new)?;
+    let doors = StandbyDoors::bind(settings.http, &iso8583).await;
+    let mut doors = doors.map_err(|error| Failure::new(format!("cannot listen at {error}")))?;
     // A port that was free is the leader's, too.
-    (settings.http, settings.iso8583) = (doors.http(), doors.iso8583());
+    settings.http = doors.http();
+    let further = settings.iso8583_doors.iter_mut().map(|door| &mut door.address);
+    let own = std::iter::once(&mut settings.iso8583).chain(further);
+    own.zip(doors.iso8583()).for_each(|(address, bound)| *address = *bound);
     let address = SocketAddr::new(settings.http.ip(), settings.cluster.port);
     let door = NodeDoor::open(address).await;
     let door = door.map_err(|error| {
@@ -73,16 +73,10 @@ pub async fn serve(
     })?;
     let node = node_of(&settings, door.address()).map_err(Failure::new)?;
     let watched = Watched::start(&settings).await.map_err(Failure::new)?;
-    println!(
-        "follows http={} iso8583={} metrics={} node={}",
-        doors.http(),
-        doors.iso8583(),
-        watched.address(),
-        node.record.name
-    );
+    let addresses = address_line(settings.http, &doors_of(&settings), watched.address());
+    println!("follows {addresses} node={}", node.record.name);
     let side = standby_side(&settings, &watched.telemetry).map_err(Failure::new)?;
-    let peers = peers_of_first(&settings).map_err(Failure::new)?;
-    doors.serve(side.clone(), peers);
+    doors.serve(side.clone(), iso8583);
     show_cluster(&watched.telemetry, &node);
     watch_etcd(&node).map_err(Failure::new)?;
     tokio::spawn(watch_clocks(node.clone(), Arc::clone(door.desk())));
@@ -113,6 +107,14 @@ pub async fn serve(
     lead(place, &settings, node, (engine, secrets, watched, &door), stop).await
 }
 
+fn doors_of(settings: &Settings) -> Vec<DoorAddress> {
+    let first = DoorAddress { name: DOOR_NAME_DEFAULT.to_owned(), address: settings.iso8583 };
+    let further = settings.iso8583_doors.iter();
+    let further =
+        further.map(|door| DoorAddress { name: door.name.clone(), address: door.address });
+    std::iter::once(first).chain(further).collect()
+}
+
 fn node_of(settings: &Settings, door: SocketAddr) -> Result<Node, ConfigError> {
     let cluster = settings.cluster.clone();
     let (Some(address), Some(name)) = (cluster.journal, cluster.node) else {
@@ -127,11 +129,15 @@ fn node_of(settings: &Settings, door: SocketAddr) -> Result<Node, ConfigError> {
         None => Ok(door),
     };
     let writer = WriterId(Uuid::new_v4().as_u128());
+    let further = settings.iso8583_doors.iter();
+    let further = further.map(|door| Ok((door.name.clone(), reached(door.address)?)));
+    let further = further.collect::<Result<_, ConfigError>>()?;
     let record = NodeRecord {
         name,
         writer: writer.to_string(),
         http: reached(settings.http)?,
         iso8583: reached(settings.iso8583)?,
+        iso8583_doors: further,
         door: reached(door)?,
         record: 0,
         at: 0,

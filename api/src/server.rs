@@ -271,11 +271,7 @@ impl Server {
     /// `iso8583.NAME=ADDR` of each further door.
     #[must_use]
     pub fn addresses(&self) -> String {
-        let (http, iso8583, metrics) = (self.http, self.iso8583(), self.metrics);
-        let first = format!("http={http} iso8583={iso8583} metrics={metrics}");
-        self.iso8583.iter().skip(1).fold(first, |line, DoorAddress { name, address }| {
-            format!("{line} iso8583.{name}={address}")
-        })
+        address_line(self.http, &self.iso8583, self.metrics)
     }
 
     /// Where figures and health are told.
@@ -347,21 +343,27 @@ impl Watched {
     /// Errors: the address was chosen and is in use.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {
         let telemetry = Arc::<Telemetry>::default();
-        let address = listener::address_for(settings.metrics, settings.http);
-        let (socket, address) = match bind("metrics", address).await {
-            // Nobody chose it, so it is no reason not to authorize.
-            Err(error) if error.is_in_use() && settings.metrics.is_none() => {
-                tracing::warn!(%address, "in use, so figures are told at another port");
-                bind("metrics", SocketAddr::new(address.ip(), 0)).await?
-            }
-            bound => bound?,
-        };
+        let (socket, address) = bind_for_operators(settings.metrics, settings.http).await?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let watchers = Watchers::new(shares_of(settings).operators_max);
         tasks.spawn(listener::serve(socket, Arc::clone(&telemetry), watchers, stopped));
         Ok(Self { telemetry, address, stop, tasks })
     }
+}
+
+/// `http=ADDR iso8583=ADDR metrics=ADDR`, then `iso8583.NAME=ADDR` of each further door.
+pub(crate) fn address_line(
+    http: SocketAddr,
+    iso8583: &[DoorAddress],
+    metrics: SocketAddr,
+) -> String {
+    // INVARIANT: the door of the setting `iso8583` always stands, as the first one.
+    let first = iso8583.first().map_or(http, |door| door.address);
+    let line = format!("http={http} iso8583={first} metrics={metrics}");
+    iso8583.iter().skip(1).fold(line, |line, DoorAddress { name, address }| {
+        format!("{line} iso8583.{name}={address}")
+    })
 }
 
 /// How the process's descriptors are shared out.
@@ -426,7 +428,26 @@ impl DoorThreads {
     }
 }
 
-async fn bind(
+/// Takes the address where figures are told, as `told`, of a process that serves HTTP at `http`.
+/// Errors: the address was chosen and is in use.
+pub(crate) async fn bind_for_operators(
+    told: Option<SocketAddr>,
+    http: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let address = listener::address_for(told, http);
+    match bind("metrics", address).await {
+        // Nobody chose it, so it is no reason not to authorize.
+        Err(error) if error.is_in_use() && told.is_none() => {
+            tracing::warn!(%address, "in use, so figures are told at another port");
+            bind("metrics", SocketAddr::new(address.ip(), 0)).await
+        }
+        bound => bound,
+    }
+}
+
+/// Takes an address.
+/// Errors: it is in use.
+pub(crate) async fn bind(
     what: &'static str,
     address: SocketAddr,
 ) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -1,8 +1,8 @@
 //! The doors of a node that follows.
 //!
-//! HTTP goes to a `HttpSide` that answers some reads itself and forwards the rest. With TLS, and at the
-//! ISO 8583 door, connections go to the leader as they are, byte for byte; whoever `iso8583_peers` does not
-//! name is turned away here, since the leader sees this node's address.
+//! HTTP goes to a `HttpSide` that answers some reads itself and forwards the rest. With TLS, and at ISO 8583
+//! doors, connections go to the leader's door of the same name as they are, byte for byte: dialect, TLS and codes
+//! are the leader's. Whoever is no peer of a door is turned away here, since the leader sees this node's address.
 //!
 //! Where nobody leads, ISO 8583 connections are closed, which a card network takes as it takes any broken
 //! line: it connects again and repeats. HTTP is answered 503 with `Retry-After`.
@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use cardswitch_cluster::Leader;
 use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_network::listener::ListenerOptions;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -32,15 +33,23 @@ enum StandbyDoor {
     Http(Arc<HttpSide>),
     /// Connections are forwarded as they are.
     SecureHttp,
-    /// The same, of these peers.
-    Iso8583(Vec<PeerNetwork>),
+    /// The same.
+    Iso8583(Arc<MessageDoor>),
 }
 
-/// Both doors of a follower.
+/// An ISO 8583 door.
+#[derive(Debug)]
+struct MessageDoor {
+    /// That of a further one.
+    name: Option<String>,
+    peers: Vec<PeerNetwork>,
+}
+
+/// All doors of a follower.
 #[derive(Debug)]
 pub struct StandbyDoors {
     http: SocketAddr,
-    iso8583: SocketAddr,
+    iso8583: Vec<SocketAddr>,
     leader: watch::Sender<Option<Leader>>,
     stop: watch::Sender<bool>,
     /// Until they are served.
@@ -49,20 +58,31 @@ pub struct StandbyDoors {
 }
 
 impl StandbyDoors {
-    /// Takes both addresses.
-    /// Errors: one of them is in use.
-    pub async fn bind(http: SocketAddr, iso8583: SocketAddr) -> io::Result<Self> {
-        let listeners = vec![TcpListener::bind(http).await?, TcpListener::bind(iso8583).await?];
-        let (http, iso8583) = (listeners[0].local_addr()?, listeners[1].local_addr()?);
+    /// Takes the address of HTTP and those of the ISO 8583 doors.
+    /// Errors: one of them is in use, and which.
+    pub async fn bind(http: SocketAddr, iso8583: &[ListenerOptions]) -> io::Result<Self> {
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        for address in std::iter::once(http).chain(iso8583.iter().map(|door| door.address)) {
+            let listener = TcpListener::bind(address).await;
+            let listener = listener
+                .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
+            addresses.push(listener.local_addr()?);
+            listeners.push(listener);
+        }
         let (leader, stop) = (watch::Sender::new(None), watch::Sender::new(false));
+        let (http, iso8583) = (addresses[0], addresses.split_off(1));
         Ok(Self { http, iso8583, leader, stop, listeners, accepting: JoinSet::new() })
     }
 
     /// Takes connections: those over HTTP are served by `side` where there is one, and those over ISO 8583
-    /// are of `peers`.
-    pub fn serve(&mut self, side: Option<Arc<HttpSide>>, peers: Vec<PeerNetwork>) {
+    /// are of the peers that their doors name.
+    pub fn serve(&mut self, side: Option<Arc<HttpSide>>, iso8583: Vec<ListenerOptions>) {
         let http = side.map_or(StandbyDoor::SecureHttp, StandbyDoor::Http);
-        let doors = [http, StandbyDoor::Iso8583(peers)];
+        let iso8583 = iso8583.into_iter().enumerate().map(|(place, door)| {
+            let name = (place > 0).then_some(door.name);
+            StandbyDoor::Iso8583(Arc::new(MessageDoor { name, peers: door.peers }))
+        });
+        let doors = std::iter::once(http).chain(iso8583);
         for (listener, door) in self.listeners.drain(..).zip(doors) {
             let told = (self.leader.subscribe(), self.stop.subscribe());
             self.accepting.spawn(accept(listener, door, told));
@@ -87,10 +107,10 @@ impl StandbyDoors {
         self.http
     }
 
-    /// Where ISO 8583 is taken.
+    /// Where ISO 8583 is taken, by the first door and then by the further ones.
     #[must_use]
-    pub const fn iso8583(&self) -> SocketAddr {
-        self.iso8583
+    pub fn iso8583(&self) -> &[SocketAddr] {
+        &self.iso8583
     }
 
     /// Whom the doors are told of leaders by.
@@ -144,10 +164,12 @@ async fn accept(
                 connections.spawn(served);
             }
             StandbyDoor::SecureHttp => {
-                connections.spawn(forward(client, |leader| leader.http, leaders.clone()));
+                connections.spawn(forward(client, |leader| Some(leader.http), leaders.clone()));
             }
-            StandbyDoor::Iso8583(peers) if is_admitted(peers, peer.ip()) => {
-                connections.spawn(forward(client, |leader| leader.iso8583, leaders.clone()));
+            StandbyDoor::Iso8583(door) if is_admitted(&door.peers, peer.ip()) => {
+                let door = Arc::clone(door);
+                let at = move |leader: &Leader| door.of(leader);
+                connections.spawn(forward(client, at, leaders.clone()));
             }
             StandbyDoor::Iso8583(_) => {
                 refused += 1;
@@ -163,13 +185,27 @@ fn is_admitted(peers: &[PeerNetwork], peer: IpAddr) -> bool {
     peers.iter().any(|network| network.contains(peer))
 }
 
+impl MessageDoor {
+    /// Where the leader has it, if it has.
+    fn of(&self, leader: &Leader) -> Option<SocketAddr> {
+        let Some(name) = &self.name else { return Some(leader.iso8583) };
+        leader.iso8583_doors.get(name).copied()
+    }
+}
+
 async fn forward(
     mut client: TcpStream,
-    door: fn(&Leader) -> SocketAddr,
+    door: impl Fn(&Leader) -> Option<SocketAddr>,
     mut leaders: watch::Receiver<Option<Leader>>,
 ) {
-    let reached = reach_leader(&mut leaders, door, TcpStream::connect);
-    let Ok(mut to_leader) = timeout(LEADER_PATIENCE, reached).await else { return };
+    let reached = reach_leader(&mut leaders, &door, TcpStream::connect);
+    let Ok(mut to_leader) = timeout(LEADER_PATIENCE, reached).await else {
+        let leader = leaders.borrow();
+        if let Some(leader) = leader.as_ref().filter(|leader| door(leader).is_none()) {
+            tracing::warn!(node = leader.name, "connection closed: the leader has no such door");
+        }
+        return;
+    };
     let _ = (client.set_nodelay(true), to_leader.set_nodelay(true));
     tokio::select! {
         // How it ended is for the two ends to know.

@@ -1,4 +1,4 @@
-//! Certificates for members of etcd and their clients, as `openssl` makes them.
+//! Certificates for members of etcd, doors and their clients, as `openssl` makes them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,12 +47,18 @@ impl Authority {
     #[track_caller]
     #[must_use]
     pub fn issue(&self, name: &str) -> Certificate {
+        self.issue_for(name, "IP:127.0.0.1,DNS:localhost")
+    }
+
+    /// As `issue`, of the hosts that these alternative names of openssl name.
+    #[track_caller]
+    #[must_use]
+    pub fn issue_for(&self, name: &str, hosts: &str) -> Certificate {
         let files = self.files(name);
         let own = self.files(&self.name);
         let request = self.folder.join(format!("{name}.csr"));
         let further = self.folder.join(format!("{name}.ext"));
-        let purposes =
-            "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n";
+        let purposes = format!("subjectAltName={hosts}\nextendedKeyUsage=serverAuth,clientAuth\n");
         std::fs::write(&further, purposes).expect("a file can be written");
         let subject = format!("/CN={name}");
         let out = ["-subj", &subject, "-keyout", text_of(&files.key), "-out", text_of(&request)];

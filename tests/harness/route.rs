@@ -1,14 +1,17 @@
 //! One running `cardswitch route` before switches that are cells.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::thread;
 
+use tempfile::NamedTempFile;
+
 use crate::acquirer::Acquirer;
 use crate::command::cardswitch_command;
 use crate::http_client::HttpClient;
-use crate::switch::Switch;
+use crate::switch::{Switch, parse_ready, send_signal};
 
 /// A routing process. It is killed when dropped.
 #[derive(Debug)]
@@ -18,6 +21,9 @@ pub struct Route {
     pub http: SocketAddr,
     /// Address of the ISO 8583 door of all cells.
     pub iso8583: SocketAddr,
+    /// Where figures and health are told.
+    pub metrics: SocketAddr,
+    log: NamedTempFile,
 }
 
 impl Route {
@@ -26,29 +32,54 @@ impl Route {
     #[track_caller]
     #[must_use]
     pub fn before(cells: &[(&str, &[&Switch])]) -> Self {
-        let mut arguments: Vec<String> =
-            ["route", "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", cells[0].0]
-                .map(str::to_owned)
-                .into();
-        for (cell, switches) in cells {
+        let cells = cells.iter().map(|(cell, switches)| {
             let doors = switches.iter().map(|switch| {
                 let (http, iso8583) = (switch.http, switch.iso8583);
                 format!("http://{http},iso8583://{iso8583}")
             });
-            let doors: Vec<String> = doors.collect();
-            arguments.extend(["--cell".to_owned(), format!("{cell}={}", doors.join(","))]);
-        }
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            format!("{cell}={}", doors.collect::<Vec<_>>().join(","))
+        });
+        Self::with(&cells.collect::<Vec<_>>(), &[])
+    }
+
+    /// As `before`, with cells as `--cell` has them and further arguments.
+    #[track_caller]
+    #[must_use]
+    pub fn with(cells: &[String], further: &[&str]) -> Self {
+        let free = "127.0.0.1:0";
+        let doors = ["--http", free, "--iso8583", free, "--metrics", free];
+        let mut arguments = [&["route", "--home", &cells[0][..2]], &doors[..], further].concat();
+        arguments.extend(cells.iter().flat_map(|cell| ["--cell", cell]));
+        let log = NamedTempFile::new().expect("a log file can be made");
         let mut command = cardswitch_command(&arguments);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("cardswitch starts");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log.reopen().expect("a file can be opened twice"))
+            .spawn()
+            .expect("cardswitch starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut ready = String::new();
         lines.read_line(&mut ready).expect("stdout is text");
-        let [http, iso8583] =
-            parse_ready(ready.trim_end()).expect("route prints its ready line first");
+        let doors = parse_ready(ready.trim_end());
+        if doors.is_none() {
+            eprintln!("route printed `{ready}`; its log:\n{}", log_of(&log));
+        }
+        let [http, iso8583, metrics] = doors.expect("route prints its ready line first");
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
-        Self { child, http, iso8583 }
+        Self { child, http, iso8583, metrics, log }
+    }
+
+    /// Everything the process has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        log_of(&self.log)
+    }
+
+    /// Sends the process a signal, such as `HUP`.
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        send_signal(&self.child, name);
     }
 
     /// A client of `/v1` with an access token.
@@ -69,6 +100,12 @@ impl Route {
         HttpClient::anonymous(self.http)
     }
 
+    /// A client of the address where figures and health are told.
+    #[must_use]
+    pub fn watcher(&self) -> HttpClient {
+        HttpClient::anonymous(self.metrics)
+    }
+
     /// A new connection to the ISO 8583 door.
     #[track_caller]
     #[must_use]
@@ -82,10 +119,12 @@ impl Drop for Route {
         // Both fail where it has ended already, which is as good.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- log of the router ---\n{}", self.log());
+        }
     }
 }
 
-fn parse_ready(line: &str) -> Option<[SocketAddr; 2]> {
-    let (http, iso8583) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
-    Some([http.parse().ok()?, iso8583.parse().ok()?])
+fn log_of(log: &NamedTempFile) -> String {
+    fs::read_to_string(log.path()).expect("the log can be read")
 }

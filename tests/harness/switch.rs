@@ -1,5 +1,6 @@
 //! One running `cardswitch serve` process, and the ways it ends: by request, or by kill -9.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -23,6 +24,8 @@ pub struct Switch {
     pub iso8583: SocketAddr,
     /// Where figures and health are told.
     pub metrics: SocketAddr,
+    /// Where its further ISO 8583 doors answer, by name.
+    doors: BTreeMap<String, SocketAddr>,
 }
 
 impl Switch {
@@ -47,6 +50,11 @@ impl Switch {
         let mut ready = String::new();
         lines.read_line(&mut ready).expect("stdout is text");
         let doors = parse_ready(ready.trim_end());
+        let further = ready.split(' ').filter_map(|part| {
+            let (name, address) = part.trim_end().strip_prefix("iso8583.")?.split_once('=')?;
+            Some((name.to_owned(), address.parse().ok()?))
+        });
+        let further = further.collect();
         if doors.is_none() {
             let status = child.wait();
             let log = fs::read_to_string(&log_path).unwrap_or_default();
@@ -55,7 +63,14 @@ impl Switch {
         let [http, iso8583, metrics] = doors.expect("serve prints its ready line first");
         // Whatever else it prints must not fill the pipe and stop it.
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
-        Self { child, log_path, credentials, http, iso8583, metrics }
+        Self { child, log_path, credentials, http, iso8583, metrics, doors: further }
+    }
+
+    /// Where a further ISO 8583 door answers.
+    #[track_caller]
+    #[must_use]
+    pub fn door(&self, name: &str) -> SocketAddr {
+        self.doors[name]
     }
 
     /// The process id.
@@ -153,9 +168,7 @@ impl Switch {
     /// Sends the process a signal, such as `STOP`.
     #[track_caller]
     pub fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.pid());
-        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
-        assert!(sent.success(), "the switch was no longer running");
+        send_signal(&self.child, name);
     }
 
     /// Waits for a process that was asked to end, and asserts that it left cleanly.
@@ -191,8 +204,16 @@ impl Drop for Switch {
     }
 }
 
+/// Sends a process a signal.
+#[track_caller]
+pub(crate) fn send_signal(process: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", process.id());
+    let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+    assert!(sent.success(), "the process was no longer running");
+}
+
 /// Reads `ready http=ADDR iso8583=ADDR metrics=ADDR`.
-fn parse_ready(line: &str) -> Option<[SocketAddr; 3]> {
+pub(crate) fn parse_ready(line: &str) -> Option<[SocketAddr; 3]> {
     // A node of a cluster that does not lead yet says `follows`: its doors answer by the leader's.
     let doors = line.strip_prefix("ready ").or_else(|| line.strip_prefix("follows "))?;
     let (http, others) = doors.strip_prefix("http=")?.split_once(" iso8583=")?;

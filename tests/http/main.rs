@@ -22,6 +22,7 @@ mod observability;
 mod overload;
 mod receipts;
 mod requisitions;
+mod route_figures;
 mod scim;
 mod secret_acts;
 mod shared_links;

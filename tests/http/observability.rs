@@ -7,19 +7,27 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use cardswitch_harness::{Cluster, HttpClient, Installation, Purchase, Switch, run_cardswitch};
+use cardswitch_harness::{
+    Cluster, HttpClient, Installation, Purchase, Route, Switch, run_cardswitch,
+};
 use serde_json::Value;
 
 /// How long between two looks whether the nodes of a cluster have compared their clocks.
 const CLOCKS_WAIT: Duration = Duration::from_millis(50);
 
 /// A figure: its name with its labels, as they are shown, and its value.
-type Figures = BTreeMap<String, f64>;
+pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// Reads figures, and asserts what their format demands.
 #[track_caller]
 fn figures(switch: &Switch) -> Figures {
-    let answer = switch.watcher().get("/metrics");
+    figures_of(&switch.watcher())
+}
+
+/// Those that are told to this client.
+#[track_caller]
+pub(crate) fn figures_of(watcher: &HttpClient) -> Figures {
+    let answer = watcher.get("/metrics");
     assert_eq!(answer.status, 200);
     let content_type = answer.header("content-type").expect("a content type");
     assert!(content_type.starts_with("text/plain; version=0.0.4"), "{content_type}");
@@ -49,7 +57,7 @@ fn family_of(figure: &str) -> &str {
 }
 
 #[track_caller]
-fn figure(figures: &Figures, name: &str) -> f64 {
+pub(crate) fn figure(figures: &Figures, name: &str) -> f64 {
     let found = figures.get(name).copied();
     assert!(found.is_some(), "no figure `{name}`");
     found.unwrap_or_default()
@@ -195,13 +203,14 @@ fn rules_and_dashboard_name_figures_that_are_there() {
     assert_eq!(switch.api().get("/v1/company").status, 200);
     // Clocks are compared once the other nodes have answered.
     let compared = "cardswitch_cluster_node_clock_apart_ms";
-    let figures = loop {
+    let mut figures = loop {
         let figures = figures(switch);
         if figures.keys().any(|name| name.starts_with(compared)) {
             break figures;
         }
         std::thread::sleep(CLOCKS_WAIT);
     };
+    figures.extend(figures_of(&Route::before(&[("01", &[switch])]).watcher()));
     let there: BTreeSet<_> =
         figures.keys().map(|name| name.split('{').next().unwrap_or_default()).collect();
     let (mut named, mut labels) = (BTreeSet::new(), 0);

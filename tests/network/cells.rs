@@ -7,29 +7,29 @@ use cardswitch_harness::{
 };
 use serde_json::{Value, json};
 
-struct Cell {
-    name: &'static str,
+pub(crate) struct Cell {
+    pub(crate) name: &'static str,
     /// Before its directory, which ends with it.
-    switch: Switch,
-    installation: Installation,
+    pub(crate) switch: Switch,
+    pub(crate) installation: Installation,
 }
 
 impl Cell {
-    fn start(name: &'static str, seed: u64) -> Self {
+    pub(crate) fn start(name: &'static str, seed: u64) -> Self {
         let installation = Installation::init_with(60, seed, &["--cell", name]);
         let switch = installation.serve();
         Self { name, installation, switch }
     }
 
-    fn card(&self) -> &TestCard {
+    pub(crate) fn card(&self) -> &TestCard {
         self.installation.cards.ordinary()
     }
 
-    fn api(&self, route: &Route) -> HttpClient {
+    pub(crate) fn api(&self, route: &Route) -> HttpClient {
         route.api(&self.installation.credentials.access_token)
     }
 
-    fn network_api(&self, route: &Route) -> HttpClient {
+    pub(crate) fn network_api(&self, route: &Route) -> HttpClient {
         route.network_api(&self.installation.credentials.network_key)
     }
 

@@ -5,6 +5,7 @@ mod admission;
 mod authorization;
 mod bad_input;
 mod cells;
+mod cells_tls;
 mod codec;
 mod demo;
 mod faults;

@@ -88,13 +88,15 @@ def run_json(*arguments: str) -> dict:
 
 
 @contextlib.contextmanager
-def running(tmp_path, scope: str | None = None, prepare=None, options=()):
-    """A switch of its own, with a further access token of the scope where one is named. `prepare` is
+def running(tmp_path, scope: str | None = None, prepare=None, options=(), cell=None):
+    """A switch of its own, of this cell, with a further access token of the scope where one is named. `prepare` is
     called with the data directory and what `init` printed before the switch starts, which it does with
     these `options`."""
+    of_cell = ["--cell", cell] if cell else []
     data, cards_file = str(tmp_path / "data"), tmp_path / "cards.jsonl"
     made = run_json(
-        *["init", "--data", data, "--cards", "60", "--cards-out", str(cards_file), "--seed", "951"]
+        *["init", "--data", data, "--cards", "60", "--cards-out", str(cards_file), "--seed", "951"],
+        *of_cell,
     )
     added = None
     if scope:
@@ -129,3 +131,24 @@ def running(tmp_path, scope: str | None = None, prepare=None, options=()):
 def switch(tmp_path):
     with running(tmp_path) as switch:
         yield switch
+
+
+@contextlib.contextmanager
+def routing(cells, *options, log=None):
+    """A router before cells, the first of which is the home cell."""
+    doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", cells[0][:2]]
+    command = [binary(), "route", *doors, *(f"--cell={cell}" for cell in cells), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        ready = process.stdout.readline().split()
+        yield dict(part.split("=") for part in ready[1:])
+        process.terminate()
+        assert process.wait() == 0, "SIGTERM is a clean end"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def address_of(cell, switch):
+    """A switch that is a cell, as a router is told of it."""
+    return f"{cell}=http://{switch.http},iso8583://{switch.address[0]}:{switch.address[1]}"

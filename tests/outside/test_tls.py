@@ -6,6 +6,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import trustme
-from conftest import binary, parse_address, run_json, running
+from conftest import address_of, binary, parse_address, routing, run_json, running
 from test_pyiso8583 import Client, network_management
 
 DAY = datetime.timedelta(days=1)
@@ -249,20 +250,47 @@ def test_others_are_closed_and_harm_nobody(mutual):
 
 
 @contextlib.contextmanager
-def routing(switch, *options):
-    """A router before a switch, which is its home cell."""
-    doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--home", "01"]
-    cell = f"01=http://{switch.http},iso8583://{switch.address[0]}:{switch.address[1]}"
-    command = [binary(), "route", *doors, "--cell", cell, *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        ready = process.stdout.readline().split()
-        yield dict(part.split("=") for part in ready[1:])
-        process.terminate()
-        assert process.wait() == 0, "SIGTERM is a clean end"
-    finally:
-        process.kill()
-        process.wait()
+def secured_listener(context):
+    """Agrees on TLS with whoever comes and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    plain, _ = listener.accept()
+                    with contextlib.suppress(ssl.SSLError, ConnectionError), plain:
+                        context.wrap_socket(plain, server_side=True).close()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_a_router_does_not_believe_a_cell_whose_certificate_has_expired(tmp_path, switch):
+    ca = trustme.CA()
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes(ca.cert_pem.bytes())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    expired = ca.issue_cert("127.0.0.1", not_before=NOW - 2 * DAY, not_after=NOW - DAY)
+    expired.configure_cert(context)
+    log = tmp_path / "route.log"
+    with secured_listener(context) as port, log.open("w") as written:
+        other = f"02=https://127.0.0.1:{port},iso8583s://127.0.0.1:{port}"
+        cells = [address_of("01", switch), other]
+        with routing(cells, "--cell-ca", str(authority), log=written) as route:
+            neighbour = Client(parse_address(route["iso8583"]))
+            to_other = network_management("301") | {"2": "4537110002123452"}
+            assert neighbour.ask(to_other)["39"] == "91"
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"http://{route['http']}/s/{'02' * 32}")
+            assert refused.value.code == 503 and b"cell_down" in refused.value.read()
+            assert neighbour.ask(network_management("301"))["39"] == "00"
+    lines = [line for line in log.read_text().splitlines() if "WARN" in line]
+    assert len(lines) >= 2 and all("xpired" in line for line in lines), lines
 
 
 def test_a_router_speaks_tls_at_both_doors(tmp_path, switch):
@@ -272,7 +300,7 @@ def test_a_router_speaks_tls_at_both_doors(tmp_path, switch):
     authority.write_bytes(ca.cert_pem.bytes())
     http = ["--tls-certificate", chain, "--tls-key", key]
     iso = ["--iso8583-tls-certificate", chain, "--iso8583-tls-key", key]
-    with routing(switch, *http, *iso, "--iso8583-tls-client-ca", str(authority)) as route:
+    with routing([address_of("01", switch)], *http, *iso, "--iso8583-tls-client-ca", str(authority)) as route:
         door = SimpleNamespace(
             http=route["http"],
             address=parse_address(route["iso8583"]),

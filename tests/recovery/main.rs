@@ -14,5 +14,6 @@ mod linearizable;
 mod load;
 mod pan_key;
 mod partitions;
+mod standby_doors;
 mod standby_reads;
 mod stopping;

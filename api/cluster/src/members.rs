@@ -1,5 +1,6 @@
 //! What nodes tell of themselves, for each other and for whoever looks after them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -23,8 +24,10 @@ pub struct NodeRecord {
     pub writer: String,
     /// Where other nodes reach its HTTP side.
     pub http: SocketAddr,
-    /// Where other nodes reach its ISO 8583 door.
+    /// Where other nodes reach its first ISO 8583 door.
     pub iso8583: SocketAddr,
+    /// Where other nodes reach its further ones, by name.
+    pub iso8583_doors: BTreeMap<String, SocketAddr>,
     /// The address of its door for other nodes.
     pub door: SocketAddr,
     /// The newest record in its journal.
@@ -40,8 +43,10 @@ pub struct Leader {
     pub name: String,
     /// Where its HTTP side is.
     pub http: SocketAddr,
-    /// Where its ISO 8583 door is.
+    /// Where its first ISO 8583 door is.
     pub iso8583: SocketAddr,
+    /// Where its further ones are, by name.
+    pub iso8583_doors: BTreeMap<String, SocketAddr>,
 }
 
 /// A cluster as whoever looks after it sees it.
@@ -68,7 +73,12 @@ impl NodeRecord {
 
 impl From<&NodeRecord> for Leader {
     fn from(record: &NodeRecord) -> Self {
-        Self { name: record.name.clone(), http: record.http, iso8583: record.iso8583 }
+        Self {
+            name: record.name.clone(),
+            http: record.http,
+            iso8583: record.iso8583,
+            iso8583_doors: record.iso8583_doors.clone(),
+        }
     }
 }
 

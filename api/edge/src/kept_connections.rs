@@ -6,7 +6,7 @@ use hyper::body::Body;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The connections that rest, each with the place that it leads to.
 #[derive(Debug)]
@@ -50,8 +50,10 @@ where
 {
     /// A connection over `stream`, which leads to `place`.
     /// Errors: it breaks at once.
-    pub async fn over(stream: TcpStream, place: K) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
+    pub async fn over<S>(stream: S, place: K) -> io::Result<Self>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (mut sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         tokio::spawn(async move { drop(driver.await) });

@@ -12,6 +12,7 @@ pub mod descriptors;
 pub mod door_stream;
 pub mod error;
 pub mod fault_plan;
+mod followed_files;
 pub mod hop_by_hop;
 pub mod http_connection;
 mod http_stream;

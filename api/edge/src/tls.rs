@@ -6,7 +6,6 @@
 //! INVARIANT: with `client_ca` no peer speaks that has not shown a valid certificate of it.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,7 +17,6 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -26,12 +24,11 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
+use crate::followed_files::{follow, read_again};
 use crate::plain_http::{refuse_plain, speaks_plain};
 
 /// How long a peer may take until TLS is agreed on.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How much of an answer waits encrypted for a slow peer, beside what the door itself keeps. Units: bytes.
 const UNSENT_BYTES_MAX: usize = 16 * 1024;
 
@@ -120,55 +117,15 @@ impl TlsDoor {
     }
 
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true.
-    pub async fn follow_files(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let Ok(mut hangup) = signal(SignalKind::hangup()) else {
-            tracing::warn!(door = ?self.spoken, "no signal asks for new certificates");
-            return;
-        };
-        let mut seen = self.stamps().await;
-        loop {
-            let is_asked = tokio::select! {
-                asked = hangup.recv() => asked.is_some(),
-                () = tokio::time::sleep(LOOK_EVERY) => false,
-                _ = stop.wait_for(|stop| *stop) => return,
-            };
-            let now = self.stamps().await;
-            if is_asked || now != seen {
-                seen = now;
-                self.reload().await;
-            }
-        }
+    pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
+        let TlsFiles { certificate, key, client_ca } = self.files.clone();
+        let files = [Some(certificate), Some(key), client_ca];
+        follow(files.into_iter().flatten().collect(), stop, || Arc::clone(&self).reload()).await;
     }
 
-    async fn reload(&self) {
+    async fn reload(self: Arc<Self>) {
         let (files, spoken) = (self.files.clone(), self.spoken);
-        let read = tokio::task::spawn_blocking(move || config_of(&files, spoken)).await;
-        match read {
-            Ok(Ok(config)) => {
-                *self.config.lock() = Arc::new(config);
-                tracing::info!(door = ?self.spoken, "new certificates are used");
-            }
-            Ok(Err(error)) => {
-                tracing::error!(door = ?self.spoken, %error, "the certificates before stay in use");
-            }
-            Err(error) => {
-                tracing::error!(door = ?self.spoken, %error, "certificates were not read")
-            }
-        }
-    }
-
-    /// What shows that a file was replaced.
-    async fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
-        let files = self.files.clone();
-        let stamp = |path: &Path| {
-            let metadata = fs::metadata(path).ok()?;
-            Some((metadata.modified().ok()?, metadata.len()))
-        };
-        let look = move || {
-            let paths = [Some(files.certificate), Some(files.key), files.client_ca];
-            paths.iter().flatten().map(|path| stamp(path)).collect()
-        };
-        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        read_again(&self.config, move || config_of(&files, spoken), &spoken).await;
     }
 }
 
@@ -184,10 +141,7 @@ pub fn peer_name(stream: &TlsStream<TcpStream>) -> Option<String> {
 }
 
 fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileError> {
-    let chain = certificates("certificate", &files.certificate)?;
-    check_dates(&chain[0]).map_err(refusing("certificate", &files.certificate))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key);
-    let key = key.map_err(|error| refusing("key", &files.key)(error.to_string()))?;
+    let (chain, key) = certificate_and_key(&files.certificate, &files.key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -216,6 +170,17 @@ fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileEr
     Ok(config)
 }
 
+/// A chain whose certificate has not run out, and its private key.
+pub(crate) fn certificate_and_key(
+    certificate: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsFileError> {
+    let chain = certificates("certificate", certificate)?;
+    check_dates(&chain[0]).map_err(refusing("certificate", certificate))?;
+    let private = PrivateKeyDer::from_pem_file(key);
+    Ok((chain, private.map_err(|error| refusing("key", key)(error.to_string()))?))
+}
+
 /// At least one certificate.
 pub(crate) fn certificates(
     setting: &'static str,
@@ -229,8 +194,8 @@ pub(crate) fn certificates(
     }
 }
 
-/// A door that shows a certificate which has run out is refused by everyone: it is told here first.
-fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
+/// Whoever shows a certificate that has run out is refused by everyone: it is told here first.
+pub(crate) fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
     let certificate = Certificate::from_der(certificate);
     let certificate = certificate.map_err(|error| format!("is no certificate: {error}"))?;
     let end = certificate.tbs_certificate().validity().not_after;

@@ -1,4 +1,5 @@
-//! TLS towards a door: the authorities that the door's certificate may be of, and what is shown to it.
+//! TLS towards a door: the authorities that the door's certificate may be of, and the certificate that is
+//! shown to it.
 
 use std::fmt;
 use std::io;
@@ -6,15 +7,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use parking_lot::Mutex;
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::tls::{TlsFileError, certificates, refusing};
+use crate::followed_files::{follow, read_again};
+use crate::tls::{TlsFileError, certificate_and_key, certificates, check_dates, refusing};
 
 /// How long a door may take until TLS is agreed on.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,55 +31,122 @@ pub struct ClientTlsFiles {
     pub shown: Option<(PathBuf, PathBuf)>,
 }
 
+/// The TLS of a client, towards doors of any name.
+pub struct ClientTls {
+    files: ClientTlsFiles,
+    config: Mutex<Arc<ClientConfig>>,
+}
+
 /// The TLS of a client, towards a door of one name.
+#[derive(Clone, Debug)]
 pub struct TlsClient {
-    connector: TlsConnector,
+    tls: Arc<ClientTls>,
     name: ServerName<'static>,
 }
 
-impl fmt::Debug for TlsClient {
+/// A certificate cannot be for such a door.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no name of a door: write a host name or an address")]
+pub struct NoDoorNameError(String);
+
+impl fmt::Debug for ClientTls {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TlsClient").field("name", &self.name).finish_non_exhaustive()
+        formatter.debug_struct("ClientTls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl ClientTls {
+    /// Reads the files.
+    /// Errors: the first file that cannot be used, or whose certificates have all expired.
+    pub fn open(files: ClientTlsFiles) -> Result<Arc<Self>, TlsFileError> {
+        let config = Mutex::new(Arc::new(config_of(&files)?));
+        Ok(Arc::new(Self { files, config }))
+    }
+
+    /// The same towards the door at `host`, which is what its certificate has to be for: a name or an address.
+    /// Errors: a certificate cannot be for it.
+    pub fn towards(self: &Arc<Self>, host: &str) -> Result<TlsClient, NoDoorNameError> {
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let name = ServerName::try_from(address.unwrap_or(host).to_owned());
+        let name = name.map_err(|_| NoDoorNameError(host.to_owned()))?;
+        Ok(TlsClient { tls: Arc::clone(self), name })
+    }
+
+    /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true. Connections that are
+    /// made from then on use what was read.
+    pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
+        let ClientTlsFiles { authorities, shown } = self.files.clone();
+        let shown = shown.into_iter().flat_map(|(certificate, key)| [certificate, key]);
+        let files = std::iter::once(authorities).chain(shown).collect();
+        follow(files, stop, || Arc::clone(&self).reload()).await;
+    }
+
+    async fn reload(self: Arc<Self>) {
+        let files = self.files.clone();
+        read_again(&self.config, move || config_of(&files), &"client").await;
     }
 }
 
 impl TlsClient {
-    /// Reads the files; `name` is what the door's certificate has to be for, a name or an address.
-    /// Errors: the first file that cannot be used, or no name.
-    pub fn open(files: &ClientTlsFiles, name: &str) -> Result<Self, TlsFileError> {
-        let path = &files.authorities;
-        let mut roots = RootCertStore::empty();
-        for authority in certificates("authorities", path)? {
-            let added = roots.add(authority);
-            added.map_err(|error| refusing("authorities", path)(error.to_string()))?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let versions = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| refusing("authorities", path)(error.to_string()))?;
-        let trusting = versions.with_root_certificates(roots);
-        let config = match &files.shown {
-            None => trusting.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain = certificates("certificate", certificate)?;
-                let private = PrivateKeyDer::from_pem_file(key);
-                let private = private.map_err(|error| refusing("key", key)(error.to_string()))?;
-                let shown = trusting.with_client_auth_cert(chain, private);
-                shown.map_err(|error| refusing("key", key)(error.to_string()))?
-            }
-        };
-        let no_name = |_| refusing("authorities", path)(format!("`{name}` is no name of a door"));
-        let name = ServerName::try_from(name.to_owned()).map_err(no_name)?;
-        Ok(Self { connector: TlsConnector::from(Arc::new(config)), name })
-    }
-
     /// Agrees on TLS with the door at the other end.
     /// Errors: the door is not believed, does not believe, or is too slow.
     pub async fn agree<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
     ) -> io::Result<TlsStream<S>> {
-        let agreed = timeout(HANDSHAKE_TIMEOUT, self.connector.connect(self.name.clone(), stream));
+        let connector = TlsConnector::from(Arc::clone(&self.tls.config.lock()));
+        let agreed = timeout(HANDSHAKE_TIMEOUT, connector.connect(self.name.clone(), stream));
         agreed.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
+    let path = &files.authorities;
+    let authorities = certificates("authorities", path)?;
+    if authorities.iter().all(|authority| check_dates(authority).is_err()) {
+        check_dates(&authorities[0]).map_err(refusing("authorities", path))?;
+    }
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        let added = roots.add(authority);
+        added.map_err(|error| refusing("authorities", path)(error.to_string()))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refusing("authorities", path)(error.to_string()))?;
+    let trusting = versions.with_root_certificates(roots);
+    match &files.shown {
+        None => Ok(trusting.with_no_client_auth()),
+        Some((certificate, key)) => {
+            let (chain, private) = certificate_and_key(certificate, key)?;
+            let shown = trusting.with_client_auth_cert(chain, private);
+            shown.map_err(|error| refusing("key", key)(error.to_string()))
+        }
+    }
+}
+
+/// Whether a connection broke because the door refused the certificate that was shown, or that none was: then it
+/// has read nothing. TLS 1.3 tells a client only once it reads.
+#[must_use]
+pub fn is_refusal(error: &io::Error) -> bool {
+    use rustls::AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
+        CertificateUnknown, DecryptError, UnknownCA, UnsupportedCertificate,
+    };
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(
+        error,
+        Some(rustls::Error::AlertReceived(
+            AccessDenied
+                | BadCertificate
+                | CertificateExpired
+                | CertificateRequired
+                | CertificateRevoked
+                | CertificateUnknown
+                | DecryptError
+                | UnknownCA
+                | UnsupportedCertificate
+        ))
+    )
 }

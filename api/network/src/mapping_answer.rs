@@ -17,7 +17,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
-use cardswitch_iso8583::{AdditionalAmount, Answer, Echo, EncodeError};
+use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, Echo, EncodeError, RepeatedFields};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -119,11 +119,20 @@ impl AnswerElements {
         }
     }
 
-    /// Appends the answer to `request` in the default spelling, without length prefix and TPDU. Messages that are never
-    /// answered leave the output as it was.
+    /// Appends the answer to `request`, with further elements, as `dialect` spells it, without length prefix and TPDU.
+    /// `repeated` are the fields that reading the request found. Messages that are never answered leave the output as it was.
     /// Errors: the codec's.
-    pub fn encode(&self, request: &Echo, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        self.write(request, &[], |answer| answer.encode(out))
+    pub fn encode(
+        &self,
+        request: &Echo,
+        further: &[(u8, &[u8])],
+        (dialect, repeated): (&Dialect, &RepeatedFields),
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        self.write(request, further, |answer| match &dialect.translation {
+            None => answer.encode(out),
+            Some(translation) => translation.write_answer(answer, repeated, out),
+        })
     }
 
     /// Hands the answer to `request`, with further elements, to its writer. Messages that are never answered have none.

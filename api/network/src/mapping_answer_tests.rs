@@ -37,7 +37,9 @@ fn answered(request: &MessageBuilder, reply: &Reply) -> (String, Vec<(u8, String
     request.encode(&mut frame).unwrap();
     let request = Echo::of(&decode(&frame).unwrap());
     let mut out = Vec::new();
-    AnswerElements::of_reply(&request, reply).encode(&request, &mut out).unwrap();
+    AnswerElements::of_reply(&request, reply)
+        .encode(&request, &[], (&Dialect::default(), &RepeatedFields::NONE), &mut out)
+        .unwrap();
     let answer = decode(&out).unwrap();
     let text = |content: &[u8]| String::from_utf8_lossy(content).into_owned();
     let fields = answer.fields().map(|(de, content)| (de, text(content))).collect();

@@ -525,10 +525,7 @@ fn append_answer(
     let tpdu = way_back.tpdu.map(Tpdu::swapped);
     let written = write_frame(outbox, &dialect.framing, tpdu, |out| {
         let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
-            elements.write(&request.echo, further, |answer| match &dialect.translation {
-                None => answer.encode(out),
-                Some(translation) => translation.write_answer(answer, &way_back.repeated, out),
-            })
+            elements.encode(&request.echo, further, (dialect, &way_back.repeated), out)
         };
         match &way_back.owed {
             None => write(&[], out),

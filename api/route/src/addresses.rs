@@ -1,46 +1,90 @@
 //! The addresses of one door of a cell: one, or those of all nodes of its cluster.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cardswitch_edge::tls_client::{ClientTls, NoDoorNameError, TlsClient};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long it may take then until TLS is agreed on.
+const AGREE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Addresses as `HOST:PORT`. Where one takes no connection, the next one is tried from then on.
+/// A connection to a cell: a socket, or TLS over one.
+pub(crate) trait ReadWrite: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ReadWrite for S {}
+
+/// An address as a command line has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// As `HOST:PORT`.
+    pub(crate) address: String,
+    /// Whether TLS is spoken there.
+    pub(crate) is_secured: bool,
+}
+
+/// Addresses. Where one takes no connection, the next one is tried from then on.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    all: Vec<String>,
+    all: Vec<(String, Option<TlsClient>)>,
     current: AtomicUsize,
 }
 
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[error("{address}: {error}")]
+pub(crate) struct ConnectError {
+    /// The address that was tried last.
+    address: String,
+    error: io::Error,
+}
+
 impl Addresses {
-    pub(crate) const fn new(all: Vec<String>) -> Self {
-        Self { all, current: AtomicUsize::new(0) }
+    /// `tls` is for those places that speak it.
+    /// Errors: no certificate can be for one of these.
+    pub(crate) fn new(
+        places: Vec<Place>,
+        tls: Option<&Arc<ClientTls>>,
+    ) -> Result<Self, NoDoorNameError> {
+        let all = places.into_iter().map(|Place { address, is_secured }| {
+            let host = address.rsplit_once(':').map_or(&*address, |(host, _)| host);
+            let tls = tls.filter(|_| is_secured).map(|tls| tls.towards(host)).transpose()?;
+            Ok((address, tls))
+        });
+        Ok(Self { all: all.collect::<Result<_, _>>()?, current: AtomicUsize::new(0) })
     }
 
     /// Connects to the first one that takes a connection.
     /// Errors: none does.
-    pub(crate) async fn connect(&self) -> io::Result<TcpStream> {
-        let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    pub(crate) async fn connect(&self) -> Result<Box<dyn ReadWrite>, ConnectError> {
+        let mut failed = None;
         for _ in &self.all {
             let current = self.current.load(Ordering::Relaxed);
-            let address = &self.all[current % self.all.len()];
-            match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(stream);
-                }
-                Ok(Err(error)) => failed = error,
-                Err(late) => failed = late.into(),
+            let (address, tls) = &self.all[current % self.all.len()];
+            match connect(address, tls.as_ref()).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failed = Some(ConnectError { address: address.clone(), error }),
             }
             self.current.store(current.wrapping_add(1), Ordering::Relaxed);
         }
-        Err(failed)
+        // INVARIANT: a door has an address.
+        Err(failed.expect("an address was tried"))
     }
+}
+
+async fn connect(address: &str, tls: Option<&TlsClient>) -> io::Result<Box<dyn ReadWrite>> {
+    let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await??;
+    stream.set_nodelay(true)?;
+    Ok(match tls {
+        None => Box::new(stream),
+        Some(tls) => Box::new(timeout(AGREE_TIMEOUT, tls.agree(stream)).await??),
+    })
 }
 
 #[cfg(test)]
@@ -55,13 +99,15 @@ mod tests {
         for _ in 0..3 {
             listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
         }
-        let texts = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string());
-        let addresses = Addresses::new(texts.collect());
-        assert!(Addresses::new(Vec::new()).connect().await.is_err());
+        let places = listeners.iter().map(|listener| {
+            let address = listener.local_addr().unwrap().to_string();
+            Place { address, is_secured: false }
+        });
+        let addresses = Addresses::new(places.collect(), None).unwrap();
         for listener in listeners {
-            let address = listener.local_addr().unwrap();
             for _ in 0..2 {
-                assert_eq!(addresses.connect().await.unwrap().peer_addr().unwrap(), address);
+                let (connected, accepted) = tokio::join!(addresses.connect(), listener.accept());
+                assert!(connected.is_ok() && accepted.is_ok());
             }
             drop(listener);
         }

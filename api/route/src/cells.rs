@@ -10,28 +10,32 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use cardswitch_edge::bearer::bearer_of;
+use cardswitch_edge::tls_client::{ClientTls, NoDoorNameError};
 use cardswitch_engine::domain::cell::{Cell, NoCellError};
 use cardswitch_iso8583::{Message, Track2};
 use uuid::Uuid;
 
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, Place};
+use crate::cell_door::{CellDoor, CellDoorNow, DoorKind};
 
 /// The doors of one cell.
 #[derive(Debug)]
 pub(crate) struct CellDoors {
-    pub(crate) http: Addresses,
-    pub(crate) iso8583: Addresses,
+    pub(crate) http: Arc<CellDoor>,
+    pub(crate) iso8583: Arc<CellDoor>,
 }
 
-/// A cell and where it is, as a command line has it: `01=http://HOST:PORT,iso8583://HOST:PORT`.
+/// A cell and where it is, as a command line has it: `01=http://HOST:PORT,iso8583://HOST:PORT`. `https` and
+/// `iso8583s` speak TLS.
 #[derive(Clone, Debug)]
 pub struct CellAddresses {
     cell: Cell,
-    http: Vec<String>,
-    iso8583: Vec<String>,
+    http: Vec<Place>,
+    iso8583: Vec<Place>,
 }
 
 /// Why there cannot be such cells.
@@ -44,8 +48,21 @@ pub enum CellsError {
     #[error(transparent)]
     Cell(#[from] NoCellError),
     /// An address is none.
-    #[error("`{0}` is neither http://HOST:PORT nor iso8583://HOST:PORT")]
+    #[error("`{0}` is neither http[s]://HOST:PORT nor iso8583[s]://HOST:PORT")]
     Address(String),
+    /// A host has no name that a certificate could be for.
+    #[error("cell {0}: {1}")]
+    Name(Cell, NoDoorNameError),
+    /// Nothing says which certificates of a cell to believe.
+    #[error(
+        "cell {0} has an address with TLS: name the authorities of its certificate by --cell-ca"
+    )]
+    NoAuthorities(Cell),
+    /// Authorities are named in vain.
+    #[error(
+        "--cell-ca is for addresses with TLS, and no cell has one: write https:// or iso8583s://"
+    )]
+    NoTls,
     /// A door has no address.
     #[error("an address of the {0} door is missing")]
     Missing(&'static str),
@@ -71,9 +88,11 @@ impl FromStr for CellAddresses {
             if host.is_empty() || host.contains(['/', '@']) || port.parse::<u16>().is_err() {
                 return Err(refused());
             }
-            match scheme {
-                "http" => read.http.push(address.to_owned()),
-                "iso8583" => read.iso8583.push(address.to_owned()),
+            let plain = scheme.strip_suffix('s');
+            let place = Place { address: address.to_owned(), is_secured: plain.is_some() };
+            match plain.unwrap_or(scheme) {
+                "http" => read.http.push(place),
+                "iso8583" => read.iso8583.push(place),
                 _ => return Err(refused()),
             }
         }
@@ -86,6 +105,12 @@ impl FromStr for CellAddresses {
     }
 }
 
+impl CellAddresses {
+    fn has_tls(&self) -> bool {
+        self.http.iter().chain(&self.iso8583).any(|place| place.is_secured)
+    }
+}
+
 /// All cells.
 #[derive(Debug)]
 pub struct Cells {
@@ -95,12 +120,31 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// The cells at these addresses, whose card numbers begin with one of `bins`.
-    /// Errors: one comes twice, or `home` is not among them.
-    pub fn new(all: Vec<CellAddresses>, home: Cell, bins: Vec<String>) -> Result<Self, CellsError> {
+    /// The cells at these addresses, whose card numbers begin with one of `bins`. `tls` is for addresses with TLS.
+    /// Errors: one comes twice, or `home` is not among them; TLS is asked for without authorities, or they are
+    /// named in vain.
+    pub fn new(
+        all: Vec<CellAddresses>,
+        home: Cell,
+        bins: Vec<String>,
+        tls: Option<&Arc<ClientTls>>,
+    ) -> Result<Self, CellsError> {
+        if tls.is_some() && !all.iter().any(CellAddresses::has_tls) {
+            return Err(CellsError::NoTls);
+        }
         let mut doors = BTreeMap::new();
-        for CellAddresses { cell, http, iso8583 } in all {
-            let (http, iso8583) = (Addresses::new(http), Addresses::new(iso8583));
+        for addresses in all {
+            let cell = addresses.cell;
+            if tls.is_none() && addresses.has_tls() {
+                return Err(CellsError::NoAuthorities(cell));
+            }
+            let open = |kind, places| {
+                let opened = Addresses::new(places, tls);
+                let door = opened.map(|opened| Arc::new(CellDoor::new(cell, kind, opened)));
+                door.map_err(|error| CellsError::Name(cell, error))
+            };
+            let http = open(DoorKind::Http, addresses.http)?;
+            let iso8583 = open(DoorKind::Iso8583, addresses.iso8583)?;
             if doors.insert(cell, CellDoors { http, iso8583 }).is_some() {
                 return Err(CellsError::Twice(cell));
             }
@@ -114,6 +158,16 @@ impl Cells {
     pub(crate) fn doors(&self, cell: Cell) -> &CellDoors {
         // INVARIANT: cells come from the functions below, which name no other.
         self.doors.get(&cell).expect("the doors of a known cell")
+    }
+
+    /// Every door as it is now, in the order of cells.
+    #[must_use]
+    pub fn now(&self) -> Vec<CellDoorNow> {
+        self.all_doors().map(|door| door.now()).collect()
+    }
+
+    pub(crate) fn all_doors(&self) -> impl Iterator<Item = &Arc<CellDoor>> {
+        self.doors.values().flat_map(|doors| [&doors.http, &doors.iso8583])
     }
 
     /// The cell of what could be read of a message.
@@ -161,7 +215,7 @@ mod tests {
     fn cells() -> Cells {
         let all = ["01", "02", "99"].map(|cell| format!("{cell}={PLACES}").parse().unwrap());
         let bins = ["45371100", "411111"].map(str::to_owned);
-        Cells::new(all.into(), "02".parse().unwrap(), bins.into()).unwrap()
+        Cells::new(all.into(), "02".parse().unwrap(), bins.into(), None).unwrap()
     }
 
     #[test]
@@ -174,7 +228,8 @@ mod tests {
             ("01=", Some("`` is neither")),
             ("01=http://a:1", Some("the iso8583 door")),
             ("01=iso8583://a:1", Some("the http door")),
-            ("01=https://a:1,iso8583://a:2", Some("`https://a:1` is neither")),
+            ("01=https://a:1,iso8583s://a:2,iso8583://b:2", None),
+            ("01=httpss://a:1,iso8583://a:2", Some("`httpss://a:1` is neither")),
             ("01=http://a,iso8583://a:2", Some("`http://a` is neither")),
             ("01=http://a:99999,iso8583://a:2", Some("neither")),
             ("01=http://a/b:1,iso8583://a:2", Some("neither")),
@@ -190,8 +245,11 @@ mod tests {
         let all = || vec![format!("01={PLACES}").parse().unwrap()];
         let [first, second] = ["01", "02"].map(|cell| cell.parse().unwrap());
         let twice = all().into_iter().chain(all()).collect();
-        assert_eq!(Cells::new(twice, first, vec![]).err(), Some(CellsError::Twice(first)));
-        assert_eq!(Cells::new(all(), second, vec![]).err(), Some(CellsError::NoHome(second)));
+        assert_eq!(Cells::new(twice, first, vec![], None).err(), Some(CellsError::Twice(first)));
+        assert_eq!(Cells::new(all(), second, vec![], None).err(), Some(CellsError::NoHome(second)));
+        let secured = vec!["01=https://a:1,iso8583://a:2".parse().unwrap()];
+        let refused = Cells::new(secured, first, vec![], None).err();
+        assert_eq!(refused, Some(CellsError::NoAuthorities(first)));
     }
 
     #[test]

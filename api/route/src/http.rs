@@ -3,6 +3,9 @@
 //! A request that a kept connection never took is sent again. Of another that broke off, the outcome is
 //! unknown unless it only reads, and its client learns that.
 
+use std::error::Error;
+use std::fmt::Display;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +22,7 @@ use cardswitch_edge::kept_connections::{KeptConnection, KeptConnections};
 use cardswitch_edge::min_seq::is_read;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::request_id::refusal;
+use cardswitch_edge::tls_client::is_refusal;
 use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::domain::cell::Cell;
 use hyper::body::{Body as _, Incoming};
@@ -51,9 +55,34 @@ impl HttpDoor {
         let address = ClientAddress::behind(peer, &parts.headers, &self.trusted_proxies);
         parts.extensions.insert(address);
         let cell = self.cells.of_request(&parts.headers, parts.uri.path());
-        match self.ask(cell, &parts, &body).await {
+        let answered = self.ask(cell, &parts, &body).await;
+        self.count(cell, &answered);
+        match answered {
             Ok(answer) => hand_back(answer, Body::new),
-            Err(error) => refusal(&parts.method, parts.uri.path(), error).await,
+            Err(unanswered) => {
+                let error = match unanswered {
+                    NoAnswer::CellDown => ApiError::cell_down(),
+                    NoAnswer::OutcomeUnknown => ApiError::outcome_unknown(),
+                    NoAnswer::NoRequest(error) => error,
+                };
+                refusal(&parts.method, parts.uri.path(), error).await
+            }
+        }
+    }
+
+    fn count<T>(&self, cell: Cell, answered: &Result<T, NoAnswer>) {
+        let meters = &self.cells.doors(cell).http.meters;
+        match answered {
+            Ok(_) => {
+                meters.note_forwarded(1);
+                meters.note_answered();
+            }
+            Err(NoAnswer::CellDown) => meters.note_refused(),
+            Err(NoAnswer::OutcomeUnknown) => {
+                meters.note_forwarded(1);
+                meters.note_unanswered();
+            }
+            Err(NoAnswer::NoRequest(_)) => {}
         }
     }
 
@@ -63,7 +92,7 @@ impl HttpDoor {
         cell: Cell,
         parts: &Parts,
         body: &RequestBody,
-    ) -> Result<Response<Incoming>, ApiError> {
+    ) -> Result<Response<Incoming>, NoAnswer> {
         let is_repeatable = is_read(&parts.method) && body.is_end_stream();
         loop {
             let kept = self.kept.take(&cell, |_| false);
@@ -72,7 +101,7 @@ impl HttpDoor {
                 Some(kept) => kept,
                 None => self.connect(cell).await?,
             };
-            let request = hand_on(parts, body.clone())?;
+            let request = hand_on(parts, body.clone()).map_err(NoAnswer::NoRequest)?;
             let answering = connection.sender.try_send_request(request);
             let mut broken = match timeout(ANSWER_PATIENCE, answering).await {
                 Ok(Ok(answer)) => {
@@ -80,29 +109,47 @@ impl HttpDoor {
                     return Ok(answer);
                 }
                 Ok(Err(broken)) => broken,
-                Err(_) => return Err(ApiError::outcome_unknown()),
+                Err(_) => return Err(NoAnswer::OutcomeUnknown),
             };
+            if let Some(error) = refusal_of(broken.error()) {
+                tracing::warn!(%cell, %error, "the HTTP connection to the cell was refused");
+                return Err(NoAnswer::CellDown);
+            }
             tracing::debug!(%cell, error = %broken.error(), "a request was not answered");
             let is_unsent = broken.take_message().is_some();
             // A kept connection may have ended meanwhile; a new one that breaks is a cell that goes down.
             match (is_unsent || is_repeatable, is_kept) {
                 (true, true) => {}
-                (true, false) => return Err(ApiError::cell_down()),
-                (false, _) => return Err(ApiError::outcome_unknown()),
+                (true, false) => return Err(NoAnswer::CellDown),
+                (false, _) => return Err(NoAnswer::OutcomeUnknown),
             }
         }
     }
 
-    async fn connect(&self, cell: Cell) -> Result<KeptConnection<Cell, RequestBody>, ApiError> {
-        let connected = async {
-            let stream = self.cells.doors(cell).http.connect().await?;
-            KeptConnection::over(stream, cell).await
-        };
-        connected.await.map_err(|error| {
+    async fn connect(&self, cell: Cell) -> Result<KeptConnection<Cell, RequestBody>, NoAnswer> {
+        let refused = |error: &dyn Display| {
             tracing::warn!(%cell, %error, "the cell takes no HTTP connection");
-            ApiError::cell_down()
-        })
+            NoAnswer::CellDown
+        };
+        let stream = self.cells.doors(cell).http.connect().await;
+        let stream = stream.map_err(|error| refused(&error))?;
+        KeptConnection::over(stream, cell).await.map_err(|error| refused(&error))
     }
+}
+
+/// Why a request has no answer of its cell.
+enum NoAnswer {
+    /// The cell has not taken it.
+    CellDown,
+    /// The cell had taken it, or may have.
+    OutcomeUnknown,
+    /// It cannot be handed on.
+    NoRequest(ApiError),
+}
+
+/// What the cell said of the router's certificate, where it refused that: it has read nothing then.
+fn refusal_of(error: &hyper::Error) -> Option<&io::Error> {
+    error.source()?.downcast_ref().filter(|error| is_refusal(error))
 }
 
 impl Door for HttpDoor {

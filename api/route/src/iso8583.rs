@@ -1,4 +1,5 @@
-//! The ISO 8583 door: messages of the default dialect go to their cells, answers come back as they come.
+//! The ISO 8583 door: messages go to their cells as they are, answers come back as they come. The door and those of
+//! the cells have one dialect.
 //!
 //! Peers match answers by what they echo, so answers of several cells may come in any order.
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::cell::Cell;
-use cardswitch_iso8583::{Echo, Framing, decode};
+use cardswitch_iso8583::{Dialect, Tpdu};
 use cardswitch_network::frame_buffer::{FrameBuffer, Next};
 use cardswitch_network::limits::{EMPTY_FRAMES_PAUSE, IDLE_LIMIT_DEFAULT};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
@@ -20,7 +21,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::accepting::Door;
 use crate::cells::Cells;
-use crate::line::{Forwarded, Line};
+use crate::line::{Forwarded, Line, Way};
+use crate::reading::read_message;
+use crate::unanswered::RoutedRequest;
 
 /// Answers that wait for one peer; beyond, its cells wait.
 const ANSWERS_MAX: usize = 256;
@@ -32,13 +35,14 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Iso8583Door {
     cells: Arc<Cells>,
     peers: Vec<PeerNetwork>,
+    dialect: Arc<Dialect>,
 }
 
 impl Iso8583Door {
-    /// The way to `cells`, for these peers.
+    /// The way to `cells`, for these peers, who speak `dialect` as the cells do.
     #[must_use]
-    pub const fn new(cells: Arc<Cells>, peers: Vec<PeerNetwork>) -> Self {
-        Self { cells, peers }
+    pub fn new(cells: Arc<Cells>, peers: Vec<PeerNetwork>, dialect: Dialect) -> Self {
+        Self { cells, peers, dialect: Arc::new(dialect) }
     }
 }
 
@@ -57,7 +61,8 @@ impl Door for Iso8583Door {
         drop(stream.socket().set_nodelay(true));
         let (from_peer, to_peer) = split(stream);
         let (answers, queue) = mpsc::channel(ANSWERS_MAX);
-        let intake = Intake { cells: Arc::clone(&self.cells), lines: BTreeMap::new(), answers };
+        let (cells, dialect) = (Arc::clone(&self.cells), Arc::clone(&self.dialect));
+        let intake = Intake { cells, dialect, lines: BTreeMap::new(), answers };
         let writing = write_answers(to_peer, queue);
         let reading = async {
             tokio::select! {
@@ -100,6 +105,7 @@ async fn write_answers(mut to_peer: WriteHalf<impl DoorStream>, mut queue: Recei
 /// The messages of one peer, on their way to cells.
 struct Intake {
     cells: Arc<Cells>,
+    dialect: Arc<Dialect>,
     /// To each cell that it has named.
     lines: BTreeMap<Cell, Line>,
     answers: Sender<Vec<u8>>,
@@ -109,7 +115,7 @@ impl Intake {
     /// Reads messages and hands them on, until the peer has sent its last byte, is silent for too long or out
     /// of step. Returns why, but for the first.
     async fn read(mut self, mut from_peer: ReadHalf<impl DoorStream>) -> Option<&'static str> {
-        let (mut inbox, framing) = (FrameBuffer::default(), Framing::default());
+        let mut inbox = FrameBuffer::default();
         loop {
             let since = Instant::now();
             match timeout(IDLE_LIMIT_DEFAULT, from_peer.read_buf(inbox.space())).await {
@@ -121,8 +127,8 @@ impl Intake {
                 inbox.note_pause();
             }
             loop {
-                match inbox.take(&framing) {
-                    Next::Message(_, range) => self.hand_on(inbox.bytes(range)).await,
+                match inbox.take(&self.dialect.framing) {
+                    Next::Message(tpdu, range) => self.hand_on(inbox.bytes(range), tpdu).await,
                     Next::Skipped => {}
                     Next::Nothing => break,
                     Next::Lost(loss) => return Some(loss.reason()),
@@ -133,20 +139,18 @@ impl Intake {
     }
 
     /// Hands a message to its cell. One that cannot be read whole goes, too: the cell says what is wrong.
-    async fn hand_on(&mut self, body: &[u8]) {
-        let (cell, message) = {
-            let decoded = decode(body);
-            let readable = match &decoded {
-                Ok(message) => Some(message),
-                Err(error) => error.readable.as_deref(),
-            };
-            let echo = readable.map(|readable| Box::new(Echo::of(readable)));
-            (self.cells.of_message(readable), Forwarded::new(body, echo))
-        };
+    async fn hand_on(&mut self, body: &[u8], tpdu: Option<Tpdu>) {
+        let (cell, request) = read_message(&self.dialect, body, |message, repeated| {
+            let request =
+                message.map(|message| Box::new(RoutedRequest::new(message, tpdu, repeated)));
+            (self.cells.of_message(message), request)
+        });
+        let message = Forwarded::new(body, tpdu, &self.dialect.framing, request);
         // INVARIANT: what came in a frame fits into one.
         let Ok(message) = message else { return };
-        let open = || Line::to(Arc::clone(&self.cells), cell, self.answers.clone());
-        let line = self.lines.entry(cell).or_insert_with(open);
+        let door = Arc::clone(&self.cells.doors(cell).iso8583);
+        let way = || Way { door, dialect: Arc::clone(&self.dialect) };
+        let line = self.lines.entry(cell).or_insert_with(|| Line::to(way(), self.answers.clone()));
         if let Some(answer) = line.take(message) {
             // A peer that is gone is noticed where it is written to.
             drop(self.answers.send(answer).await);

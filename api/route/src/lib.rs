@@ -3,9 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | `cells` | the cells, where each is, and which of them a message or a request names |
-//! | `addresses` | the addresses of a door, tried in turn |
+//! | `cell_door`, `watching` | one door of a cell, its counts, and whether it is reached |
+//! | `addresses` | the addresses of a door, tried in turn, over TLS or not |
 //! | `accepting` | connections of a door, within bounds, over TLS or not |
 //! | `iso8583`, `line` | the ISO 8583 door; the connection to a cell of one peer |
+//! | `reading` | as much of a message as is needed, whatever its dialect |
 //! | `unanswered` | what a cell was asked and has not answered |
 //! | `http` | the HTTP door |
 //!
@@ -14,13 +16,18 @@
 
 mod accepting;
 mod addresses;
+mod cell_door;
 mod cells;
 mod http;
 mod iso8583;
 mod line;
+mod reading;
 mod unanswered;
+mod watching;
 
 pub use accepting::serve;
+pub use cell_door::{CellDoorNow, DoorKind, Standing};
 pub use cells::{CellAddresses, Cells, CellsError};
 pub use http::HttpDoor;
 pub use iso8583::Iso8583Door;
+pub use watching::watch_cells;

@@ -5,86 +5,91 @@
 use std::io;
 use std::sync::Arc;
 
-use cardswitch_engine::domain::cell::Cell;
-use cardswitch_iso8583::{Echo, EncodeError, Framing, decode, write_frame};
+use cardswitch_edge::tls_client::is_refusal;
+use cardswitch_iso8583::{Dialect, EncodeError, Framing, Tpdu, write_frame};
 use cardswitch_network::frame_buffer::{FrameBuffer, Next};
 use cardswitch_network::limits::IN_FLIGHT_MAX;
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use crate::cells::Cells;
-use crate::unanswered::{Unanswered, not_taken, outcome_unknown};
+use crate::cell_door::{CellDoor, CellStream};
+use crate::reading::read_message;
+use crate::unanswered::{RoutedRequest, Unanswered};
 
 /// How many bytes are written at a time at least, where so many wait.
 const WRITE_BYTES: usize = 16 * 1_024;
+/// What stands around a message. Units: bytes.
+const HEAD_BYTES_USUAL: usize = 4 + Tpdu::BYTES;
 
 /// A message on its way to a cell.
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     frame: Vec<u8>,
     /// Of what could be read of it.
-    echo: Option<Box<Echo>>,
+    request: Option<Box<RoutedRequest>>,
 }
 
 impl Forwarded {
-    /// The message `body` with a length before it.
+    /// The message `body` as it is, framed again.
     /// Errors: it is longer than any frame.
-    pub(crate) fn new(body: &[u8], echo: Option<Box<Echo>>) -> Result<Self, EncodeError> {
-        Ok(Self { frame: framed(body)?, echo })
+    pub(crate) fn new(
+        body: &[u8],
+        tpdu: Option<Tpdu>,
+        framing: &Framing,
+        request: Option<Box<RoutedRequest>>,
+    ) -> Result<Self, EncodeError> {
+        Ok(Self { frame: framed(body, tpdu, framing)?, request })
     }
 }
 
 /// The way to a cell.
 #[derive(Debug)]
-pub(crate) struct Line(Sender<Forwarded>);
+pub(crate) struct Line {
+    messages: Sender<Forwarded>,
+    way: Way,
+}
+
+/// The door of a cell, and how messages are spelled there and at the router's own door.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(crate) door: Arc<CellDoor>,
+    pub(crate) dialect: Arc<Dialect>,
+}
 
 impl Line {
     /// A line whose answers go to `answers`.
-    pub(crate) fn to(cells: Arc<Cells>, cell: Cell, answers: Sender<Vec<u8>>) -> Self {
-        let (sender, messages) = mpsc::channel(IN_FLIGHT_MAX);
-        tokio::spawn(run(messages, cells, cell, answers));
-        Self(sender)
+    pub(crate) fn to(way: Way, answers: Sender<Vec<u8>>) -> Self {
+        let (messages, queue) = mpsc::channel(IN_FLIGHT_MAX);
+        tokio::spawn(run(queue, way.clone(), answers));
+        Self { messages, way }
     }
 
     /// Takes a message; too many for the cell are answered at once. Returns that answer.
     pub(crate) fn take(&self, message: Forwarded) -> Option<Vec<u8>> {
-        let refused = self.0.try_send(message).err()?.into_inner();
-        refused.echo.and_then(|echo| not_taken(&echo))
+        let refused = self.messages.try_send(message).err()?.into_inner();
+        self.way.refuse(refused.request.as_deref())
+    }
+}
+
+impl Way {
+    fn refuse(&self, request: Option<&RoutedRequest>) -> Option<Vec<u8>> {
+        self.door.meters.note_refused();
+        request?.not_taken(&self.dialect)
     }
 }
 
 /// Goes on until nothing more comes from the peer, or it takes no more answers.
-async fn run(
-    mut messages: Receiver<Forwarded>,
-    cells: Arc<Cells>,
-    cell: Cell,
-    answers: Sender<Vec<u8>>,
-) {
+async fn run(mut messages: Receiver<Forwarded>, way: Way, answers: Sender<Vec<u8>>) {
     while let Some(first) = messages.recv().await {
-        let unsent = match cells.doors(cell).iso8583.connect().await {
-            Ok(stream) => {
-                let (from_cell, to_cell) = stream.into_split();
-                let unanswered = Mutex::default();
-                let ended = tokio::select! {
-                    // A cell that has closed the connection is not sent what has just come.
-                    biased;
-                    ended = read_answers(from_cell, &unanswered, &answers) => ended,
-                    ended = write_messages(to_cell, first, &mut messages, &unanswered) => ended,
-                };
-                if let Err(error) = ended {
-                    tracing::warn!(%cell, %error, "the ISO 8583 connection to the cell broke");
-                }
-                let lost: Vec<_> = unanswered.into_inner().drain().collect();
-                lost.iter().filter_map(|echo| outcome_unknown(echo)).collect::<Vec<_>>()
-            }
+        let unsent: Vec<_> = match way.door.connect().await {
+            Ok(stream) => carry(stream, first, &mut messages, (&way, &answers)).await,
             Err(error) => {
-                tracing::warn!(%cell, %error, "the cell takes no ISO 8583 connection");
+                tracing::warn!(cell = %way.door.cell, %error, "the cell takes no ISO 8583 connection");
                 // Those that came meanwhile share the attempt.
                 let rest = std::iter::from_fn(|| messages.try_recv().ok());
                 let all = std::iter::once(first).chain(rest);
-                all.filter_map(|message| not_taken(message.echo.as_deref()?)).collect()
+                all.filter_map(|message| way.refuse(message.request.as_deref())).collect()
             }
         };
         for answer in unsent {
@@ -95,23 +100,57 @@ async fn run(
     }
 }
 
+/// Carries messages and answers until the connection ends. Returns the answers to those that have none by then.
+async fn carry(
+    stream: CellStream,
+    first: Forwarded,
+    messages: &mut Receiver<Forwarded>,
+    (way, answers): (&Way, &Sender<Vec<u8>>),
+) -> Vec<Vec<u8>> {
+    let (from_cell, to_cell) = split(stream);
+    let (mut first, unanswered) = (Some(first), Mutex::default());
+    let ended = tokio::select! {
+        // A cell that has closed the connection is not sent what has just come.
+        biased;
+        ended = read_answers(from_cell, &unanswered, (way, answers)) => ended,
+        ended = write_messages(to_cell, &mut first, messages, (&way.door, &unanswered)) => ended,
+    };
+    let is_refused = ended.as_ref().is_err_and(is_refusal);
+    if let Err(error) = ended {
+        let what = if is_refused { "was refused" } else { "broke" };
+        tracing::warn!(cell = %way.door.cell, %error, "the ISO 8583 connection to the cell {what}");
+    }
+    let lost: Vec<_> = unanswered.into_inner().drain().collect();
+    let answer = |request: Box<RoutedRequest>| match is_refused {
+        true => way.refuse(Some(&request)),
+        false => {
+            way.door.meters.note_unanswered();
+            request.outcome_unknown(&way.dialect)
+        }
+    };
+    // A connection may be over before anything was written.
+    let unsent = first.and_then(|message| way.refuse(message.request.as_deref()));
+    unsent.into_iter().chain(lost.into_iter().filter_map(answer)).collect()
+}
+
 /// Hands answers to the peer until the cell closes the connection.
 /// Errors: it broke, or is out of step.
 async fn read_answers(
-    mut from_cell: OwnedReadHalf,
+    mut from_cell: ReadHalf<CellStream>,
     unanswered: &Mutex<Unanswered>,
-    answers: &Sender<Vec<u8>>,
+    (Way { door, dialect }, answers): (&Way, &Sender<Vec<u8>>),
 ) -> io::Result<()> {
-    let (mut inbox, framing) = (FrameBuffer::default(), Framing::default());
+    let mut inbox = FrameBuffer::default();
     while from_cell.read_buf(inbox.space()).await? > 0 {
         loop {
-            match inbox.take(&framing) {
-                Next::Message(_, range) => {
+            match inbox.take(&dialect.framing) {
+                Next::Message(tpdu, range) => {
                     let body = inbox.bytes(range);
-                    if let Ok(answer) = decode(body) {
-                        unanswered.lock().take(&answer);
-                    }
-                    let frame = framed(body).map_err(io::Error::other)?;
+                    door.meters.note_answered();
+                    read_message(dialect, body, |answer, _| {
+                        answer.inspect(|answer| unanswered.lock().take(answer));
+                    });
+                    let frame = framed(body, tpdu, &dialect.framing).map_err(io::Error::other)?;
                     let taken = answers.send(frame).await;
                     taken.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                 }
@@ -128,34 +167,69 @@ async fn read_answers(
 /// Sends messages; once there are no more, says so and waits: the cell answers what is under way.
 /// Errors: the connection broke.
 async fn write_messages(
-    mut to_cell: OwnedWriteHalf,
-    first: Forwarded,
+    mut to_cell: WriteHalf<CellStream>,
+    first: &mut Option<Forwarded>,
     messages: &mut Receiver<Forwarded>,
-    unanswered: &Mutex<Unanswered>,
+    (door, unanswered): (&CellDoor, &Mutex<Unanswered>),
 ) -> io::Result<()> {
-    let mut next = Some(first);
+    let mut next = first.take();
     while let Some(message) = next {
-        let mut bytes = Vec::new();
+        let (mut bytes, mut count) = (Vec::new(), 0);
         let more = std::iter::from_fn(|| messages.try_recv().ok());
-        for Forwarded { frame, echo } in std::iter::once(message).chain(more) {
+        for Forwarded { frame, request } in std::iter::once(message).chain(more) {
             bytes.extend_from_slice(&frame);
-            echo.into_iter().for_each(|echo| unanswered.lock().add(echo));
+            count += 1;
+            request.into_iter().for_each(|request| unanswered.lock().add(request));
             if bytes.len() >= WRITE_BYTES {
                 break;
             }
         }
         to_cell.write_all(&bytes).await?;
+        to_cell.flush().await?;
+        door.meters.note_forwarded(count);
         next = messages.recv().await;
     }
     to_cell.shutdown().await?;
     std::future::pending().await
 }
 
-fn framed(body: &[u8]) -> Result<Vec<u8>, EncodeError> {
-    let mut frame = Vec::with_capacity(body.len() + 2);
-    write_frame(&mut frame, &Framing::default(), None, |out| {
+fn framed(body: &[u8], tpdu: Option<Tpdu>, framing: &Framing) -> Result<Vec<u8>, EncodeError> {
+    let mut frame = Vec::with_capacity(body.len() + HEAD_BYTES_USUAL);
+    write_frame(&mut frame, framing, tpdu, |out| {
         out.extend_from_slice(body);
         Ok(())
     })?;
     Ok(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_iso8583::{MessageBuilder, Mti, RepeatedFields, decode};
+
+    use super::*;
+    use crate::cell_door::DoorKind;
+
+    /// Once such a message was lost without an answer: what the cell had said by then was read first, and ended it.
+    #[tokio::test]
+    async fn a_connection_that_is_over_at_once_leaves_no_message_unanswered() {
+        let mut body = Vec::new();
+        let echo = MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, 7);
+        echo.encode(&mut body).unwrap();
+        let request =
+            Box::new(RoutedRequest::new(&decode(&body).unwrap(), None, RepeatedFields::NONE));
+        let dialect = Arc::new(Dialect::default());
+        let first = Forwarded::new(&body, None, &dialect.framing, Some(request)).unwrap();
+        let door = Arc::new(CellDoor::nowhere("01".parse().unwrap(), DoorKind::Iso8583));
+        let (stream, gone) = tokio::io::duplex(64);
+        drop(gone);
+        let stream = door.counted(Box::new(stream));
+        let (_peer, mut messages) = mpsc::channel(1);
+        let (answers, _taken) = mpsc::channel(1);
+        let way = Way { door, dialect };
+        let [answer] = &carry(stream, first, &mut messages, (&way, &answers)).await[..] else {
+            panic!("one answer");
+        };
+        let answer = decode(&answer[2..]).unwrap();
+        assert_eq!((answer.get_number(11), answer.get_text(39)), (Some(7), Some("91")));
+    }
 }

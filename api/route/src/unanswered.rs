@@ -6,13 +6,23 @@
 use std::collections::VecDeque;
 
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_iso8583::{Echo, Framing, Message, Mti, write_frame};
+use cardswitch_iso8583::{Dialect, Echo, Message, Mti, RepeatedFields, Tpdu, write_frame};
 use cardswitch_network::limits::IN_FLIGHT_MAX;
 use cardswitch_network::mapping_answer::AnswerElements;
 
+/// What of a request the router's own answer to it is made of.
+#[derive(Debug)]
+pub(crate) struct RoutedRequest {
+    echo: Echo,
+    /// The header before it.
+    tpdu: Option<Tpdu>,
+    /// The fields that the dialect repeats as they came.
+    repeated: RepeatedFields,
+}
+
 /// The requests of one connection, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Unanswered(VecDeque<(RequestName, Box<Echo>)>);
+pub(crate) struct Unanswered(VecDeque<(RequestName, Box<RoutedRequest>)>);
 
 /// By what the answer to a request is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +34,10 @@ struct RequestName {
 
 impl Unanswered {
     /// Keeps a request that is about to be sent, if its like is answered at all.
-    pub(crate) fn add(&mut self, request: Box<Echo>) {
-        let Some(answer) = request.mti().response() else { return };
-        let (sent_at, trace_number) = (request.get_number(7), request.get_number(11));
+    pub(crate) fn add(&mut self, request: Box<RoutedRequest>) {
+        let echo = &request.echo;
+        let Some(answer) = echo.mti().response() else { return };
+        let (sent_at, trace_number) = (echo.get_number(7), echo.get_number(11));
         if self.0.len() >= IN_FLIGHT_MAX {
             self.0.pop_front();
         }
@@ -46,28 +57,37 @@ impl Unanswered {
     }
 
     /// Takes all of them out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Echo>> + '_ {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<RoutedRequest>> + '_ {
         self.0.drain(..).map(|(_, request)| request)
     }
 }
 
-/// The framed answer to a request that no cell took: nothing of it will happen. None where its like is not
-/// answered. Source: DE39 91.
-pub(crate) fn not_taken(request: &Echo) -> Option<Vec<u8>> {
-    framed(request, &AnswerElements::not_taken())
-}
+impl RoutedRequest {
+    /// A request as it was read, with the header before it and the fields that its dialect repeats.
+    pub(crate) fn new(message: &Message<'_>, tpdu: Option<Tpdu>, repeated: RepeatedFields) -> Self {
+        Self { echo: Echo::of(message), tpdu, repeated }
+    }
 
-/// The framed answer to a request whose cell was lost before it answered. Source: DE39 96.
-pub(crate) fn outcome_unknown(request: &Echo) -> Option<Vec<u8>> {
-    framed(request, &AnswerElements::of_reply(request, &Reply::OutcomeUnknown))
-}
+    /// The framed answer where no cell took it: nothing of it will happen. None where its like is not answered.
+    /// Source: DE39 91.
+    pub(crate) fn not_taken(&self, dialect: &Dialect) -> Option<Vec<u8>> {
+        self.framed(&AnswerElements::not_taken(), dialect)
+    }
 
-fn framed(request: &Echo, answer: &AnswerElements) -> Option<Vec<u8>> {
-    request.mti().response()?;
-    let mut frame = Vec::new();
-    let written =
-        write_frame(&mut frame, &Framing::default(), None, |out| answer.encode(request, out));
-    written.ok().map(|()| frame)
+    /// The framed answer where its cell was lost before it answered. Source: DE39 96.
+    pub(crate) fn outcome_unknown(&self, dialect: &Dialect) -> Option<Vec<u8>> {
+        self.framed(&AnswerElements::of_reply(&self.echo, &Reply::OutcomeUnknown), dialect)
+    }
+
+    fn framed(&self, answer: &AnswerElements, dialect: &Dialect) -> Option<Vec<u8>> {
+        self.echo.mti().response()?;
+        let mut frame = Vec::new();
+        let tpdu = self.tpdu.map(Tpdu::swapped);
+        let written = write_frame(&mut frame, &dialect.framing, tpdu, |out| {
+            answer.encode(&self.echo, &[], (dialect, &self.repeated), out)
+        });
+        written.ok().map(|()| frame)
+    }
 }
 
 #[cfg(test)]
@@ -83,19 +103,19 @@ mod tests {
         frame
     }
 
-    fn echo(frame: &[u8]) -> Box<Echo> {
-        Box::new(Echo::of(&decode(frame).unwrap()))
+    fn request(frame: &[u8]) -> Box<RoutedRequest> {
+        Box::new(RoutedRequest::new(&decode(frame).unwrap(), None, RepeatedFields::NONE))
     }
 
     fn trace_numbers(unanswered: &mut Unanswered) -> Vec<u64> {
-        unanswered.drain().map(|request| request.get_number(11).unwrap()).collect()
+        unanswered.drain().map(|request| request.echo.get_number(11).unwrap()).collect()
     }
 
     #[test]
     fn what_is_answered_is_forgotten() {
         let mut unanswered = Unanswered::default();
         for (mti, number) in [(b"0100", 1), (b"0400", 1), (b"0100", 2), (b"0110", 9)] {
-            unanswered.add(echo(&message(mti, number)));
+            unanswered.add(request(&message(mti, number)));
         }
         for (mti, number) in [(b"0110", 1), (b"0110", 7), (b"0210", 2)] {
             unanswered.take(&decode(&message(mti, number)).unwrap());
@@ -108,19 +128,21 @@ mod tests {
     fn the_oldest_is_forgotten_where_too_many_wait() {
         let mut unanswered = Unanswered::default();
         let most = IN_FLIGHT_MAX as u64;
-        (0..=most).for_each(|number| unanswered.add(echo(&message(b"0100", number))));
+        (0..=most).for_each(|number| unanswered.add(request(&message(b"0100", number))));
         assert_eq!(trace_numbers(&mut unanswered), (1..=most).collect::<Vec<_>>());
     }
 
     #[test]
     fn answers_without_a_cell_echo_their_request() {
-        let request = echo(&message(b"0100", 42));
-        for (frame, code) in [(not_taken(&request), "91"), (outcome_unknown(&request), "96")] {
+        let (asked, dialect) = (request(&message(b"0100", 42)), Dialect::default());
+        for (frame, code) in
+            [(asked.not_taken(&dialect), "91"), (asked.outcome_unknown(&dialect), "96")]
+        {
             let frame = frame.unwrap();
             let answer = decode(&frame[2..]).unwrap();
             assert_eq!(answer.mti(), Mti::AUTHORIZATION_RESPONSE);
             assert_eq!((answer.get_number(11), answer.get_text(39)), (Some(42), Some(code)));
         }
-        assert!(not_taken(&echo(&message(b"0110", 42))).is_none());
+        assert!(request(&message(b"0110", 42)).not_taken(&dialect).is_none());
     }
 }

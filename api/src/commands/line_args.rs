@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cardswitch_edge::tls_client::{ClientTlsFiles, TlsClient};
+use cardswitch_edge::tls_client::{ClientTls, ClientTlsFiles, TlsClient};
 use cardswitch_feed::{Carrier, DoorAddresses, Line};
 use cardswitch_iso8583::Dialect;
 use cardswitch_zone::MacAlgorithm;
@@ -14,7 +14,7 @@ use crate::doors::{LengthSetting, dialect_of};
 
 /// A dialect, as `serve` takes it.
 #[derive(Clone, Debug, clap::Args)]
-struct DialectArgs {
+pub(super) struct DialectArgs {
     /// Dialect of the messages: default, ascii-hex, ebcdic, bcd, 1993, or a dialect file
     #[arg(long, value_name = "NAME|FILE", default_value = "default")]
     dialect: String,
@@ -24,6 +24,15 @@ struct DialectArgs {
     /// A TPDU precedes each message
     #[arg(long)]
     tpdu: bool,
+}
+
+impl DialectArgs {
+    /// The dialect.
+    /// Errors: a file that is none.
+    pub(super) fn dialect(&self) -> Result<Dialect, Failure> {
+        let Self { dialect, length, tpdu } = self;
+        dialect_of(dialect, *length, tpdu.then_some(true)).map_err(Failure::new)
+    }
 }
 
 /// A line to a door, as the door's settings describe it.
@@ -64,8 +73,7 @@ impl LineArgs {
     /// Errors: a file that cannot be used.
     pub(super) fn line(&self, door: impl Into<DoorAddresses>) -> Result<Line, Failure> {
         let door = door.into();
-        let DialectArgs { dialect, length, tpdu } = &self.dialect;
-        let dialect = dialect_of(dialect, *length, tpdu.then_some(true)).map_err(Failure::new)?;
+        let dialect = self.dialect.dialect()?;
         let tls = self.tls(&door)?;
         let codes = self.zone_keys.as_ref();
         let codes = codes.map(|file| Codes::read(file, self.mac, dialect.clone())).transpose();
@@ -84,7 +92,7 @@ impl LineArgs {
         let name = self.tls_name.clone().unwrap_or_else(|| {
             door.first().map(|address| address.ip().to_string()).unwrap_or_default()
         });
-        let opened = TlsClient::open(&ClientTlsFiles { authorities, shown }, &name);
-        opened.map(Some).map_err(Failure::new)
+        let tls = ClientTls::open(ClientTlsFiles { authorities, shown }).map_err(Failure::new)?;
+        tls.towards(&name).map(Some).map_err(Failure::new)
     }
 }

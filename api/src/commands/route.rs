@@ -4,37 +4,49 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cardswitch_edge::descriptors::raise_limit;
+use cardswitch_edge::descriptors::{OPERATOR_CONNECTIONS_MAX, raise_limit};
 use cardswitch_edge::tls::{Spoken, TlsFiles};
+use cardswitch_edge::tls_client::{ClientTls, ClientTlsFiles};
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
-use cardswitch_route::{CellAddresses, Cells, HttpDoor, Iso8583Door, serve};
+use cardswitch_route::{CellAddresses, Cells, HttpDoor, Iso8583Door, serve, watch_cells};
 use cardswitch_secrets::issuing::CardNumbers;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::line_args::DialectArgs;
 use super::tls_args::TlsArgs;
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{LogFormat, Settings};
 use crate::doors::{FIRST, admission, open_tls, parse_networks};
+use crate::server::{bind, bind_for_operators};
+use crate::telemetry::listener;
 use crate::telemetry::log::start_log;
+use crate::telemetry::route::RouterTelemetry;
+use crate::telemetry::watchers::Watchers;
 
 /// The flags of `route`.
 #[derive(Debug, clap::Args)]
 pub struct RouteArgs {
     /// Cell and its addresses, such as 01=http://10.0.0.1:8080,iso8583://10.0.0.1:8583; those of one door are tried
-    /// in turn. Once for each cell
+    /// in turn, and https:// and iso8583s:// speak TLS. Once for each cell
     #[arg(long = "cell", required = true, value_name = "NN=URL,..")]
     cells: Vec<CellAddresses>,
+    #[command(flatten)]
+    cell_tls: CellTlsArgs,
     /// Cell of what names none: sign-in, the site, echo messages, unknown cards
     #[arg(long, value_name = "NN")]
     home: Cell,
     /// Address of the HTTP door
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR", value_parser = parse_address)]
     http: SocketAddr,
-    /// Address of the ISO 8583 door, which speaks the default dialect
+    /// Address of the ISO 8583 door
     #[arg(long, default_value = "127.0.0.1:8583", value_name = "ADDR", value_parser = parse_address)]
     iso8583: SocketAddr,
+    #[command(flatten)]
+    dialect: DialectArgs,
+    /// Address for /metrics, /healthz and /readyz [default: 127.0.0.1:9464, or a free port if that is in use]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
     /// Who may connect to the ISO 8583 door: addresses, networks, or `any` [default: this machine]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     iso8583_peers: Vec<String>,
@@ -60,6 +72,29 @@ pub struct RouteArgs {
     json: bool,
 }
 
+/// TLS of the way to the cells.
+#[derive(Debug, clap::Args)]
+struct CellTlsArgs {
+    /// Authorities of the cells' certificates, in PEM form
+    #[arg(long, value_name = "FILE")]
+    cell_ca: Option<PathBuf>,
+    /// Certificate chain to show to cells that demand one, in PEM form
+    #[arg(long, value_name = "FILE", requires_all = ["cell_ca", "cell_key"])]
+    cell_certificate: Option<PathBuf>,
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE", requires = "cell_certificate")]
+    cell_key: Option<PathBuf>,
+}
+
+impl CellTlsArgs {
+    fn open(self) -> Result<Option<Arc<ClientTls>>, Failure> {
+        let Some(authorities) = self.cell_ca else { return Ok(None) };
+        let shown = self.cell_certificate.zip(self.cell_key);
+        let opened = ClientTls::open(ClientTlsFiles { authorities, shown });
+        opened.map(Some).map_err(|error| Failure::new(format!("TLS to the cells: {error}")))
+    }
+}
+
 /// Carries out `route`: runs until Ctrl-C or SIGTERM.
 /// Errors: the cells contradict each other, or an address is in use.
 pub async fn run(args: RouteArgs) -> Result<(), Failure> {
@@ -71,7 +106,9 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     if let Some(bin) = bins.iter().find(|bin| CardNumbers::new(bin).is_none()) {
         return Err(Failure::usage(format!("`{bin}` is no BIN: write 6 to 8 digits")));
     }
-    let cells = Cells::new(args.cells, args.home, bins).map_err(Failure::usage)?;
+    let (cell_tls, dialect) = (args.cell_tls.open()?, args.dialect.dialect()?);
+    let cells = Cells::new(args.cells, args.home, bins, cell_tls.as_ref());
+    let cells = cells.map_err(Failure::usage)?;
     let peers = admission(FIRST, args.iso8583, &peers).map_err(Failure::usage)?.peers;
     let proxies =
         parse_networks("trusted_proxies", &args.trusted_proxies).map_err(Failure::usage)?;
@@ -86,17 +123,26 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let iso8583_tls = open((DOOR_NAME_DEFAULT, Spoken::Iso8583), secured)?;
     raise_limit();
     let mut stop = StopSignal::listen()?;
-    let (http, iso8583) = (bind("HTTP", args.http).await?, bind("ISO 8583", args.iso8583).await?);
-    let (http_address, iso8583_address) =
-        (http.local_addr().map_err(Failure::new)?, iso8583.local_addr().map_err(Failure::new)?);
-    println!("ready http={http_address} iso8583={iso8583_address}");
+    let (http, http_address) = bind("HTTP", args.http).await.map_err(Failure::new)?;
+    let (iso8583, iso8583_address) = bind("ISO 8583", args.iso8583).await.map_err(Failure::new)?;
+    let metrics = bind_for_operators(args.metrics, args.http).await;
+    let (metrics, metrics_address) = metrics.map_err(Failure::new)?;
+    println!("ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}");
     let (cells, stopping) = (Arc::new(cells), watch::Sender::new(false));
+    if let Some(tls) = cell_tls {
+        tokio::spawn(tls.follow_files(stopping.subscribe()));
+    }
+    let telemetry = Arc::new(RouterTelemetry::new(Arc::clone(&cells), stopping.subscribe()));
+    let watchers = Watchers::new(OPERATOR_CONNECTIONS_MAX);
+    let ended = watch::Sender::new(false);
+    let watched = tokio::spawn(listener::serve(metrics, telemetry, watchers, ended.subscribe()));
     let http_door = HttpDoor::new(Arc::clone(&cells), proxies);
-    let iso8583_door = Iso8583Door::new(cells, peers);
+    let iso8583_door = Iso8583Door::new(Arc::clone(&cells), peers, dialect);
     let doors = async {
         tokio::join!(
             serve(http, http_tls, http_door, stopping.subscribe()),
             serve(iso8583, iso8583_tls, iso8583_door, stopping.subscribe()),
+            watch_cells(cells, stopping.subscribe()),
         )
     };
     let stopped = async {
@@ -105,10 +151,6 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
         stopping.send_replace(true);
     };
     tokio::join!(doors, stopped);
-    Ok(())
-}
-
-async fn bind(what: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| Failure::new(format!("cannot listen for {what} at {address}: {error}")))
+    ended.send_replace(true);
+    watched.await.map_err(Failure::new)
 }

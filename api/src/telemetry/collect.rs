@@ -14,6 +14,8 @@ use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_network::counters::Counters;
 
 use super::exposition::{Exposition, Kind, seconds};
+use super::health::Health;
+use super::listener::Observed;
 use super::{Telemetry, process};
 
 /// The stages of an authorization over ISO 8583; each is counted once for a command.
@@ -22,7 +24,8 @@ const STAGE: &str = "cardswitch_stage_seconds";
 /// All figures of a switch.
 pub(super) fn exposition_of(telemetry: &Telemetry) -> String {
     let mut text = Exposition::default();
-    state(&mut text, telemetry);
+    let words = ["recovering", "ready", "overloaded", "stopping", "failed"];
+    state(&mut text, &telemetry.health(), &words);
     recovery(&mut text, &telemetry.recovery);
     if let Some(engine) = telemetry.engine() {
         let door = telemetry.iso8583();
@@ -39,17 +42,17 @@ pub(super) fn exposition_of(telemetry: &Telemetry) -> String {
     text.finish()
 }
 
-fn state(text: &mut Exposition, telemetry: &Telemetry) {
+/// The version, and the state among those that there may be.
+pub(super) fn state(text: &mut Exposition, health: &Health, words: &[&str]) {
     let (name, version) = ("cardswitch_build_info", env!("CARGO_PKG_VERSION"));
     text.family(name, Kind::Gauge, "The version that runs; always 1.");
     text.figure(name, &[("version", version)], 1);
-    let health = telemetry.health();
     let help = "Whether the switch decides purchases now, as /readyz says.";
     text.single("cardswitch_ready", Kind::Gauge, help, u8::from(health.is_ready()));
     let name = "cardswitch_state";
     text.family(name, Kind::Gauge, "The state of the switch: 1 for the one it is in.");
-    for word in ["recovering", "ready", "overloaded", "stopping", "failed"] {
-        text.figure(name, &[("state", word)], u8::from(health.word() == word));
+    for word in words {
+        text.figure(name, &[("state", word)], u8::from(health.word() == *word));
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `ready` | 200 | 200 | purchases are decided, requests answered |
 //! | `overloaded` | 200 | 503 | so many commands wait that new ones will soon be refused |
 //! | `stopping` | 200 | 503 | what is in flight is finished, nothing new is taken |
+//! | `unreachable` | 200 | 503 | a router that reaches no cell |
 //! | `failed` | 503 | 503 | nothing can be kept any more: only a restart helps |
 //!
 //! Tables that stand still are told beside the word (`"tables": "standing still"`), and so is what other
@@ -115,6 +116,7 @@ enum HealthState {
     Ready,
     Overloaded,
     Stopping,
+    Unreachable,
     Failed,
 }
 
@@ -133,6 +135,16 @@ impl Health {
             (Phase::Working, Some(_)) => HealthState::Ready,
         };
         Self { state, are_tables_still, notes: Vec::new() }
+    }
+
+    /// That of a router, in the phase of stopping or not.
+    pub(super) const fn of_router(is_stopping: bool, reaches_a_cell: bool) -> Self {
+        let state = match (is_stopping, reaches_a_cell) {
+            (true, _) => HealthState::Stopping,
+            (false, true) => HealthState::Ready,
+            (false, false) => HealthState::Unreachable,
+        };
+        Self { state, are_tables_still: false, notes: Vec::new() }
     }
 
     /// The same with what other rooms have noted.
@@ -155,6 +167,7 @@ impl Health {
             HealthState::Ready => "ready",
             HealthState::Overloaded => "overloaded",
             HealthState::Stopping => "stopping",
+            HealthState::Unreachable => "unreachable",
             HealthState::Failed => "failed",
         }
     }

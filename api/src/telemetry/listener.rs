@@ -18,7 +18,6 @@ use cardswitch_edge::http_connection::serve_connection;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::Telemetry;
 use super::exposition::CONTENT_TYPE as EXPOSITION;
 use super::health::Health;
 use super::watchers::Watchers;
@@ -30,10 +29,19 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// When to ask again after a refusal. Units: seconds.
 const RETRY_AFTER_S: u32 = 1;
 
+/// A process that operators look at.
+pub trait Observed: Send + Sync + 'static {
+    /// Whether it can work.
+    fn health(&self) -> Health;
+
+    /// All figures, as the text that Prometheus reads.
+    fn exposition(&self) -> String;
+}
+
 /// Serves figures and health on `socket` until `stop` turns true.
 pub async fn serve(
     socket: TcpListener,
-    telemetry: Arc<Telemetry>,
+    telemetry: Arc<impl Observed>,
     mut watchers: Watchers,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -47,7 +55,7 @@ pub async fn serve(
         let stop = stop.clone();
         watchers.enter(address, async move {
             let answer = |request: Request<_>| {
-                ready(answer(&telemetry, request.method(), request.uri().path()))
+                ready(answer(&*telemetry, request.method(), request.uri().path()))
             };
             let connection = serve_connection(stream, answer, stop);
             drop(tokio::time::timeout(CONNECTION_LIFE_MAX, connection).await);
@@ -66,7 +74,7 @@ async fn accept(socket: &TcpListener) -> Option<(TcpStream, IpAddr)> {
     }
 }
 
-fn answer(telemetry: &Telemetry, method: &Method, path: &str) -> Response {
+fn answer(telemetry: &impl Observed, method: &Method, path: &str) -> Response {
     if method != Method::GET && method != Method::HEAD {
         let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -126,6 +134,7 @@ mod tests {
 
     use super::*;
     use crate::bench::Bench;
+    use crate::telemetry::Telemetry;
 
     async fn text_of(response: Response) -> String {
         let bytes = axum::body::to_bytes(response.into_body(), 1_000_000).await.unwrap();

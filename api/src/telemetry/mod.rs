@@ -7,6 +7,7 @@
 //! | `api_meter` | requests by route and status |
 //! | `gauges` | figures that other rooms add |
 //! | `cluster` | how a node and its cluster stand |
+//! | `route` | figures and health of a router, and how its cells stand |
 //! | `health` | whether the switch can work, in one word |
 //! | `listener`, `watchers` | the address at which all of this is asked; who has a place there |
 //! | `log` | how the log is written |
@@ -24,6 +25,7 @@ pub mod listener;
 pub mod log;
 mod process;
 pub mod rooms;
+pub mod route;
 pub mod watchers;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -36,6 +38,7 @@ use cardswitch_network::counters::Counters;
 use self::api_meter::ApiMeter;
 use self::gauges::Gauges;
 use self::health::{Health, HealthNotes, Phase};
+use self::listener::Observed;
 
 /// What is counted and known of one switch.
 #[derive(Debug, Default)]
@@ -89,25 +92,23 @@ impl Telemetry {
         self.phase.set(Phase::Stopping);
     }
 
-    /// Whether the switch can work.
-    #[must_use]
-    pub fn health(&self) -> Health {
-        let health = Health::of(self.phase.get(), &self.recovery, self.engine().as_deref());
-        health.noting(self.health_notes.now())
-    }
-
-    /// All figures, as the text that Prometheus reads.
-    #[must_use]
-    pub fn exposition(&self) -> String {
-        collect::exposition_of(self)
-    }
-
     fn engine(&self) -> Option<Arc<Engine>> {
         self.working.get()?.engine.upgrade()
     }
 
     fn iso8583(&self) -> Option<&Counters> {
         self.working.get().map(|working| &*working.iso8583)
+    }
+}
+
+impl Observed for Telemetry {
+    fn health(&self) -> Health {
+        let health = Health::of(self.phase.get(), &self.recovery, self.engine().as_deref());
+        health.noting(self.health_notes.now())
+    }
+
+    fn exposition(&self) -> String {
+        collect::exposition_of(self)
     }
 }
 

@@ -1,0 +1,206 @@
+//! One door of a cell: the way to it, whether it is reached, and counts since the router started.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use cardswitch_engine::domain::cell::Cell;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::addresses::{Addresses, ConnectError, ReadWrite};
+
+/// A door of a cell.
+#[derive(Debug)]
+pub(crate) struct CellDoor {
+    pub(crate) cell: Cell,
+    pub(crate) kind: DoorKind,
+    pub(crate) addresses: Addresses,
+    pub(crate) meters: Arc<DoorMeters>,
+    standing: Mutex<Standing>,
+}
+
+/// Which of a cell's doors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoorKind {
+    /// Of requests.
+    Http,
+    /// Of messages.
+    Iso8583,
+}
+
+/// Whether a door is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has tried.
+    #[default]
+    Unknown,
+    /// It takes connections.
+    Reached,
+    /// It takes none, for this reason.
+    Unreached(String),
+}
+
+/// Counts of messages or requests.
+#[derive(Debug, Default)]
+pub(crate) struct DoorMeters {
+    connections: AtomicU64,
+    forwarded: AtomicU64,
+    answered: AtomicU64,
+    refused: AtomicU64,
+    unanswered: AtomicU64,
+}
+
+/// A door of a cell at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellDoorNow {
+    /// Its cell.
+    pub cell: Cell,
+    /// Which of the cell's doors.
+    pub kind: DoorKind,
+    /// Whether it is reached.
+    pub standing: Standing,
+    /// Connections to it that are open.
+    pub connections: u64,
+    /// Messages or requests that were sent to it.
+    pub forwarded: u64,
+    /// Those that it has answered.
+    pub answered: u64,
+    /// Those that the router refused, since the cell took none or too many.
+    pub refused: u64,
+    /// Those that the cell had taken when it was lost.
+    pub unanswered: u64,
+}
+
+impl DoorKind {
+    /// Its name in figures and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Iso8583 => "iso8583",
+        }
+    }
+}
+
+impl CellDoor {
+    pub(crate) fn new(cell: Cell, kind: DoorKind, addresses: Addresses) -> Self {
+        Self { cell, kind, addresses, meters: Arc::default(), standing: Mutex::default() }
+    }
+
+    /// Connects for traffic.
+    /// Errors: no address takes a connection.
+    pub(crate) async fn connect(&self) -> Result<CellStream, ConnectError> {
+        Ok(self.counted(self.addresses.connect().await?))
+    }
+
+    pub(crate) fn counted(&self, stream: Box<dyn ReadWrite>) -> CellStream {
+        let meters = Arc::clone(&self.meters);
+        meters.connections.fetch_add(1, Ordering::Relaxed);
+        CellStream { stream, meters }
+    }
+
+    /// One without an address.
+    #[cfg(test)]
+    pub(crate) fn nowhere(cell: Cell, kind: DoorKind) -> Self {
+        Self::new(cell, kind, Addresses::new(Vec::new(), None).unwrap())
+    }
+
+    /// Notes whether it is reached, and logs a change.
+    pub(crate) fn note(&self, standing: Standing) {
+        let mut before = self.standing.lock();
+        if *before == standing {
+            return;
+        }
+        let (cell, door) = (self.cell, self.kind.word());
+        match &standing {
+            Standing::Unreached(reason) => {
+                tracing::warn!(%cell, door, reason, "the cell cannot be reached");
+            }
+            _ => tracing::info!(%cell, door, "the cell is reached"),
+        }
+        *before = standing;
+    }
+
+    pub(crate) fn now(&self) -> CellDoorNow {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let DoorMeters { connections, forwarded, answered, refused, unanswered } = &*self.meters;
+        CellDoorNow {
+            cell: self.cell,
+            kind: self.kind,
+            standing: self.standing.lock().clone(),
+            connections: read(connections),
+            forwarded: read(forwarded),
+            answered: read(answered),
+            refused: read(refused),
+            unanswered: read(unanswered),
+        }
+    }
+}
+
+impl DoorMeters {
+    pub(crate) fn note_forwarded(&self, messages: u64) {
+        self.forwarded.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_answered(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_unanswered(&self) {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection to a cell, which counts while it is there.
+pub(crate) struct CellStream {
+    stream: Box<dyn ReadWrite>,
+    meters: Arc<DoorMeters>,
+}
+
+impl fmt::Debug for CellStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("CellStream").finish_non_exhaustive()
+    }
+}
+
+impl Drop for CellStream {
+    fn drop(&mut self) {
+        self.meters.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl AsyncRead for CellStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for CellStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
