@@ -223,7 +223,7 @@ fn kind(schema: &Value, links: &Links) -> String {
     ] {
         if let Some(value) = schema.get(key) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            words.push_str(&format!(", {label}{}", escaped(&value)));
+            words.push_str(&format!(", {label}{}", escaped(&value).replace('|', "|<wbr>")));
         }
     }
     words
