@@ -1,6 +1,7 @@
 //! The `cardswitch` command.
 
 use std::process::ExitCode;
+use std::{panic, process};
 
 use cardswitch_api::commands::{self, Cli};
 use cardswitch_secrets::process::{WipingAllocator, keep_memory_private};
@@ -9,7 +10,11 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
+/// What shells call the end by a closed pipe.
+const OUTPUT_CLOSED: i32 = 141;
+
 fn main() -> ExitCode {
+    end_with_reader();
     let cli = Cli::parse();
     if let Err(error) = keep_memory_private() {
         return fail(&format!("cannot keep memory out of core dumps: {error}"), 1);
@@ -22,6 +27,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => fail(&failure.message, failure.exit_code),
     }
+}
+
+/// Ends the process without a word once nobody reads its output any more, as `head` does after some lines.
+fn end_with_reader() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload_as_str().unwrap_or_default();
+        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
+            process::exit(OUTPUT_CLOSED);
+        }
+        usual(panic);
+    }));
 }
 
 fn fail(message: &str, exit_code: u8) -> ExitCode {

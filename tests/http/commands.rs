@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use cardswitch_harness::{Browser, Installation, run_cardswitch, run_cardswitch_reading};
+use cardswitch_harness::{
+    Browser, Installation, run_cardswitch, run_cardswitch_reading, run_cardswitch_with,
+};
 use serde_json::{Value, json};
 
 /// Runs a command on the data directory of an installation.
@@ -413,4 +415,30 @@ fn a_directory_of_a_build_with_other_layouts_is_refused_and_left_as_it_is() {
         assert!(if arguments[0] == "init" { exists } else { is_told }, "{output:#?}");
         assert_eq!(files_of(&data), before, "{arguments:?}");
     }
+}
+
+#[test]
+fn security_of_the_iso_8583_door_has_variables_which_replace_the_file() {
+    let installation = Installation::init(1, 78);
+    let settings = "[iso8583_tls]\ncertificate = \"old\"\nkey = \"old\"\n";
+    fs::write(installation.data().join("cardswitch.toml"), settings).expect("settings");
+    let data = installation.data().to_str().expect("a path").to_owned();
+    let printed = |variables: &[(&str, &str)]| {
+        run_cardswitch_with(&["serve", "--data", &data, "--print-config"], variables)
+    };
+    let output = printed(&[
+        ("CARDSWITCH_ISO8583_TLS_CERTIFICATE", "door.pem"),
+        ("CARDSWITCH_ISO8583_TLS_KEY", "door.key"),
+        ("CARDSWITCH_ISO8583_ZONE_KEYS", "zone.keys"),
+        ("CARDSWITCH_ISO8583_ZONE_MAC", "cmac"),
+    ]);
+    for table in [
+        "[iso8583_tls]\ncertificate = \"door.pem\"\nkey = \"door.key\"\n",
+        "[iso8583_zone]\nkeys = \"zone.keys\"\nmac = \"cmac\"\n",
+    ] {
+        assert!(output.stdout.contains(table), "{output:#?}");
+    }
+    let lone = printed(&[("CARDSWITCH_ISO8583_TLS_CERTIFICATE", "door.pem")]);
+    assert_eq!(lone.code, Some(2), "{lone:#?}");
+    assert!(lone.stderr.contains("--iso8583-tls-key"), "{lone:#?}");
 }

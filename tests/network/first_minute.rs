@@ -240,3 +240,13 @@ fn bench_tells_two_figures_beside_their_yardsticks_and_leaves_nothing() {
     assert!(paste.contains("authorizations/s (echo") && paste.contains("4 KiB write"), "{paste}");
     assert_eq!(std::fs::read_dir(place.path()).expect("the directory").count(), 0);
 }
+
+#[test]
+fn a_command_ends_without_a_word_once_nobody_reads() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = cardswitch_after(":", &["dialect", "show", "1993"]);
+    let output = command.stdout(writer).stderr(Stdio::piped()).output().expect("it starts");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(141), "as shells call it");
+}

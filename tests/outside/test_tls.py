@@ -188,12 +188,9 @@ def mutual(tmp_path):
     authority = tmp_path / "authority.pem"
     authority.write_bytes(ca.cert_pem.bytes())
 
-    def prepare(data, _):
-        with open(data + "/cardswitch.toml", "a") as settings:
-            files = f'certificate = "{chain}"\nkey = "{key}"\nclient_ca = "{authority}"\n'
-            settings.write("[iso8583_tls]\n" + files)
-
-    with running(tmp_path, prepare=prepare) as switch:
+    files = {"certificate": chain, "key": key, "client-ca": authority}
+    options = [f"--iso8583-tls-{name}={file}" for name, file in files.items()]
+    with running(tmp_path, options=options) as switch:
         yield switch, ca
 
 

@@ -116,6 +116,61 @@ siteTest('finding a card by its last four digits takes one click', async (stage)
   await stage.shot(page, 'search-nothing');
 }, (installation) => installation.addUser({ email: 'ada@example.com', role: 'member' }));
 
+siteTest('seeing who changed what takes one click', async (stage) => {
+  const api = new Api(stage);
+  const card = await makeCard(api, { description: 'Lunches' });
+  await api.put(`/v1/allowances/${card.allowance.id}`, { amount: 750 });
+  const { page, clicks } = await overview(stage);
+  await clicks.link('Audit log');
+  await page.getByText('budget: $500.00 → $750.00').waitFor();
+  assert.equal(clicks.count, 1);
+});
+
+siteTest('an app and its token take five clicks', async (stage) => {
+  const { page, clicks } = await overview(stage);
+  await clicks.link('Apps');
+  await clicks.link('Register an app');
+  await page.getByLabel('Name').fill('Books');
+  await page.getByLabel('Website').fill('https://books.example');
+  await clicks.button('Register');
+  await clicks.link('Done');
+  await clicks.button('Create token');
+  await page.locator('code.secret').waitFor();
+  assert.equal(clicks.count, 5);
+});
+
+siteTest('sending a webhook again takes three clicks', async (stage) => {
+  const endpoint = await new Api(stage).post('/v1/webhook-endpoints', { delivery_url: 'http://127.0.0.1:9/hook' });
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto(`/webhooks/${endpoint.id}`);
+  await page.getByRole('button', { name: 'Send test event' }).click();
+  await page.getByRole('button', { name: /^Resend the message/ }).waitFor();
+  await page.goto('/overview');
+  const clicks = new Clicks(page);
+  await clicks.link('Webhooks');
+  await clicks.link('http://127.0.0.1:9/hook');
+  await clicks.button(/^Resend the message/);
+  await page.locator('p.alert[role=status]').waitFor();
+  assert.equal(clicks.count, 3);
+});
+
+siteTest('approving a requisition takes three clicks', async (stage) => {
+  const mary = await stage.newPage();
+  await signIn(mary, stage.prepared);
+  await mary.goto('/requisitions/new');
+  await mary.getByLabel('What do you want to buy?').fill('Chairs');
+  await mary.getByLabel('Maximum amount').fill('1250.50');
+  await mary.getByRole('button', { name: 'Submit request' }).click();
+  await mary.getByText('Request submitted.').waitFor();
+  const { page, clicks } = await overview(stage);
+  await clicks.link(/^Requisitions/);
+  await clicks.link('Chairs');
+  await clicks.button('Approve');
+  await page.getByText('Requisition approved.').waitFor();
+  assert.equal(clicks.count, 3);
+}, (installation) => installation.addUser({ email: 'mary@example.com', role: 'member' }));
+
 siteTest('several cards are suspended at once', async (stage) => {
   const api = new Api(stage);
   for (const description of ['Lunches', 'Flights', 'Hotels']) await makeCard(api, { description });

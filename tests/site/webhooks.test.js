@@ -12,12 +12,12 @@ import { siteTest } from './harness/stage.js';
 /** A receiver on loopback that answers with `status` and keeps what it was sent. */
 async function startReceiver() {
   const hooks = [];
-  const receiver = { hooks, status: 204 };
+  const receiver = { hooks, status: 204, answer: undefined };
   const server = http.createServer(async (request, response) => {
     const pieces = [];
     for await (const piece of request) pieces.push(piece);
     hooks.push({ headers: request.headers, body: Buffer.concat(pieces).toString() });
-    response.writeHead(receiver.status).end();
+    response.writeHead(receiver.status).end(receiver.answer);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   receiver.url = `http://127.0.0.1:${server.address().port}/hook`;
@@ -56,9 +56,16 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     assert.throws(() => new Webhook(secret).verify(`${hook.body} `, hook.headers));
 
     receiver.status = 500;
+    receiver.answer = 'out of <i>paper</i>';
     await page.getByRole('button', { name: /^Resend/ }).first().click();
     await page.locator('p.alert[role=status]').getByText('Failed (500 Internal Server Error)').waitFor();
+    // The newest try shows what was sent, and what came back.
+    const newest = page.getByRole('row').nth(1);
+    await newest.getByText('Bodies').click();
+    await newest.getByText(receiver.hooks.at(-1).body).waitFor();
+    await newest.getByText('out of <i>paper</i>').waitFor();
     await stage.shot(page, 'webhook-attempts');
+    receiver.answer = undefined;
     assert.ok(!(await page.content()).includes(secret), 'a secret is shown once');
 
     receiver.status = 204;

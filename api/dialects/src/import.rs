@@ -124,8 +124,8 @@ fn render(file: &str, described: &Described8583) -> (String, usize) {
     let mti = if matches!(described.mti, Written::Packed { .. }) { "bcd" } else { "text" };
     let bitmap = if described.bitmap == Written::Bytes { "binary" } else { "hex" };
     let mut text = format!(
-        "# Made of {name}. A specification has no length before a message: `length` says what stands there.\n\
-         base = \"none\"\ntext = \"{}\"\nmti = \"{mti}\"\nbitmap = \"{bitmap}\"\nlength = \"binary2\"\n\n[fields]\n",
+        "# Made of {name}, which does not say the edition of the standard and the length before a message.\n\
+         base = \"none\"\nversion = 1987\ntext = \"{}\"\nmti = \"{mti}\"\nbitmap = \"{bitmap}\"\nlength = \"binary2\"\n\n[fields]\n",
         letters.name()
     );
     let first_field_line = text.lines().count() + 1;

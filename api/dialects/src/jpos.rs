@@ -89,7 +89,7 @@ fn element(start: &BytesStart<'_>, line: usize) -> Result<Element, Refused> {
         len_max: value("length")
             .and_then(|len| len.parse().ok())
             .ok_or_else(|| refuse("length"))?,
-        class: value("class").ok_or_else(|| refuse("class"))?,
+        class: value("class").ok_or_else(|| refuse("class"))?.trim().to_owned(),
         is_left_filled: value("pad").is_none_or(|pad| pad != "false"),
     })
 }

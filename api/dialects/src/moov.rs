@@ -43,7 +43,8 @@ pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
             "1" => bitmap = Some(written(&field).map_err(refuse)?),
             _ => {
                 let known = number.parse().ok().filter(|number| (2..=128).contains(number));
-                let number = known.ok_or_else(|| refuse("fields end at 128".to_owned()))?;
+                let number =
+                    known.ok_or_else(|| refuse("fields have numbers from 0 to 128".to_owned()))?;
                 fields.push(described(number, line, &field).map_err(refuse)?);
             }
         }

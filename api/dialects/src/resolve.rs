@@ -251,7 +251,11 @@ fn tags_of(table: &TagsTable) -> Result<FieldTags, String> {
     }
     let mut pairs: Vec<(Vec<u8>, [u8; 2])> = Vec::new();
     for (theirs, own) in &table.read {
-        let tag = own.as_bytes().try_into().ok().filter(|tag: &[u8; 2]| tag.is_ascii());
+        let tag = own
+            .as_bytes()
+            .try_into()
+            .ok()
+            .filter(|tag: &[u8; 2]| tag.iter().all(u8::is_ascii_digit));
         match tag.filter(|_| theirs.len() == tag_digits) {
             Some(tag) if pairs.iter().all(|(_, other)| *other != tag) => {
                 pairs.push((theirs.as_bytes().to_vec(), tag));

@@ -94,6 +94,36 @@ fn each_key_changes_the_wire() {
     }
 }
 
+/// What a file is told: nothing where it is right.
+fn told(text: &str) -> String {
+    parse("my.toml", text).map_or_else(|error| error.to_string(), |_| "right".to_owned())
+}
+
+#[test]
+fn values_that_do_not_fit_are_told_their_line_and_field() {
+    for (text, expected) in [
+        (
+            "[fields]\n39 = { format = \"n 3\", read = { 000 = \"00\" }, write = { \"00\" = \"0000\" } }",
+            "line 2: field 39: `0000` is longer than it can be, which is 3",
+        ),
+        (
+            "[fields]\n39 = { format = \"n 3\", write = { \"05\" = \"NO\" } }",
+            "line 2: field 39: `NO` is not of class `n`, as it is",
+        ),
+        (
+            "[fields]\n39 = { format = \"n 3\", read = { 100 = \"100\" } }",
+            "line 2: field 39: `100` is longer than element 39 can be, which is 2",
+        ),
+        (
+            "[fields]\n48 = { format = \"ans ...999\", tags = { digits = [3, 2], read = { 092 = \"xx\" } } }",
+            "line 2: field 48: `092` = `xx` are no tags of this field and of 48",
+        ),
+    ] {
+        let told = told(text);
+        assert!(told.contains(expected), "{text}\n{told}");
+    }
+}
+
 #[test]
 fn a_wrong_file_is_told_its_line_and_field() {
     for (text, expected) in [
@@ -143,9 +173,8 @@ fn a_wrong_file_is_told_its_line_and_field() {
         ("[types]\n18x4 = \"0800\"", "line 1: `18x4` is no message type"),
         ("[types]\n1804 = \"0800\"\n1800 = \"0800\"", "two message types lead to `0800`"),
     ] {
-        let error =
-            parse("my.toml", text).map_or_else(|error| error.to_string(), |_| "right".to_owned());
-        assert!(error.contains(expected), "{text}\n{error}");
+        let told = told(text);
+        assert!(told.contains(expected), "{text}\n{told}");
     }
     let missing = find("/no/such/file.toml").map(|dialect| dialect.name).unwrap_err().to_string();
     assert!(
@@ -243,7 +272,7 @@ fn what_a_dialect_file_cannot_say_is_refused_by_field_and_line() {
             "\"UTF7\", \"prefix\"",
             "line 10: field 39: encoding `UTF7`",
         ),
-        (MOOV, "\"49\"", "\"149\"", "line 13: field 149: fields end at 128"),
+        (MOOV, "\"49\"", "\"149\"", "line 13: field 149: fields have numbers from 0 to 128"),
         (MOOV, "\"BCD.LL\"", "\"Hex.LL\"", "line 6: field 2: prefix `Hex.LL`"),
         (
             MOOV,

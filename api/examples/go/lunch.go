@@ -162,10 +162,9 @@ func main() {
 	decision := taken(companies.TransactionsAPI.GetDecision(ctx, declined.GetTransactionId()).Execute())
 	for _, remedy := range decision.LeastChange {
 		fmt.Printf("advice: %s\n", remedy.Text)
-		if remedy.Rule == company.RULENAME_ALLOWANCE_BALANCE {
-			// The first kind of change, `raise`.
+		if raise := remedy.Change.RaiseChange; raise != nil && remedy.Rule == company.RULENAME_ALLOWANCE_BALANCE {
 			raised := company.NewAllowanceUpdate()
-			raised.SetAmount(company.Budget{Float64: &remedy.Change.ChangeAnyOf.To})
+			raised.SetAmount(company.Budget{Float64: &raise.To})
 			request := companies.AllowancesAPI.UpdateAllowance(ctx, card.Allowance.Id)
 			taken(request.AllowanceUpdate(*raised).IdempotencyKey(fresh()).Execute())
 		}

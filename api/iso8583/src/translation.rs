@@ -364,6 +364,7 @@ impl Translation {
             let spec = field(part.element)
                 .ok_or_else(|| format!("there is no element {}", part.element))?;
             check_element(spec, &wire)?;
+            check_values(part, &wire.form, spec)?;
             let is_unchanged = part.read.is_empty() && matches!(wire.shape, FieldShape::Plain);
             let run = RunCoding::of(part, &wire.form, spec).filter(|_| is_unchanged);
             let is_plain = is_unchanged && part.place.is_none();
@@ -452,6 +453,27 @@ fn check_parts(wire: &WireField) -> Result<(), String> {
         end_before = end;
     }
     Ok(())
+}
+
+/// What a mapped value becomes has to fit, or messages with it would be lost.
+fn check_values(part: &FieldPart, form: &FieldForm, spec: &FieldSpec) -> Result<(), String> {
+    let check = |value: &[u8], class: Class, len_max: usize, place: &str| {
+        let shown = String::from_utf8_lossy(value);
+        let is_begin_of_sign = class == Class::SignedDigits;
+        if value.len() > len_max {
+            return Err(format!("`{shown}` is longer than {place} can be, which is {len_max}"));
+        }
+        match is_begin_of_sign || class.accepts(value) {
+            true => Ok(()),
+            false => Err(format!("`{shown}` is not of class `{}`, as {place} is", class.code())),
+        }
+    };
+    for ReadValue { value, plain, .. } in &part.read {
+        check(value, form.class, form.chars_max(), "it")?;
+        check(plain, spec.class, spec.len_max.into(), &format!("element {}", spec.number))?;
+    }
+    let mut written = part.write.iter();
+    written.try_for_each(|written| check(&written.written, form.class, form.chars_max(), "it"))
 }
 
 fn check_element(spec: &FieldSpec, wire: &WireField) -> Result<(), String> {

@@ -12,6 +12,7 @@ pub mod decode;
 pub mod demo;
 pub mod dev;
 pub mod dialect;
+mod door_security_args;
 pub mod explain;
 pub mod export;
 pub mod feed;

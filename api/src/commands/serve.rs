@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
+use super::door_security_args::DoorSecurityArgs;
 use super::tls_args::TlsArgs;
 use super::{Failure, StopSignal};
 use crate::config::read_settings;
@@ -28,6 +29,8 @@ pub struct ServeArgs {
     settings: SettingArgs,
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    door_security: DoorSecurityArgs,
     /// Print the resulting configuration, as TOML, and exit
     #[arg(long)]
     print_config: bool,
@@ -37,6 +40,7 @@ pub struct ServeArgs {
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let mut file = read_settings(args.config.as_deref(), Some(&args.data)).map_err(Failure::new)?;
     file.tls = args.tls.files().or(file.tls);
+    args.door_security.over(&mut file);
     let settings = args.settings.over(file).map_err(Failure::new)?;
     if args.print_config {
         print!("{}", toml::to_string(&settings).map_err(Failure::new)?);

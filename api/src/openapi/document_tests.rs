@@ -111,7 +111,7 @@ async fn documents_and_pages_are_served_to_anybody_and_load_nothing_from_elsewhe
 }
 
 /// The most that a page of the documentation has. Units: bytes.
-const PAGE_BYTES_MAX: usize = 64_000;
+const PAGE_BYTES_MAX: usize = 60_000;
 
 /// What stands between quotation marks behind `name`, each time.
 fn values<'a>(text: &'a str, name: &str) -> Vec<&'a str> {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::example;
+use super::{alternatives, example};
 
 /// Which of the two APIs a document is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,10 @@ pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
     document["servers"] = json!([{"url": urls.path("")}]);
     spread_dimensions(&mut document);
     rename_schemas(&mut document);
+    drop_sources(&mut document);
     name_formats(&mut document);
-    open_alternatives(&mut document);
+    alternatives::open(&mut document);
+    alternatives::name_tagged(&mut document);
     add_components(&mut document, door, urls);
     let from_requests = reachable_from_requests(&document);
     require_present_keys(&mut document, &from_requests);
@@ -205,18 +207,8 @@ fn name_rows(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Alternatives are told apart by reading them, not by excluding each other: a whole amount is a
-/// count too, and unknown keys are ignored.
-fn open_alternatives(document: &mut Value) {
-    each_object_mut(document, &mut |object| {
-        if let Some(alternatives) = object.remove("oneOf") {
-            object.insert("anyOf".into(), alternatives);
-        }
-    });
-}
-
 /// Visits every object within a value, the outer before the inner.
-fn each_object_mut(value: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
+pub(super) fn each_object_mut(value: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
         match value {
@@ -228,6 +220,18 @@ fn each_object_mut(value: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Val
             _ => {}
         }
     }
+}
+
+/// Where the code says what prescribes an object, that is no news for its readers.
+fn drop_sources(document: &mut Value) {
+    each_object_mut(document, &mut |object| {
+        if let Some(Value::String(text)) = object.get_mut("description")
+            && let Some(at) = text.find("Source: spec")
+        {
+            text.truncate(at);
+            text.truncate(text.trim_end().len());
+        }
+    });
 }
 
 /// Names say what texts are: `created_at` an instant, `url` an address.

@@ -8,9 +8,11 @@
 //! | file | what |
 //! |---|---|
 //! | `finish` | rights, errors, headers, ids in paths, formats, names |
+//! | `alternatives` | names for the forms of a schema |
 //! | `example` | an example for every body, made from its schema |
 //! | `reference` | the document as pages to read |
 
+mod alternatives;
 mod example;
 mod finish;
 mod reference;

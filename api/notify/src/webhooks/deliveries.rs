@@ -35,6 +35,8 @@ use super::lane::Lane;
 pub const FILE: &str = "deliveries.redb";
 /// How many attempts are remembered of each endpoint.
 pub const ATTEMPTS_MAX: u16 = 100;
+/// How much is kept of each body of an attempt. Units: bytes.
+pub const BODY_KEPT_MAX: usize = 1_000;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
 /// The version of both values.
@@ -91,6 +93,27 @@ pub enum Failure {
     NothingToTell,
 }
 
+/// What was said in a try, the beginning of either.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bodies {
+    /// The array of events; blank where nothing was sent.
+    pub request: String,
+    /// What the receiver answered with its status.
+    pub answer: String,
+}
+
+impl Bodies {
+    /// Neither.
+    pub const NONE: Self = Self { request: String::new(), answer: String::new() };
+
+    /// The text of a body, as much of it as is kept.
+    #[must_use]
+    pub fn text_of(body: &[u8]) -> String {
+        let kept = String::from_utf8_lossy(&body[..body.len().min(BODY_KEPT_MAX)]);
+        kept.chars().filter(|c| !c.is_control() || *c == '\n').collect()
+    }
+}
+
 /// A try that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
@@ -114,6 +137,8 @@ pub struct Attempt {
     pub is_last: bool,
     /// The events of the message.
     pub events: Vec<EventNumber>,
+    /// What was said.
+    pub bodies: Bodies,
 }
 
 impl Attempt {

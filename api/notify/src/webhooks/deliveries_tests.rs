@@ -25,6 +25,7 @@ pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
         again_at: Some(Timestamp(8)),
         is_last: false,
         events: vec![EventNumber(3), EventNumber(5)],
+        bodies: Bodies { request: "[]".to_owned(), answer: "slow".to_owned() },
     }
 }
 
@@ -167,4 +168,10 @@ fn a_file_that_could_not_be_written_is_written_once_there_is_room() {
     let loaded = deliveries.load().unwrap();
     assert_eq!((loaded.followed, loaded.lanes), (Some(place(3, 1)), vec![(FIRST, kept(3))]));
     assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(1), attempt(3)]);
+}
+
+#[test]
+fn of_a_body_the_beginning_is_kept_without_control_characters() {
+    assert_eq!(Bodies::text_of(b"<b>\x1b[31mred\n\xff"), "<b>[31mred\n\u{fffd}");
+    assert_eq!(Bodies::text_of(&[b'x'; 5_000]).len(), BODY_KEPT_MAX);
 }

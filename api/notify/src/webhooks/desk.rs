@@ -15,7 +15,7 @@ use cardswitch_secrets::webhook_signature::{
 use uuid::Uuid;
 
 use super::composing::{Composed, compose, events_at, example};
-use super::deliveries::{AttemptResult, Failure};
+use super::deliveries::{AttemptResult, Bodies, Failure};
 use super::due::Queued;
 use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
@@ -194,36 +194,47 @@ pub struct RequestReport {
     pub result: Option<AttemptResult>,
     /// How long it took. Units: milliseconds.
     pub duration_ms: u32,
+    /// What was said.
+    pub bodies: Bodies,
 }
 
 impl RequestReport {
     /// What is told where nobody comes to tell anything.
-    pub(super) const NOT_SENT: Self =
-        Self { result: Some(AttemptResult::Unanswered(Failure::NotSent)), duration_ms: 0 };
+    pub(super) const NOT_SENT: Self = Self {
+        result: Some(AttemptResult::Unanswered(Failure::NotSent)),
+        duration_ms: 0,
+        bodies: Bodies::NONE,
+    };
 }
 
 impl Job {
     /// Composes, signs and sends.
     pub async fn run(self) -> RequestReport {
         let watch = Stopwatch::start();
-        let result = self.send().await;
+        let mut bodies = Bodies::NONE;
+        let result = self.send(&mut bodies).await;
         let is_told = result != AttemptResult::Unanswered(Failure::NothingToTell);
         let duration_ms = u32::try_from(watch.elapsed().as_millis()).unwrap_or(u32::MAX);
-        RequestReport { result: is_told.then_some(result), duration_ms }
+        RequestReport { result: is_told.then_some(result), duration_ms, bodies }
     }
 
-    async fn send(&self) -> AttemptResult {
+    async fn send(&self, bodies: &mut Bodies) -> AttemptResult {
         let access = self.switch.access_changes();
         let delivery = match self.delivery() {
             Ok(delivery) => delivery,
             Err(failure) => return AttemptResult::Unanswered(failure),
         };
         // Rights may end while its host is looked up and the connection is made.
-        let check = |delivery| match access.has_changed() {
-            Ok(false) => Ok(delivery),
-            _ => self.delivery(),
+        let check = |delivery| {
+            let checked = match access.has_changed() {
+                Ok(false) => Ok(delivery),
+                _ => self.delivery(),
+            };
+            checked.inspect(|checked| bodies.request = Bodies::text_of(&checked.body))
         };
-        self.sender.send_checked(delivery, check).await
+        let (result, answer) = self.sender.send_checked(delivery, check).await;
+        bodies.answer = Bodies::text_of(&answer);
+        result
     }
 
     /// The delivery by the present rights and settings of the endpoint.

@@ -28,7 +28,7 @@ use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
 use super::addresses::Reach;
-use super::deliveries::{AttemptResult, Failure};
+use super::deliveries::{AttemptResult, BODY_KEPT_MAX, Failure};
 
 /// How long a receiver may take, from the first look at its name to the head of its answer.
 /// Source: the documented 15 seconds.
@@ -121,16 +121,17 @@ impl Sender {
 
     /// Sends a webhook. A time-out is an outcome like any other.
     pub async fn send(&self, delivery: &Delivery) -> AttemptResult {
-        self.send_within(SEND_TIMEOUT, delivery.clone(), Ok).await
+        self.send_within(SEND_TIMEOUT, delivery.clone(), Ok).await.0
     }
 
     /// Sends a webhook that `check` has the last word on once the connection stands: who is told
-    /// something is asked behind every wait, and a receiver can make the switch wait.
+    /// something is asked behind every wait, and a receiver can make the switch wait. Returns the beginning of
+    /// the answer's body, too.
     pub async fn send_checked(
         &self,
         delivery: Delivery,
         check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
-    ) -> AttemptResult {
+    ) -> (AttemptResult, Vec<u8>) {
         let drawn = self.faults.as_ref().and_then(|faults| faults.draw_webhook());
         let Some(drawn) = drawn else {
             return self.send_within(SEND_TIMEOUT, delivery, check).await;
@@ -154,7 +155,7 @@ impl Sender {
         timeout: Duration,
         delivery: Delivery,
         check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
-    ) -> AttemptResult {
+    ) -> (AttemptResult, Vec<u8>) {
         let (head, came) = oneshot::channel();
         let mut post = std::pin::pin!(self.post(delivery, check, head));
         // The head says what has come of it; reading the rest away has a limit of its own.
@@ -170,7 +171,10 @@ impl Sender {
             Ok(None) => post.await,
             Err(_) => Err(Failure::TooSlow),
         };
-        ended.map_or_else(AttemptResult::Unanswered, AttemptResult::Answered)
+        match ended {
+            Ok((status, body)) => (AttemptResult::Answered(status), body),
+            Err(failure) => (AttemptResult::Unanswered(failure), Vec::new()),
+        }
     }
 
     /// Posts, and says by `head` when that of the answer has come.
@@ -179,7 +183,7 @@ impl Sender {
         delivery: Delivery,
         check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
         head: oneshot::Sender<()>,
-    ) -> Result<u16, Failure> {
+    ) -> Result<(u16, Vec<u8>), Failure> {
         let url = Url::parse(&delivery.address).map_err(|_| Failure::NotSent)?;
         let stream = self.connect(&url, delivery.tries).await?;
         if url.scheme() == "https" {
@@ -303,7 +307,7 @@ async fn exchange<S>(
     stream: S,
     request: Request<Full<Bytes>>,
     head: oneshot::Sender<()>,
-) -> Result<u16, Failure>
+) -> Result<(u16, Vec<u8>), Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -320,10 +324,11 @@ where
         let status = response.status().as_u16();
         // Whoever waits for it may have given up.
         let _ = head.send(());
-        // The status is the answer, whatever comes of the rest: that is read only so that a receiver
-        // that writes one sees no broken pipe.
-        drop(tokio::time::timeout(BODY_TIMEOUT, read_away(response)).await);
-        Ok(status)
+        // The status is the answer, whatever comes of the rest: that is read so that a receiver that
+        // writes one sees no broken pipe, and its beginning kept for people.
+        let mut body = Vec::new();
+        drop(tokio::time::timeout(BODY_TIMEOUT, read_away(response, &mut body)).await);
+        Ok((status, body))
     });
     tokio::select! {
         biased;
@@ -333,12 +338,15 @@ where
     }
 }
 
-/// Reads an answer's body to its end, or as much of it as is read.
-async fn read_away(mut response: Response<Incoming>) {
+/// Reads an answer's body to its end, or as much of it as is read. Keeps the beginning.
+async fn read_away(mut response: Response<Incoming>, kept: &mut Vec<u8>) {
     let mut bytes = 0;
     while bytes <= ANSWER_BYTES_MAX {
         let Some(Ok(frame)) = response.frame().await else { break };
-        bytes += frame.data_ref().map_or(0, Bytes::len);
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        let left = BODY_KEPT_MAX.saturating_sub(kept.len());
+        kept.extend_from_slice(&data[..data.len().min(left)]);
+        bytes += data.len();
     }
 }
 

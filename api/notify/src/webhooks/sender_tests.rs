@@ -142,7 +142,7 @@ async fn an_answer_whose_head_came_in_time_counts() {
         drop(stream.write_all(b"ok"));
     });
     let sender = Sender::new(Reach::Local);
-    let result = sender.send_within(Duration::from_secs(1), delivery(address), Ok).await;
+    let (result, _) = sender.send_within(Duration::from_secs(1), delivery(address), Ok).await;
     assert_eq!(result, AttemptResult::Answered(200));
     receiver.join().unwrap();
 }
@@ -267,7 +267,7 @@ async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
     let first: Vec<_> = (0..1_000).map(|_| send(1)).collect();
     let later: Vec<_> = (0..1_000).map(|_| send(2)).collect();
     for sent in first.into_iter().chain(later) {
-        assert_eq!(sent.await.unwrap(), AttemptResult::Unanswered(Failure::TooSlow));
+        assert_eq!(sent.await.unwrap().0, AttemptResult::Unanswered(Failure::TooSlow));
     }
     let SendBounds { lookups, later_lookups, .. } = SendBounds::default();
     assert_eq!(asked.load(Ordering::SeqCst), lookups + later_lookups);
@@ -293,7 +293,7 @@ async fn what_is_sent_is_asked_for_once_the_connection_stands() {
     let connected = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", connected.local_addr().unwrap());
     let sender = Sender::new(Reach::Local);
-    let ended = sender.send_checked(delivery(address), |_| Err(Failure::NothingToTell)).await;
+    let (ended, _) = sender.send_checked(delivery(address), |_| Err(Failure::NothingToTell)).await;
     assert_eq!(ended, AttemptResult::Unanswered(Failure::NothingToTell));
     let mut heard = Vec::new();
     connected.accept().unwrap().0.read_to_end(&mut heard).unwrap();

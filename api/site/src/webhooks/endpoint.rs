@@ -12,7 +12,7 @@ use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges};
 use cardswitch_notify::webhooks::attempt_words::sentence;
-use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind};
+use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind, Bodies};
 use cardswitch_notify::webhooks::lane::Health;
 use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields::parse_id;
@@ -82,6 +82,7 @@ struct AttemptRow {
     duration_ms: u32,
     again: Option<Moment>,
     is_last: bool,
+    bodies: Bodies,
 }
 
 /// What a page says besides what is known.
@@ -201,6 +202,7 @@ fn attempt_row(attempt: &Attempt, zone: Tz) -> AttemptRow {
         duration_ms: attempt.duration_ms,
         again: attempt.again_at.map(|at| moment_to_second(at, zone)),
         is_last: attempt.is_last,
+        bodies: attempt.bodies.clone(),
     }
 }
 

@@ -125,6 +125,7 @@ fn pages_of(document: &Value, door: Door) -> Vec<DocPage> {
         for name in &section.schemas {
             schema(&mut html, (name, &document["components"]["schemas"][name]), &links);
         }
+        let html = html.replace(&format!("href=\"{}#", path_of(&section.slug)), "href=\"#");
         DocPage { slug: section.slug.clone(), title: section.title.clone(), group, html }
     };
     sections.iter().map(page).collect()

@@ -223,7 +223,7 @@ fn kind(schema: &Value, links: &Links) -> String {
     ] {
         if let Some(value) = schema.get(key) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            words.push_str(&format!(", {label}{}", escaped(&value)));
+            words.push_str(&format!(", {label}{}", escaped(&value).replace('|', "|<wbr>")));
         }
     }
     words
@@ -254,9 +254,9 @@ pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A text as HTML shows it.
+/// A text as HTML shows it between tags; attributes hold names of the document alone.
 pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn line(page: &mut String, content: std::fmt::Arguments<'_>) {

@@ -120,35 +120,28 @@ struct RemedyBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ChangeBody {
-    Raise {
-        by: Amount,
-        to: Amount,
-    },
-    Amount {
-        amount: Amount,
-    },
-    StartTime {
-        at_latest: String,
-    },
-    EndTime {
-        at_earliest: String,
-    },
-    ValidThrough {
-        at_earliest: String,
-    },
-    Attempts {
-        at_most: u16,
-    },
-    WrongCredentials {
-        at_most: u8,
-    },
-    Scope {
-        category: Option<u16>,
-    },
+    /// A limit, budget or credit that is higher.
+    Raise { by: Amount, to: Amount },
+    /// An amount of at most this.
+    Amount { amount: Amount },
+    /// An allowance that begins then, or before.
+    StartTime { at_latest: String },
+    /// An allowance that ends then, or after.
+    EndTime { at_earliest: String },
+    /// A card that is valid through this day, or longer.
+    ValidThrough { at_earliest: String },
+    /// No more attempts than this.
+    Attempts { at_most: u16 },
+    /// No more wrong credentials than this.
+    WrongCredentials { at_most: u8 },
+    /// A scope that has this category, or is empty.
+    Scope { category: Option<u16> },
+    /// A card in this state.
     CardState {
         #[schema(value_type = words::CardState)]
         state: &'static str,
     },
+    /// Another fact: the right credential, no cash, no early reversal.
     Other {},
 }
 

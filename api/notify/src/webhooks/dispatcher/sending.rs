@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::super::Order;
 use super::super::composing::message_id;
-use super::super::deliveries::{Attempt, AttemptKind, AttemptResult, Failure};
+use super::super::deliveries::{Attempt, AttemptKind, AttemptResult, Bodies, Failure};
 use super::super::desk::{Content, Desk, Job, RequestReport};
 use super::super::due::Line;
 use super::super::lane::{Entry, Fate, Message, Outcome};
@@ -118,6 +118,7 @@ impl Dispatcher {
             again_at: None,
             is_last: false,
             events: content.numbers().to_vec(),
+            bodies: Bodies::NONE,
         };
         let job = Job {
             switch: self.tools.switch.clone(),
@@ -150,6 +151,7 @@ impl Dispatcher {
         }
         let Some(desk) = self.desks.get_mut(&id) else { return };
         attempt.duration_ms = told.duration_ms;
+        attempt.bodies = told.bodies;
         let is_told = told.result.is_some();
         let untold = AttemptResult::Unanswered(Failure::NothingToTell);
         attempt.result = told.result.unwrap_or(untold);
