@@ -14,7 +14,7 @@ use cardswitch_secrets::issuing::CardNumbers;
 use tokio::sync::watch;
 
 use super::line_args::DialectArgs;
-use super::tls_args::TlsArgs;
+use super::tls_args::{DoorTlsArgs, TlsArgs};
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{LogFormat, Settings};
 use crate::doors::{FIRST, admission, open_tls, parse_networks};
@@ -33,7 +33,7 @@ pub struct RouteArgs {
     cells: Vec<CellAddresses>,
     #[command(flatten)]
     cell_tls: CellTlsArgs,
-    /// Cell of what names none: sign-in, the site, echo messages, unknown cards
+    /// Cell of requests and messages that name none: sign-in, the site, echo messages, unknown cards
     #[arg(long, value_name = "NN")]
     home: Cell,
     /// Address of the HTTP door
@@ -47,7 +47,7 @@ pub struct RouteArgs {
     /// Address for /metrics, /healthz and /readyz [default: 127.0.0.1:9464, or a free port if that is in use]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
-    /// Who may connect to the ISO 8583 door: addresses, networks, or `any` [default: this machine]
+    /// Peers that may connect to the ISO 8583 door: addresses, networks, or `any` [default: this machine]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     iso8583_peers: Vec<String>,
     /// Proxies whose `X-Forwarded-For` counts: addresses, networks
@@ -58,15 +58,8 @@ pub struct RouteArgs {
     bin: Vec<String>,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Certificate chain of the ISO 8583 address, in PEM form: ISO 8583 is served over TLS
-    #[arg(long, value_name = "FILE", requires = "iso8583_tls_key")]
-    iso8583_tls_certificate: Option<PathBuf>,
-    /// Private key of that certificate
-    #[arg(long, value_name = "FILE", requires = "iso8583_tls_certificate")]
-    iso8583_tls_key: Option<PathBuf>,
-    /// Authorities in PEM form: peers over ISO 8583 must show a certificate of one of them
-    #[arg(long, value_name = "FILE", requires = "iso8583_tls_key")]
-    iso8583_tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    iso8583_tls: DoorTlsArgs,
     /// Write the log as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -112,15 +105,9 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let peers = admission(FIRST, args.iso8583, &peers).map_err(Failure::usage)?.peers;
     let proxies =
         parse_networks("trusted_proxies", &args.trusted_proxies).map_err(Failure::usage)?;
-    let secured = args.iso8583_tls_certificate.zip(args.iso8583_tls_key);
-    let secured = secured.map(|(certificate, key)| TlsFiles {
-        certificate,
-        key,
-        client_ca: args.iso8583_tls_client_ca,
-    });
     let open = |door, files: Option<TlsFiles>| open_tls(door, files.as_ref()).map_err(Failure::new);
     let http_tls = open(("http", Spoken::Http), args.tls.files())?;
-    let iso8583_tls = open((DOOR_NAME_DEFAULT, Spoken::Iso8583), secured)?;
+    let iso8583_tls = open((DOOR_NAME_DEFAULT, Spoken::Iso8583), args.iso8583_tls.files())?;
     raise_limit();
     let mut stop = StopSignal::listen()?;
     let (http, http_address) = bind("HTTP", args.http).await.map_err(Failure::new)?;
