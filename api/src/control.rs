@@ -186,6 +186,7 @@ async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
         Request::RotatePanKey => keys.rotate().await.map_or_else(failed, Answer::PanKeyProgress),
         Request::PanKeyProgress => Answer::PanKeyProgress(keys.progress()),
         Request::PanKeyReport => keys.report().await.map_or_else(failed, Answer::PanKeyReport),
+        Request::ForgetPanKeys if is_node(desk) => Answer::Failed(NODE_KEYS.to_owned()),
         Request::ForgetPanKeys => {
             let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
             keys.forget().await.map_or_else(failed, Answer::PanKeyReport)
@@ -198,8 +199,8 @@ async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
     }
 }
 
-const NODE_KEYS: &str = "the other nodes of the cluster would not have the new key: take this node out of \
-    the cluster first, and copy it to the others after";
+const NODE_KEYS: &str = "each node of the cluster has the keys of card numbers in a file of its own: take this node \
+    out of the cluster first, and copy it to the others after";
 
 fn is_node(desk: &Desk) -> bool {
     !matches!(cluster_of(desk.engine.directory().path()), Ok(None))

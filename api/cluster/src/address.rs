@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +19,31 @@ pub struct ClusterAddress {
     pub prefix: String,
     /// How its members are reached.
     pub access: EtcdAccess,
+    /// The member that answered last, whichever client of this process it answered: new ones begin with it.
+    pub(crate) answering: AnsweringMember,
 }
+
+/// The place of a member among those of an address; shared by the clones of the address, and no part of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnsweringMember(Arc<AtomicUsize>);
+
+impl AnsweringMember {
+    pub(crate) fn place(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note(&self, place: usize) {
+        self.0.store(place, Ordering::Relaxed);
+    }
+}
+
+impl PartialEq for AnsweringMember {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for AnsweringMember {}
 
 /// How the members of an etcd are reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +91,8 @@ impl FromStr for ClusterAddress {
         let endpoints: Option<Vec<_>> = hosts.split(',').map(endpoint).collect();
         let endpoints = endpoints.ok_or_else(|| wrong(FORM))?;
         let access = parse_access(parameters, is_tls).map_err(wrong)?;
-        Ok(Self { endpoints, prefix: prefix.to_owned(), access })
+        let answering = AnsweringMember::default();
+        Ok(Self { endpoints, prefix: prefix.to_owned(), access, answering })
     }
 }
 
@@ -172,6 +199,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             let expected = expected.map(|(endpoints, prefix)| ClusterAddress {
+                answering: AnsweringMember::default(),
                 endpoints: endpoints.into_iter().map(str::to_owned).collect(),
                 prefix: prefix.to_owned(),
                 access: EtcdAccess::default(),

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::ClusterAddress;
+use crate::address::AnsweringMember;
 use crate::credentials::{Credentials, secure};
 use crate::proto::Call;
 
@@ -81,6 +82,7 @@ pub(crate) struct EtcdClient {
     credentials: Credentials,
     /// The member that is asked next.
     current: usize,
+    answering: AnsweringMember,
     /// Whether it has answered that it cannot do anything now.
     is_unable: bool,
     connection: Option<Member>,
@@ -105,8 +107,9 @@ impl EtcdClient {
         Ok(Self {
             runtime: Some(Builder::new_current_thread().enable_all().build()?),
             endpoints: address.endpoints.clone(),
+            answering: address.answering.clone(),
             credentials: Credentials::read(&address.access)?,
-            current: 0,
+            current: address.answering.place(),
             is_unable: false,
             connection: None,
             token: None,
@@ -146,7 +149,8 @@ impl EtcdClient {
         patience: Duration,
         request: &C,
     ) -> Result<C::Answer, EtcdError> {
-        let Self { runtime, endpoints, credentials, current, is_unable, connection, token } = self;
+        let Self { runtime, endpoints, credentials, current, is_unable, connection, token, .. } =
+            self;
         let Some(runtime) = runtime else { return Err(EtcdError::Answer("it is gone")) };
         runtime.block_on(async {
             let asked = timeout(patience, async {
@@ -167,7 +171,10 @@ impl EtcdClient {
                     *is_unable = !was_unable;
                     message
                 }
-                answer => return answer,
+                answer => {
+                    self.answering.note(*current);
+                    return answer;
+                }
             };
             if !*is_unable {
                 *current = (*current + 1) % endpoints.len();

@@ -4,6 +4,7 @@ use std::sync::Weak;
 use std::thread::Builder;
 use std::time::Duration;
 
+use crate::address::AnsweringMember;
 use crate::etcd::EtcdClient;
 use crate::window::{Keys, MemberStatus};
 use crate::{ClusterAddress, EtcdError, EtcdView, Node, NodeStatus};
@@ -16,7 +17,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub fn watch_etcd(node: &Node) -> Result<(), EtcdError> {
     let address = &node.cluster;
     let alone = |endpoint: &String| {
-        EtcdClient::new(&ClusterAddress { endpoints: vec![endpoint.clone()], ..address.clone() })
+        let endpoints = vec![endpoint.clone()];
+        let answering = AnsweringMember::default();
+        EtcdClient::new(&ClusterAddress { endpoints, answering, ..address.clone() })
     };
     let clients: Vec<_> = address.endpoints.iter().map(alone).collect::<Result<_, _>>()?;
     let (keys, status) = (Keys::of(address), std::sync::Arc::downgrade(&node.status));

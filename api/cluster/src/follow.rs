@@ -81,7 +81,7 @@ pub fn follow(
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
     let keys = Keys::of(&node.cluster);
     let mut patience = Patience::new(spread_of(&node.record.name));
-    let mut watched = WatchedLeader::default();
+    let (mut watched, mut is_silent) = (WatchedLeader::default(), false);
     let mut recorded: Option<Stopwatch> = None;
     loop {
         if node.is_stopping.load(Ordering::Acquire) {
@@ -92,7 +92,8 @@ pub fn follow(
             Err(OpenError::Journal(JournalError::Window(WindowError::Unavailable(why)))) => {
                 tracing::warn!(%why, "the cluster's etcd cannot be read");
                 // A leader that is silent at its door, too, is not waited for again once etcd answers.
-                if watched.answers() {
+                is_silent = is_silent || !watched.answers();
+                if !is_silent {
                     patience.begin_anew();
                 }
                 continue;
@@ -103,6 +104,7 @@ pub fn follow(
             }
             Err(error) => return Err(FollowError::Chain(error)),
         };
+        is_silent = false;
         node.status.note_tip(&seen.tip);
         let is_first = recorded.is_none();
         if recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
