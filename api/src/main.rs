@@ -10,7 +10,7 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
-/// What shells call the end by a closed pipe.
+/// Exit code of shells for the end by a closed pipe.
 const OUTPUT_CLOSED: i32 = 141;
 
 fn main() -> ExitCode {

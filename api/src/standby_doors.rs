@@ -107,7 +107,7 @@ impl StandbyDoors {
         self.http
     }
 
-    /// Where ISO 8583 is taken, by the first door and then by the further ones.
+    /// Addresses of the ISO 8583 doors, the first door first.
     #[must_use]
     pub fn iso8583(&self) -> &[SocketAddr] {
         &self.iso8583
@@ -186,7 +186,7 @@ fn is_admitted(peers: &[PeerNetwork], peer: IpAddr) -> bool {
 }
 
 impl MessageDoor {
-    /// Where the leader has it, if it has.
+    /// Its address at the leader, if the leader has it.
     fn of(&self, leader: &Leader) -> Option<SocketAddr> {
         let Some(name) = &self.name else { return Some(leader.iso8583) };
         leader.iso8583_doors.get(name).copied()

@@ -24,9 +24,9 @@ pub struct NodeRecord {
     pub writer: String,
     /// Where other nodes reach its HTTP side.
     pub http: SocketAddr,
-    /// Where other nodes reach its first ISO 8583 door.
+    /// Address of its first ISO 8583 door for other nodes.
     pub iso8583: SocketAddr,
-    /// Where other nodes reach its further ones, by name.
+    /// Addresses of its further doors for other nodes, by name.
     pub iso8583_doors: BTreeMap<String, SocketAddr>,
     /// The address of its door for other nodes.
     pub door: SocketAddr,
@@ -43,9 +43,9 @@ pub struct Leader {
     pub name: String,
     /// Where its HTTP side is.
     pub http: SocketAddr,
-    /// Where its first ISO 8583 door is.
+    /// Address of its first ISO 8583 door.
     pub iso8583: SocketAddr,
-    /// Where its further ones are, by name.
+    /// Addresses of its further doors, by name.
     pub iso8583_doors: BTreeMap<String, SocketAddr>,
 }
 

@@ -59,7 +59,7 @@ pub(crate) async fn read_again<T: Send + 'static>(
     }
 }
 
-/// What shows that a file was replaced.
+/// Signs that a file was replaced.
 async fn stamps(files: Arc<[PathBuf]>) -> Vec<Option<(SystemTime, u64)>> {
     let stamp = |path: &Path| {
         let metadata = fs::metadata(path).ok()?;

@@ -1,16 +1,16 @@
-//! Where the fields of a counterpart's message stand.
+//! Places of the fields of a counterpart's message.
 
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeFault;
 use crate::translate_in::TranslationFault;
 use crate::translation::Translation;
 
-/// Where a field stands.
+/// Place of a field. Units: bytes from the start of the message.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Place {
-    /// Where its length begins.
+    /// Start of its length.
     pub(crate) start: u16,
-    /// Where its content begins.
+    /// Start of its content.
     pub(crate) content: u16,
     pub(crate) units: u16,
     pub(crate) end: u16,

@@ -282,10 +282,10 @@ impl Translation {
 #[derive(Clone, Copy)]
 struct Run {
     coding: RunCoding,
-    /// Where they stand in the message.
+    /// Start and end in the message.
     start: u16,
     end: u16,
-    /// Where the first is to stand in what is written.
+    /// Start of the first in the default spelling.
     plain_at: u16,
 }
 
@@ -300,7 +300,7 @@ impl Run {
         }
     }
 
-    /// Where the content of one of them is to stand.
+    /// Place of a field's content in the default spelling.
     fn span_of(&self, place: Place) -> Span {
         let each = match self.coding {
             RunCoding::Characters(_) => 1,

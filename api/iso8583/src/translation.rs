@@ -154,7 +154,7 @@ pub(crate) struct ElementSource {
     pub(crate) is_plain: bool,
     /// How it is copied together with its neighbours, where it can be.
     pub(crate) run: Option<RunCoding>,
-    /// Where it stands in the content of its field, where that is not all of it.
+    /// Part of its field's content, if it is not all of it.
     pub(crate) place: Option<(u16, u16)>,
 }
 
@@ -194,7 +194,7 @@ impl RunCoding {
     }
 }
 
-/// What a message needs to know of a field.
+/// Facts of a field that every message needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FieldRow {
     /// The elements that it leads to.
@@ -455,7 +455,7 @@ fn check_parts(wire: &WireField) -> Result<(), String> {
     Ok(())
 }
 
-/// What a mapped value becomes has to fit, or messages with it would be lost.
+/// Mapped values have to fit, or messages with them would be lost.
 fn check_values(part: &FieldPart, form: &FieldForm, spec: &FieldSpec) -> Result<(), String> {
     let check = |value: &[u8], class: Class, len_max: usize, place: &str| {
         let shown = String::from_utf8_lossy(value);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::bitmap::Bitmap;
 
-/// Where a field ends in its place: a number of the machine's order. Units: bytes.
+/// End of a field in its place: a number in the machine's byte order. Units: bytes.
 pub(crate) type FieldEnd = [u8; 2];
 
 /// Fields in their order.
@@ -15,7 +15,7 @@ pub(crate) struct WireRuns<'a> {
 }
 
 impl<'a> WireRuns<'a> {
-    /// Where the field stands, or would.
+    /// Place of the field, present or not.
     pub(crate) fn place_of(&self, number: u8) -> Range<usize> {
         let before = self.present.count_below(number);
         let after = before + usize::from(self.present.contains(number));

@@ -33,12 +33,12 @@ const KEY_BEFORE_LIFE: Duration = Duration::from_secs(60);
 pub struct BroughtKey {
     pub(super) usage: KeyUsage,
     pub(super) key: ZoneKey,
-    /// What the engine keeps of it.
+    /// The sealed form, which the engine keeps.
     pub(super) sealed: NewExchangedKey,
 }
 
 impl BroughtKey {
-    /// What the engine is asked, for a peer who waits for the answer at `port`.
+    /// The engine's command, for a peer that waits for the answer at `port`.
     pub(super) fn exchange(
         self,
         zone: &Arc<Zone>,

@@ -147,7 +147,7 @@ enum NoAnswer {
     NoRequest(ApiError),
 }
 
-/// What the cell said of the router's certificate, where it refused that: it has read nothing then.
+/// The cell's refusal of the router's certificate: the cell has read nothing then.
 fn refusal_of(error: &hyper::Error) -> Option<&io::Error> {
     error.source()?.downcast_ref().filter(|error| is_refusal(error))
 }

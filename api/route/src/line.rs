@@ -19,7 +19,7 @@ use crate::unanswered::{RoutedRequest, Unanswered};
 
 /// How many bytes are written at a time at least, where so many wait.
 const WRITE_BYTES: usize = 16 * 1_024;
-/// What stands around a message. Units: bytes.
+/// Length and TPDU around a message. Units: bytes.
 const HEAD_BYTES_USUAL: usize = 4 + Tpdu::BYTES;
 
 /// A message on its way to a cell.
