@@ -15,10 +15,10 @@ use cardswitch_engine::loader::{
     Answer, HoldEnds, LoaderQuestion, Recall, RecallError, RecallSource, answer,
 };
 use cardswitch_engine::shard::{
-    AnswerPlace, CacheLimits, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState,
-    execute,
+    AnswerPlace, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState, execute,
 };
 
+use crate::desk::TINY_CACHES;
 use crate::driver::{Driver, id_mint};
 use crate::model::Model;
 use crate::rng::Rng;
@@ -26,13 +26,6 @@ use crate::workload::Workload;
 
 const STEPS: u64 = 12_000;
 const STEPS_PER_PROGRAM: u64 = 3_000;
-const TINY: CacheLimits = CacheLimits {
-    recent_transactions: 8,
-    loaded_transactions: 16,
-    answers: 4,
-    message_keys: 128,
-    unseen_changes: 8,
-};
 /// The tables are behind by no more records than this.
 const LAG_MAX: usize = 40;
 /// A snapshot tells no more holds at a time.
@@ -93,9 +86,9 @@ impl Tables {
 
     /// A state as a restart finds it: everything about cards, the newest transactions, the keys.
     fn restore(&self) -> ShardState {
-        let mut state = ShardState::with_limits(TINY);
+        let mut state = ShardState::with_limits(TINY_CACHES);
         self.others.iter().for_each(|effect| state.apply(effect));
-        let newest = self.rows.iter().rev().take(TINY.recent_transactions);
+        let newest = self.rows.iter().rev().take(TINY_CACHES.recent_transactions);
         for (seq, row) in newest.collect::<Vec<_>>().into_iter().rev() {
             let LoadedTransaction { record, progress } = row.clone();
             let made = NewTransaction::of(record, progress);
@@ -108,7 +101,7 @@ impl Tables {
         state.resume_from(self.applied, self.applied_at, last, self.last_line);
         let known = self.answers.iter().filter(|(_, answer)| answer.expires_at > self.applied_at);
         let keys = known.map(|(seq, answer)| (message_key(&answer.fingerprint), self.place(*seq)));
-        let mut read = MessageKeys::with_room(0, &TINY, (last, self.applied));
+        let mut read = MessageKeys::with_room(0, &TINY_CACHES, (last, self.applied));
         read.enter(&keys.collect::<Vec<_>>());
         state.take_in_keys(read);
         state
@@ -186,7 +179,7 @@ struct ForgetfulDriver {
 
 impl ForgetfulDriver {
     fn new() -> Self {
-        let mut state = ShardState::with_limits(TINY);
+        let mut state = ShardState::with_limits(TINY_CACHES);
         state.go_live();
         let (tables, pending, aside) = Default::default();
         Self { state, tables, pending, aside, effects: Vec::new(), questions: 0 }
@@ -392,7 +385,10 @@ fn a_shard_that_forgets_answers_as_one_that_does_not() {
         race.forgetful.follow(usize::MAX);
         race.audit();
         let in_memory = race.forgetful.state.transactions_in_memory();
-        assert!(in_memory <= TINY.recent_transactions + TINY.loaded_transactions, "{in_memory}");
+        assert!(
+            in_memory <= TINY_CACHES.recent_transactions + TINY_CACHES.loaded_transactions,
+            "{in_memory}"
+        );
         assert!(race.forgetful.tables.rows.len() > 20 * in_memory, "what fits proves little");
         let written: Vec<_> = records(&race.whole.payload).collect::<Result<_, _>>().unwrap();
         assert_eq!(written.len() as u64, race.whole.state.last_seq().0);

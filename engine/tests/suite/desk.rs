@@ -26,6 +26,15 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::samples::{START, admin, facts, network, new_card, new_company, pan};
 
+/// So little memory that nearly every command needs the tables.
+pub(crate) const TINY_CACHES: CacheLimits = CacheLimits {
+    recent_transactions: 8,
+    loaded_transactions: 16,
+    answers: 4,
+    message_keys: 128,
+    unseen_changes: 8,
+};
+
 pub(crate) const ID_KEY: [u8; 16] = *b"an id key, fixed";
 /// The one card of `set_up`.
 pub(crate) const CARD: u64 = 1;

@@ -24,27 +24,19 @@ use cardswitch_engine::domain::network_key::{
 };
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionState};
 use cardswitch_engine::engine::{Engine, EngineOptions};
-use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::verify::verify;
 use uuid::Uuid;
 
-use crate::desk::{CARD, Desk, authorization, manual, options, purchase};
+use crate::desk::{CARD, Desk, TINY_CACHES, authorization, manual, options, purchase};
 use crate::members::{ADA, BOB, new_member};
 use crate::model::DAY;
 use crate::samples::{START, company_id, facts, member_id, network, pan};
 
-const TINY: CacheLimits = CacheLimits {
-    recent_transactions: 8,
-    loaded_transactions: 16,
-    answers: 4,
-    message_keys: 128,
-    unseen_changes: 8,
-};
 const PURCHASES: u64 = 300;
 const AMOUNT: i64 = 100;
 
 fn forgetful(directory: DataDirectory, clock: Clock) -> Desk {
-    let options = EngineOptions { caches: TINY, ..options(directory, clock) };
+    let options = EngineOptions { caches: TINY_CACHES, ..options(directory, clock) };
     Desk::new(Engine::open(options).unwrap())
 }
 
