@@ -149,9 +149,9 @@ def test_codes_are_over_messages_as_each_door_spells_them(tmp_path, dialect):
             width = len(raw) - len(iso8583.encode(dict(request), spec)[0])
             raw = bytes(raw)[:-width]
             made = code(key, raw)
-            wire = raw + (made if width == 8 else made.hex().upper().encode())
             if amount == 200:
-                wire = wire[:-1] + bytes([wire[-1] ^ 1])
+                made = made[:-1] + bytes([made[-1] ^ 1])
+            wire = raw + (made if width == 8 else made.hex().upper().encode())
             client.socket.sendall(struct.pack(">H", len(wire)) + wire)
             (length,) = struct.unpack(">H", client._exactly(2))
             said = client._exactly(length)
