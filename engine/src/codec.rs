@@ -1,4 +1,4 @@
-//! The one place that turns values into stored bytes and back: bincode's legacy encoding.
+//! The only place that turns values into stored bytes and back: bincode's legacy encoding.
 //!
 //! The encoding is little endian with fixed-width integers and 64-bit lengths. Reading is limited,
 //! so that a damaged length can never ask for more memory than a record may have.

@@ -129,8 +129,8 @@ impl Case {
         self.has(credential) && !is_locked
     }
 
-    /// Credentials that compare as those in the message did: 1 stands for the card's own. Those not
-    /// compared count as right.
+    /// Credentials that compare as those in the message did: 1 stands for the card's own.
+    /// Credentials that were not compared count as right.
     fn credentials(&self) -> PresentedCredentials {
         let value_of = |rule| if self.failed.contains(rule) { 2 } else { 1 };
         let own = Cvv::parse(b"000");

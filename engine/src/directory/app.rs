@@ -41,7 +41,7 @@ pub struct App {
     pub secret_digest: [u8; 32],
     /// The redirect addresses.
     pub redirect_urls: Vec<String>,
-    /// The profile that waits for an operator; none where nobody has edited an approved app.
+    /// The profile that waits for an operator; none without an edit of an approved app.
     pub revision: Option<Box<AppProfile>>,
     /// The largest scope that the app asks for.
     pub requested: AccessScope,

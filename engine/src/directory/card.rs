@@ -6,7 +6,7 @@
 //! rules for their changes. A change names things by public id together with the caller's company;
 //! things of another company are not found.
 //!
-//! INVARIANT: the record of several cards stays below `limits::RECORD_BYTES_MAX`, whatever their texts are.
+//! INVARIANT: the record of several cards stays below `limits::RECORD_BYTES_MAX`, for any texts.
 
 use std::collections::{HashMap, HashSet};
 

@@ -2,7 +2,7 @@
 //!
 //! A deleted member is found by id alone: its address and its code are free again.
 //! A departure is one record, so no reader finds a member gone and a card of theirs open.
-//! INVARIANT: a card that is not terminated is held by nobody, or by an active member.
+//! INVARIANT: a card that is not terminated has no holder, or an active member as its holder.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ use crate::limits;
 /// The rights of a member. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberRole {
-    /// Everything in the company.
+    /// Full rights in the company.
     Administrator,
     /// Books and read access.
     Accountant,

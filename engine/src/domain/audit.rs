@@ -108,7 +108,7 @@ pub struct ValueChange {
 /// A value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditValue {
-    /// None: no limit, no bound, nobody.
+    /// No value: no limit, no bound, no member.
     None,
     /// Money. Units: minor units of the account's currency.
     Amount(Minor),
@@ -116,7 +116,7 @@ pub enum AuditValue {
     Interval(Interval),
     /// An instant.
     Instant(Timestamp),
-    /// Yes or no.
+    /// A truth value.
     Flag(bool),
     /// Merchant categories and groups of them.
     Categories(Vec<u16>),

@@ -23,7 +23,7 @@ pub struct TraceKey(pub u128);
 pub enum DuplicateWindow {
     /// The message carries DE7 or DE37: any message with this key, 24 hours.
     Day,
-    /// It carries neither: only repeats (last MTI digit 1), 10 minutes.
+    /// The message carries neither: only repeats (last MTI digit 1), 10 minutes.
     RepeatsOnly {
         /// Whether this message is a repeat.
         is_repeat: bool,
