@@ -1,6 +1,7 @@
-//! People and programs: users, tickets, apps, access tokens and what they were given for.
+//! People and programs: users, tickets, apps, access tokens and their grants.
 //!
-//! Rows of tickets may be there a little after they have expired: whoever reads one looks at its end.
+//! Rows of tickets may outlive their expiration a little: every reader looks at the end of a
+//! ticket.
 
 use super::list::{Listed, Page};
 use crate::directory::access_token::AccessToken;

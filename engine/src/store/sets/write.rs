@@ -9,7 +9,7 @@ use super::{Class, PageKey, STATE_PAGES, SetKey};
 use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
 
-/// What a commit changes about the sets, page by page.
+/// A commit's changes of the sets, page by page.
 #[derive(Debug, Default)]
 pub(in crate::store) struct SetChanges(BTreeMap<PageKey, PageChange>);
 

@@ -16,7 +16,7 @@ use crate::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
 use crate::domain::card::CardState;
 use crate::domain::ids::*;
 
-/// Whoever is known so far.
+/// The people known so far, and their rows.
 #[derive(Default)]
 pub(super) struct People {
     users: Vec<User>,
@@ -25,7 +25,7 @@ pub(super) struct People {
     tokens: Vec<AccessToken>,
     endpoints: Vec<WebhookEndpoint>,
     exchanged_keys: Vec<ExchangedKey>,
-    /// How many external ids were given out: none twice.
+    /// The number of external ids given out: none twice.
     external_ids: u32,
 }
 
