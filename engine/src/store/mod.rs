@@ -338,7 +338,7 @@ impl Store {
 
 impl Drop for Store {
     /// redb makes the last visible commit durable when it closes, so its numbers have to be
-    /// durable, too, and the number of their commit.
+    /// durable, too, with the record that they belong to.
     /// A failure here makes the next start refuse tables whose rows and numbers are apart.
     fn drop(&mut self) {
         let is_ahead = self.numbers.lock().is_ahead;
