@@ -58,8 +58,8 @@ impl Snapshot {
         Ok(DeclinePage { declines, next: TransactionSeq(next), is_end: next >= last })
     }
 
-    /// The instant when a transaction was authorized; none if there is none of that number. Cost:
-    /// O(log n).
+    /// The instant when a transaction was authorized; none if there is none of that number.
+    /// Cost: O(log n).
     pub fn transaction_made_at(
         &self,
         seq: TransactionSeq,
