@@ -24,7 +24,7 @@ pub(super) type Balances = BTreeMap<u32, i64>;
 /// The settings of inquiries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inquiry {
-    /// Since the Unix epoch.
+    /// The time since the Unix epoch.
     pub(super) at_us: u64,
     pub(super) is_virtual: bool,
     /// Reference numbers count down from here.

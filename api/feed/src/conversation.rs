@@ -36,7 +36,7 @@ const RRN_LIMIT: u64 = 1_000_000_000_000;
 /// The start of the run, by the clock that its messages carry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Epoch {
-    /// Since the Unix epoch. Units: microseconds.
+    /// The time since the Unix epoch. Units: microseconds.
     pub(super) start_us: u64,
     /// Whether each message carries the time for a switch on a manual clock.
     pub(super) is_virtual: bool,

@@ -333,7 +333,7 @@ fn settings(options: &FeedOptions, epoch: Epoch, mean_gap_ns: u64) -> Settings {
     }
 }
 
-/// Since the Unix epoch. Units: microseconds.
+/// The start of the run since the Unix epoch. Units: microseconds.
 fn start_us(time: FeedTime) -> u64 {
     match time {
         FeedTime::Real { .. } => {

@@ -215,7 +215,7 @@ pub enum Comparison {
         /// Cards that were used and that did not.
         unchecked: usize,
     },
-    /// Not at all.
+    /// No comparison.
     None,
 }
 

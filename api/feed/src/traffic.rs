@@ -111,7 +111,7 @@ pub(super) enum Payer {
 /// The way a credential is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Given {
-    /// Not in the message.
+    /// No credential in the message.
     Absent,
     /// The card's own value.
     Right,
@@ -183,11 +183,11 @@ pub(super) struct Return {
 /// The way a later message names the purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reference {
-    /// By the authorization id. Source: ISO DE38.
+    /// The authorization id. Source: ISO DE38.
     AuthorizationId,
-    /// By the original's data elements. Source: ISO DE90.
+    /// The original's data elements. Source: ISO DE90.
     OriginalData,
-    /// By retrieval reference number. Source: ISO DE37.
+    /// The retrieval reference number. Source: ISO DE37.
     Rrn,
 }
 

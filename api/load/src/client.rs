@@ -40,7 +40,7 @@ const RECONNECT_PAUSE_NS: u64 = SECOND_NS / 100;
 pub enum Pace {
     /// At their instants, answered or not.
     Open(Schedule),
-    /// As soon as the answer to an earlier one makes room.
+    /// Each as soon as the answer to an earlier one makes room.
     Closed,
 }
 
@@ -74,7 +74,8 @@ pub struct Client<W> {
     tally: Tally,
     /// Messages sent so far.
     sent: u64,
-    /// Nothing is sent before. Units: nanoseconds of the monotonic clock.
+    /// The earliest instant of the next round of sending. Units: nanoseconds of the monotonic
+    /// clock.
     next_round_ns: u64,
     /// The connection whose turn it is.
     turn: usize,
@@ -90,7 +91,7 @@ pub struct Client<W> {
 }
 
 impl Task {
-    /// From here on nothing is sent any more.
+    /// The instant from which on nothing is sent any more.
     fn last_call_ns(&self) -> u64 {
         match self.pace {
             Pace::Open(_) => self.end_ns + SENDING_GRACE_NS,
@@ -98,7 +99,7 @@ impl Task {
         }
     }
 
-    /// From here on no answer is waited for.
+    /// The instant from which on no answer is waited for.
     fn give_up_ns(&self) -> u64 {
         self.last_call_ns() + self.patience_ns
     }

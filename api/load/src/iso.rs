@@ -32,9 +32,9 @@ const ELEMENTS_AT: [usize; 2] = [12, 20];
 /// The common settings of all requests of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Purchases {
-    /// Amounts are drawn from here. Units: minor units.
+    /// The smallest amount. Units: minor units.
     pub amount_min: u64,
-    /// Up to this, itself included. Units: minor units.
+    /// The largest amount. Units: minor units.
     pub amount_max: u64,
     /// ISO 4217 number.
     pub currency: u64,

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::Failure;
 use crate::wire::Code;
 
-/// Latencies are told apart from here. Units: nanoseconds.
+/// The shortest latency that is told apart. Units: nanoseconds.
 const LATENCY_NS_MIN: u64 = 100;
-/// Up to here. Units: nanoseconds.
+/// The longest latency that is told apart. Units: nanoseconds.
 const LATENCY_NS_MAX: u64 = 300_000_000_000;
 
 /// The counts of a run.
@@ -36,7 +36,7 @@ pub struct Counts {
     pub reads: u64,
     /// The processor time of the clients. Units: nanoseconds.
     pub cpu_ns: u64,
-    /// From the start of the measured time to its last answer. Units: nanoseconds.
+    /// The time from the start of the measured time to its last answer. Units: nanoseconds.
     pub elapsed_ns: u64,
     /// Answers by their code.
     pub codes: Vec<(String, u64)>,
@@ -51,7 +51,7 @@ pub struct Tally {
     latencies: Histogram<u64>,
 }
 
-/// Nothing yet.
+/// An empty tally.
 impl Default for Tally {
     #[expect(clippy::expect_used, reason = "constant bounds, in order")]
     fn default() -> Self {

@@ -1,4 +1,5 @@
-//! From a decoded ISO 8583 message to what is asked of the engine: pure, one message at a time.
+//! The mapping from a decoded ISO 8583 message to a command for the engine: pure, one message at a
+//! time.
 //!
 //! | MTI | processing code | asked |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! From what the engine answered to the elements an ISO 8583 answer adds to its request.
+//! The elements that an ISO 8583 answer adds to its request, from the engine's reply.
 //!
 //! | DE | content |
 //! |---|---|

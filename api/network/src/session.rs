@@ -69,7 +69,7 @@ pub(super) struct Session {
     outbox: Vec<u8>,
     bad_messages: u64,
     line: PeerLine,
-    /// Since when messages are decoded that have not gone to the engine.
+    /// The time since the first messages were decoded that have not gone to the engine.
     decoding: Option<Stopwatch>,
     /// The time since the first of the answers in the outbox came from the engine, and their
     /// number.

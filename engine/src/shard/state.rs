@@ -81,7 +81,7 @@ pub struct ShardState {
     pub(super) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: KeyedAnswers,
     pub(super) timers: Timers,
-    /// For a shard that does not keep all of the past in memory.
+    /// The caching of a shard that does not keep all of the past in memory.
     pub(super) caching: Option<Caching>,
 }
 

@@ -146,7 +146,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Nothing changed since the last checkpoint, as of this commit.
+    /// Numbers without a change since the last checkpoint, of this commit.
     pub(super) fn none_at(commit: u64) -> Self {
         Self { commit, ..Self::default() }
     }

@@ -103,7 +103,7 @@ pub enum OverlayLocks {
 /// The content that the overlay holds instead of the base.
 struct Changes {
     len: u64,
-    /// Up to where the base still shows through.
+    /// The length up to which the base still shows through.
     base_visible: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE_LEN]>>,
 }

@@ -125,7 +125,8 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     drop(desk);
     let whole = proven(&data);
     let at = |mark: i64| Timestamp(START + mark * SECOND);
-    // By the backup alone; with the journal of the lost directory; as of moments in between.
+    // Restored by the backup alone; with the journal of the lost directory; as of moments in
+    // between.
     let rows = [
         (None, None, copied.last_seq.0),
         (Some(&data), None, whole.records),

@@ -56,7 +56,7 @@ pub(super) struct Terms {
     pub(super) transaction_limit: Option<Money>,
     pub(super) single_use: Option<bool>,
     pub(super) scope: Option<Vec<u16>>,
-    /// From the moment of setup or change.
+    /// The delay from the moment of setup or change.
     pub(super) starts_in: Option<Span>,
     pub(super) ends_in: Option<Span>,
 }

@@ -31,9 +31,9 @@ const HOLD_SCAN_ROWS: u64 = 4_096;
 /// The name of a transaction in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurchaseKey {
-    /// By STAN, transmission time, acquirer and card.
+    /// STAN, transmission time, acquirer and card.
     Original(OriginalKey),
-    /// By retrieval reference, acquirer and card.
+    /// Retrieval reference, acquirer and card.
     Retrieval(RetrievalKey),
 }
 

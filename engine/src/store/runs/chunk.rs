@@ -42,7 +42,7 @@ pub(super) struct ChunkBuilder {
 }
 
 impl ChunkBuilder {
-    /// For the chunk of `run` that begins at `position`.
+    /// A writer of the chunk of `run` that begins at `position`.
     pub(super) fn new(kind: RunKind, run: u64, position: u64) -> Self {
         let entries = Vec::with_capacity(CHUNK_BYTES_MAX / 5);
         Self { kind, run, position, entries, minor_low: u64::MAX, minor_high: 0 }

@@ -41,7 +41,7 @@ impl SetChanges {
         page.left.push(number);
     }
 
-    /// A card is of this class now, whatever it was before.
+    /// Puts a card in this class, from any other.
     pub(in crate::store) fn set_card(
         &mut self,
         pages: &impl ReadableTable<SetKey, &'static [u8]>,

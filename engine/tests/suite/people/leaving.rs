@@ -97,7 +97,7 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
     office.assert_replays();
 }
 
-/// Somebody new is given the address of somebody who is gone.
+/// A new member is given the address of a member who is gone.
 #[test]
 fn an_address_that_is_freed_lets_nobody_in() {
     let mut office = Office::with_people();

@@ -97,7 +97,7 @@ impl World {
         let user = self.pick(self.people.users.len())?;
         let number = u32::try_from(self.people.tickets.len()).unwrap();
         let mut digest = [0; 32];
-        // Not in the order in which they are issued.
+        // Digests do not have the order in which tickets are issued.
         digest[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_le_bytes());
         let kind = self.below(3);
         let code = self.code();
