@@ -43,16 +43,16 @@ pub(super) struct AppFields {
     pub(super) typed: TypedFields,
 }
 
-/// What it means.
+/// The parsed values of the form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AppTerms {
     /// Its name.
     pub(super) name: LineText,
     /// Its web site.
     pub(super) website: LineText,
-    /// Where codes may be sent.
+    /// The addresses to which codes may be sent.
     pub(super) redirect_urls: Vec<String>,
-    /// What it wants to be allowed at most.
+    /// The scope that the app requests: the most that it can be allowed.
     pub(super) requested: AccessScope,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct AppTerms {
 pub(super) struct ScopeBox {
     /// Its name.
     pub(super) name: &'static str,
-    /// What it allows.
+    /// The access that it allows.
     pub(super) allows: &'static str,
     /// Whether it is ticked.
     pub(super) is_chosen: bool,
@@ -76,7 +76,7 @@ pub(super) struct ScopeBox {
 pub(super) struct AppForm {
     /// The values typed.
     pub(super) typed: TypedFields,
-    /// What is wrong with it.
+    /// The faults of the values typed.
     pub(super) faults: Faults,
     /// Scopes.
     pub(super) scopes: Vec<ScopeBox>,
@@ -117,7 +117,7 @@ impl AppForm {
 }
 
 impl AppFields {
-    /// What the fields mean.
+    /// The parsed values of the fields.
     /// Errors: the form again, saying what is wrong.
     pub(super) fn terms(&self, approved: AccessScope) -> Result<AppTerms, Box<AppForm>> {
         let name = parse_name(self.typed.of("name"));
@@ -142,7 +142,8 @@ impl AppFields {
     }
 }
 
-/// What the form shows of an app. What an operator has approved is not its owner's to overwrite.
+/// The values of an app that its form shows, as its owner last edited them. The values that an
+/// operator has approved are not the owner's to overwrite.
 pub(super) fn seen(app: &App) -> Seen {
     let AppProfile { name, website, redirect_urls } = app.edited_profile();
     Seen::default()
@@ -154,7 +155,7 @@ pub(super) fn seen(app: &App) -> Seen {
 
 fn parse_name(text: &str) -> Result<LineText, String> {
     let name = text.trim();
-    // What is invisible could make one app look like another.
+    // Invisible characters could make one app look like another.
     if name.chars().any(is_invisible) {
         return Err("Contains invisible characters.".to_owned());
     }

@@ -124,13 +124,13 @@ pub(super) async fn register_app(
 #[derive(Template)]
 #[template(path = "shown_once.html")]
 pub(super) struct ShownOnce<'a> {
-    /// What was done.
+    /// The result of the request, as a heading.
     pub heading: &'a str,
-    /// What it is for.
+    /// The purpose or the effect of the secret.
     pub text: &'a str,
-    /// What is shown, with its names.
+    /// The values shown once, with their names.
     pub shown: Vec<(&'static str, String)>,
-    /// Where to go on.
+    /// The path of the page to go on to.
     pub onward: String,
 }
 

@@ -29,7 +29,7 @@ impl Asset {
         Self { path: format!("/assets/{name}-{hash:08x}.{extension}"), media_type, content }
     }
 
-    /// Where it is.
+    /// The path at which the site serves it.
     pub(super) fn path(&self) -> &str {
         &self.path
     }

@@ -101,7 +101,7 @@ pub(super) async fn ask(
     consent_page(&state, &question)
 }
 
-/// What a member answers.
+/// The member's answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnswerForm {
     decision: Decision,
@@ -176,11 +176,11 @@ struct Returning<'a> {
     target: &'a str,
 }
 
-/// Sends whoever has answered on to the app.
+/// Sends a member who has answered on to the app.
 ///
-/// What follows a form of this site may lead to this site only (`form-action`), and browsers hold
-/// every redirect after it to that. They therefore go by a page that forwards them: a new start,
-/// after which the app may send people wherever it wants. What is no browser is redirected.
+/// The policy `form-action` lets a form of this site lead to this site only, and browsers hold
+/// every redirect after it to that. Browsers are therefore sent to a page that forwards them: a new
+/// start, after which the app may send people wherever it wants. Other clients are redirected.
 fn send_on(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
     // Browsers say with every form where it comes from; `sec-fetch-site` they keep to themselves
     // where there is no TLS.

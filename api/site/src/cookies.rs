@@ -16,7 +16,7 @@ const VALUE_BYTES_MAX: usize = 128;
 pub(super) enum SiteCookie {
     /// The key of a session.
     Session,
-    /// What the forms of a visitor without a session are bound to.
+    /// The key that binds the forms of a visitor without a session.
     Form,
     /// Which notice the next page shows.
     Notice,

@@ -1,5 +1,5 @@
-//! What is wrong with the fields of a form, where it stands: the faults that `/v1` finds in the
-//! same values, in words for people.
+//! The faults of a form, each at its field: those that `/v1` finds in the same values, in words for
+//! people.
 //!
 //! A form becomes the JSON that `/v1` takes and goes through its reader, so rules are one. Templates
 //! ask for the fault of a field by the name it has there: `faults.of("allowance.amount")`.
@@ -19,7 +19,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Of what the reader found.
+    /// The faults that the reader found.
     pub(super) fn new(faults: &[Fault]) -> Self {
         let by_param = faults.iter().map(|fault| (fault.param.clone(), words_of(&fault.flaw)));
         let alert = "Please fix the highlighted fields.".to_owned();
@@ -79,12 +79,12 @@ impl Faults {
         self.alert.is_empty() && self.by_param.is_empty()
     }
 
-    /// What is said above the form; blank where nothing is.
+    /// The message above the form; blank where there is none.
     pub(super) fn alert(&self) -> &str {
         &self.alert
     }
 
-    /// What is wrong with a field; blank where nothing is.
+    /// The fault of a field; blank where there is none.
     pub(super) fn of(&self, param: &str) -> &str {
         let found = self.by_param.iter().find(|(name, _)| name == param);
         found.map_or("", |(_, text)| text)
@@ -97,7 +97,7 @@ pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
     page
 }
 
-/// What is wrong with a value, for people: what programs have to know of its form is left out.
+/// A fault in words for people: details of the format that only programs need are left out.
 fn words_of(flaw: &Flaw) -> String {
     let known = match flaw.code {
         "required" | "blank" => "Required.",
@@ -111,8 +111,7 @@ fn words_of(flaw: &Flaw) -> String {
     known.to_owned()
 }
 
-/// What a message about a value says to people: a sentence, in which names are words and null is
-/// what is left blank.
+/// A message about a value as a sentence for people: names become words, and null becomes blank.
 fn sentence(message: &str) -> String {
     let words = message.replace("null for", "blank for").replace("`null`", "blank");
     let mut in_name = false;

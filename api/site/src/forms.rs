@@ -2,7 +2,7 @@
 //! of bounded length, and read into a struct.
 //!
 //! A field that comes once is text (or `true` for a box that is ticked); one that may come several
-//! times is a `Vec<String>` with `#[serde(default)]`. What the texts mean is the handler's business.
+//! times is a `Vec<String>` with `#[serde(default)]`. The handler interprets the texts.
 //! `TypedFields` holds fields that are named elsewhere: by a table, or by `/v1`.
 
 use std::collections::BTreeMap;

@@ -27,7 +27,7 @@ struct Link {
     is_for: fn(&Session) -> bool,
 }
 
-/// Where a way on stands.
+/// The group of links under which a link stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Group {
     Company,
@@ -90,7 +90,7 @@ struct Layout<'a> {
 /// Ways on that stand together beside a page.
 #[derive(Clone, Debug)]
 pub struct Ways {
-    /// What they have in common; blank where it goes without saying.
+    /// Their heading; blank where it goes without saying.
     pub head: &'static str,
     /// The ways.
     pub links: Vec<WayOn>,
@@ -99,15 +99,15 @@ pub struct Ways {
 /// A way on.
 #[derive(Clone, Debug)]
 pub struct WayOn {
-    /// What people read.
+    /// Its label.
     pub label: String,
-    /// Where it leads.
+    /// The path to which it leads.
     pub path: String,
     /// Whether it leads here.
     pub is_here: bool,
 }
 
-/// What was rendered elsewhere, and escaped there.
+/// Markup that was rendered, and escaped, elsewhere.
 #[derive(Clone, Debug, Template)]
 #[template(source = "{{ self.0|safe }}", ext = "html")]
 pub struct Markup(pub String);

@@ -1,5 +1,6 @@
-//! What every page says to the browser besides itself: that it loads nothing from elsewhere, runs
-//! nothing unless it has scripts of the site, stands in no frame, tells nobody where its visitors come from, and is not to be kept.
+//! The headers of every page: it loads nothing from elsewhere, runs nothing unless it has scripts
+//! of the site, stands in no frame, tells nobody where its visitors come from, and is not to be
+//! kept.
 //!
 //! A handler that needs something else sets that header itself; what is set stays.
 
@@ -9,7 +10,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// What a page may load and where its forms may lead.
+/// The policy of a page: the sources it may load from, and the targets of its forms.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
                            form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// As that, for pages whose scripts, files of the site all of them, make more of what is there.
@@ -17,7 +18,7 @@ const SCRIPTED_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 
                                connect-src 'self'; img-src 'self' data:; form-action 'self'; \
                                frame-ancestors 'none'; base-uri 'none'";
 
-/// What every page has unless it says otherwise itself.
+/// The headers of every page, each unless the page has set it itself.
 static OF_EVERY_PAGE: [(HeaderName, &str); 8] = [
     (CONTENT_SECURITY_POLICY, PAGE_POLICY),
     (X_FRAME_OPTIONS, "DENY"),

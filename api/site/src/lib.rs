@@ -112,7 +112,7 @@ pub fn site_routes(state: &AppState, others: Router<AppState>) -> Router<AppStat
         .layer(from_fn_with_state(state.clone(), visit::receive))
 }
 
-/// What users decide for themselves.
+/// The pages of the user's own account.
 fn account_routes() -> Router<AppState> {
     Router::new()
         .route("/account", get(account::show).post(account::save_profile))

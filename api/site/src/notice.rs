@@ -1,4 +1,4 @@
-//! What the next page says about what was just done.
+//! The sentence on the next page about what was just done.
 //!
 //! Only a short word travels, in a cookie, and a table here makes a sentence of it: nobody can put
 //! words of his own on a page.
@@ -82,7 +82,7 @@ notices! {
 }
 
 impl Notice {
-    /// What the page says.
+    /// The sentence on the page.
     #[must_use]
     pub const fn text(self) -> &'static str {
         self.text

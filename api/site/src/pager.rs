@@ -119,7 +119,7 @@ pub(super) fn filtered<'a>(
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// What stands below a list.
+/// The links and numbers below a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pager {
     /// The way to the part before.

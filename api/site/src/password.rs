@@ -24,9 +24,9 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
 
-/// What is said of a password that is not the user's.
+/// The message for a password that is not the user's.
 pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";
-/// What is said of two that should be one.
+/// The message for two passwords that should be equal.
 pub(super) const NOT_REPEATED: &str = "The two passwords differ.";
 
 #[derive(Template, Default)]
@@ -39,7 +39,7 @@ struct PasswordContent {
     repeated_error: &'static str,
 }
 
-/// What the form takes.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct ChangeForm {
     old: String,
@@ -90,7 +90,7 @@ pub(super) async fn change(
     Ok(response)
 }
 
-/// What came of a change: the way to sign-in where the session was ended on the way to it.
+/// The outcome of a change; the way to sign-in where the session was ended meanwhile.
 pub(super) type Changed = Result<(), Response>;
 
 /// Changes what a user signs in with, within a session and ending all others. Between the question

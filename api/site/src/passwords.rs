@@ -66,13 +66,13 @@ struct SetContent<'a> {
     repeated_error: &'a str,
 }
 
-/// What the first form takes.
+/// The fields of the first form.
 #[derive(Deserialize)]
 pub(super) struct ForgotForm {
     email: String,
 }
 
-/// What the second form takes.
+/// The fields of the second form.
 #[derive(Deserialize)]
 pub(super) struct SetForm {
     password: String,
@@ -171,7 +171,7 @@ pub(super) async fn set(
     let password_hash = hash(&form.password).await?;
     act_as(Actor::User { id: link.user.id, member: None });
     let news = News::password_was_set(link.user.id, &password_hash);
-    // Whoever reads the mail is the owner, also while others guess.
+    // The reader of the mail is the owner: the browser is remembered even while others guess.
     let device = client.remember(&state, link.user.id, &password_hash)?;
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
     match state

@@ -1,5 +1,5 @@
-//! Who may do what on the site: by the role of the membership, and by whether the user is a
-//! developer. Handlers take whoever has a right by extractor; others get the page of a refusal.
+//! The rights on the site: by the role of the membership, and by whether the user is a developer.
+//! Handlers demand a right by extractor; visitors without it get the page of a refusal.
 //!
 //! | right | administrator | accountant | reviewer | member | developer, whatever the role |
 //! |---|---|---|---|---|---|
@@ -18,9 +18,9 @@
 //! | revoke tokens | yes | no | no | no | |
 //! | read the audit log | yes | no | no | no | |
 //!
-//! What needs no right is one's own: cards, transactions and requisitions of the member that one is.
-//! Another's are not there: their pages are the one of what nobody has. Who may let apps at a
-//! company's data is said in `oauth::scope`.
+//! One's own things need no right: cards, transactions and requisitions of one's own member.
+//! Another member's are not found: their pages are those of things that nobody has. `oauth::scope`
+//! says who may let apps at a company's data.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -107,11 +107,11 @@ impl Right {
 /// what they see is theirs unless they have a right to more.
 #[derive(Debug)]
 pub(super) struct Acting {
-    /// Who.
+    /// The session of the acting user.
     pub(super) session: Session,
-    /// For which company.
+    /// The company for which they act.
     pub(super) company: Company,
-    /// As which of its members.
+    /// The member as whom they act.
     pub(super) member: Member,
 }
 
@@ -146,13 +146,13 @@ impl Acting {
         })
     }
 
-    /// Who of the company sees only what is theirs: that member; none where all is seen.
+    /// The member to whose own things the view is limited; none where all is seen.
     pub(super) fn limited_to(&self) -> Option<MemberSlot> {
         (!self.may(Right::SeeCompany)).then_some(self.member.slot)
     }
 
-    /// What belongs to `owner`, unless it is not theirs to see.
-    /// Errors: it is another's, which is as if it were not there.
+    /// Checks that something of `owner` is theirs to see.
+    /// Errors: it is another's, which is answered as if it did not exist.
     pub(super) fn check_owner(&self, owner: Option<MemberSlot>) -> Result<(), ApiError> {
         match self.limited_to() {
             Some(own) if owner != Some(own) => Err(ApiError::not_found()),

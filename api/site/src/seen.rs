@@ -1,8 +1,9 @@
-//! What a form showed when it was made, so that two people who edit one thing see each other.
+//! The values a form showed when it was made, so that concurrent edits of one thing are detected.
 //!
-//! A form that edits carries a hidden field with a short digest of each value it showed. Where they
-//! differ from the present ones when it is sent, somebody has changed the thing meanwhile: the page
-//! comes again with the present values, status 409, and says which they are.
+//! A form that edits carries a hidden field with a short digest of each value it showed. A digest
+//! that differs from the present value when the form is sent means that somebody has changed the
+//! thing meanwhile: the page comes again with the present values, status 409, and names the changed
+//! ones.
 //!
 //! ```text
 //! let seen = Seen::default().field("description", &card.description).field("budget", &budget);

@@ -46,14 +46,14 @@ struct ForwardContent<'a> {
     target: &'a str,
 }
 
-/// What may follow the path.
+/// The query of the sign-in page.
 #[derive(Debug, Deserialize)]
 pub(super) struct SignInQuery {
     #[serde(default)]
     next: String,
 }
 
-/// What the form takes.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct SignInForm {
     email: String,

@@ -146,7 +146,7 @@ fn with_allowance(id: Uuid, view: &View<'_>) -> Result<Vec<Uuid>, StoreError> {
     Ok(card.map_or_else(|| vec![id], |card| vec![card.profile.id.0, card.profile.allowance_id.0]))
 }
 
-/// Who may have acted, by name.
+/// The possible actors, by name.
 fn offered_actors(view: &View<'_>, chosen: &str) -> Result<Vec<Choice>, StoreError> {
     let members = view.snapshot.newest_members(view.company.slot, OFFERED_MAX)?;
     let members = members.iter().map(|member| (member.id.0.to_string(), member_name(member)));

@@ -1,4 +1,4 @@
-//! Who changed what of a company, as sentences. GET /audit.
+//! Changes made to a company's data and who made them, as sentences. GET /audit.
 //!
 //! | file | what |
 //! |---|---|

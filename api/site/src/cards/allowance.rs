@@ -38,14 +38,14 @@ struct AllowanceContent {
     allowing: Option<Allowing>,
 }
 
-/// What `GET /cards/{id}/allowance` takes.
+/// The query of `GET /cards/{id}/allowance`.
 #[derive(Debug, Deserialize)]
 pub(super) struct AllowanceQuery {
     /// A purchase with the card that was declined.
     allow: Option<String>,
 }
 
-/// What the form shows instead of what is known.
+/// The values that the form shows instead of the stored ones.
 #[derive(Debug, Default)]
 struct Shown {
     typed: Option<CardFields>,

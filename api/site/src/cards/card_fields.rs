@@ -1,5 +1,5 @@
-//! What is typed of a card and its allowance, and the JSON of `/v1` that it stands for. What is wrong
-//! with a value is for its reader there to say.
+//! The fields typed of a card and its allowance, and the JSON of `/v1` that they stand for. The
+//! reader of that JSON finds the faults in the values.
 //!
 //! Fields have the names of `/v1`, but for `holder` (an e-mail address), `kind` (virtual or physical)
 //! and `codes` (what `scope` holds besides groups).
@@ -93,14 +93,14 @@ impl CardFields {
         Self { typed: typed.into_iter().collect(), scope }
     }
 
-    /// What a form shows of the card itself.
+    /// The values of the card itself that a form shows.
     pub(super) fn seen_profile(&self) -> Seen {
         let texts = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_changeable);
         let names = texts.map(|(name, _)| name).chain(["holder"]).chain(DIMENSION_FIELDS);
         names.fold(Seen::default(), |seen, name| seen.field(name, self.typed.of(name)))
     }
 
-    /// What a form shows of the allowance.
+    /// The values of the allowance that a form shows.
     pub(super) fn seen_allowance(&self) -> Seen {
         let seen = ALLOWANCE
             .into_iter()
@@ -122,7 +122,7 @@ impl CardFields {
         body
     }
 
-    /// What of the card itself is other than a form showed.
+    /// The values of the card itself that differ from those a form showed.
     pub(super) fn changed_profile(&self, shown: &Self, holder: Option<Uuid>) -> Map<String, Value> {
         let mut body = Map::new();
         for (name, text) in CARD_TEXTS.named() {
@@ -145,8 +145,8 @@ impl CardFields {
         body
     }
 
-    /// What of the allowance is other than a form showed: what was set elsewhere more finely than a
-    /// form shows, such as seconds, stays.
+    /// The values of the allowance that differ from those a form showed. A value that was set
+    /// elsewhere more finely than a form shows, such as to the second, stays.
     pub(super) fn changed_allowance(&self, shown: &Self, zone: Tz) -> Map<String, Value> {
         let mut body = Map::new();
         for (name, _, field) in ALLOWANCE {

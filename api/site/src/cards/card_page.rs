@@ -68,14 +68,14 @@ struct LinkRow {
     viewed: Option<Moment>,
 }
 
-/// What `GET /cards/{id}` takes.
+/// The query of `GET /cards/{id}`.
 #[derive(Debug, Deserialize)]
 pub(super) struct CardQuery {
     /// The shared link that the visitor has just created.
     link: Option<String>,
 }
 
-/// What the page says besides what is known of the card.
+/// The page's additions to the stored facts of the card.
 #[derive(Debug, Default)]
 pub(super) struct CardNotes {
     /// Said first, where it is not blank.
@@ -166,7 +166,7 @@ pub(super) fn may_see_number(acting: &Acting, card: &CardRow) -> bool {
     card.profile.is_virtual && is_open(card) && (is_holder || acting.may(Right::ManageCards))
 }
 
-/// What else a card is held to, by the words for it.
+/// The card's other limits, each with its label.
 fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     let (terms, company) = (&card.record.terms, view.company);
     let mut limits = Vec::new();

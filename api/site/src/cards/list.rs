@@ -149,7 +149,7 @@ fn find_cards(
         };
         filter.assigned_to = Some(member.slot);
     }
-    // Whatever was asked for, who does not see the company sees what is theirs.
+    // A visitor limited to their own cards sees those alone, whatever the filter says.
     filter.assigned_to = own.or(filter.assigned_to);
     // Four digits are the last ones of a number; where no card has these, they may be in a name.
     if let Some(digits) = last_four_of(query.of("text")) {
@@ -180,7 +180,7 @@ pub(crate) fn open_cards_of(member: MemberSlot) -> CardFilter {
     CardFilter { assigned_to: Some(member), states, ..CardFilter::default() }
 }
 
-/// Who holds a card.
+/// The holder of a card.
 pub(super) fn holder(card: &CardRow, view: &View<'_>) -> Result<Option<Member>, StoreError> {
     let slot = card.profile.assigned_to;
     Ok(slot.map(|slot| view.snapshot.member(slot)).transpose()?.flatten())

@@ -46,7 +46,7 @@ struct NumberContent {
     secret: CardSecret,
 }
 
-/// What `POST /cards/{id}/number` takes.
+/// The form of `POST /cards/{id}/number`.
 #[derive(Deserialize)]
 pub(super) struct NumberForm {
     password: String,

@@ -18,19 +18,19 @@ pub(crate) struct Purchase {
     pub(crate) id: String,
     /// When it was authorized.
     pub(crate) at: Moment,
-    /// Where, or what.
+    /// The merchant's or the bank account's name, else the kind of the transaction.
     pub(crate) title: String,
     /// The merchant's city, state and country.
     pub(crate) place: String,
-    /// What it amounts to; below zero where money is spent.
+    /// Its amount; below zero where money is spent.
     pub(crate) amount: String,
     /// How it stands.
     pub(crate) badge: Badge,
-    /// What came of it, in a few words.
+    /// The outcome, in a few words.
     pub(crate) outcome: String,
     /// Rules that failed, the deciding one first.
     pub(crate) failed: Vec<String>,
-    /// What together would have approved it.
+    /// The changes that together would have approved it.
     pub(crate) remedies: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
     }
 }
 
-/// What came of a transaction that the network decided.
+/// The outcome of a transaction that the network decided.
 const fn network_words(kind: TransactionKind, state: TransactionState) -> &'static str {
     match (kind, state) {
         (TransactionKind::Refund, TransactionState::Canceled) => "Refund, canceled",

@@ -1,4 +1,4 @@
-//! What somebody needs to pay with a virtual card: on the page of its number, and for guests.
+//! The secrets with which a virtual card is used to pay: on the page of its number, and for guests.
 
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::store::query::CardRow;

@@ -29,18 +29,18 @@ pub(super) fn dimension_routes() -> Router<AppState> {
         .route("/dimensions/{kind}/{id}/delete", post(page::delete_dimension))
 }
 
-/// What a kind is called on pages.
+/// The words for a kind on pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KindWords {
     /// Several of it, as a heading.
     pub(super) plural: &'static str,
     /// One of it, within a sentence.
     pub(super) one: &'static str,
-    /// That there is none.
+    /// The words for an empty list.
     pub(super) none: &'static str,
     /// As a field of a form.
     pub(super) label: &'static str,
-    /// Where its list is.
+    /// The path of its list.
     pub(super) path: &'static str,
 }
 

@@ -44,7 +44,7 @@ struct PageContent<'a> {
     delete_alert: &'a str,
 }
 
-/// What a deletion would touch.
+/// The counts of objects that a deletion would touch.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     transactions: u64,
@@ -142,7 +142,7 @@ pub(super) async fn show_dimension(
     Ok(dimension_page(&state, &acting, &found, &DimensionForm::of(&found)))
 }
 
-/// What the form shows, and what is said about it.
+/// The form as it is shown, with its faults.
 struct DimensionForm {
     fields: TypedFields,
     faults: Faults,

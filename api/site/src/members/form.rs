@@ -1,4 +1,4 @@
-//! What is typed of a member: shown again as it was, and the body of the API that it means.
+//! The form of a member as typed: shown again as it was, and the body of the API that it means.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberRole};
@@ -17,11 +17,11 @@ use crate::faults::Faults;
 use crate::forms::TypedFields;
 use crate::seen::Seen;
 
-/// What members can be sorted by. Source: spec "Member".
+/// The kinds of dimensions that members can have. Source: spec "Member".
 const KINDS: [DimensionKind; 3] =
     [DimensionKind::Department, DimensionKind::Label, DimensionKind::Location];
 
-/// What is typed of a member who takes part, each with what people call it.
+/// The fields of a member who takes part, each with its label.
 const FIELDS: [(&str, &str); 4] = [
     ("first_name", "first name"),
     ("last_name", "last name"),
@@ -87,7 +87,7 @@ impl MemberForm {
     }
 }
 
-/// What is wrong with the form. Errors: failures with pages of their own.
+/// The faults of the form. Errors: failures with pages of their own.
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     match error.code() {
         "email_taken" => {
@@ -100,7 +100,7 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     }
 }
 
-/// What the form shows of a member.
+/// The values that a member's form shows, compared where two people edit it at once.
 pub(super) fn seen(member: &Member) -> Seen {
     let typed = MemberForm::of(member).typed;
     let seen = FIELDS

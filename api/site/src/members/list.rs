@@ -1,4 +1,4 @@
-//! Who the members of a company are, the newest first. GET /members.
+//! The members of a company, the newest first. GET /members.
 
 use askama::Template;
 use axum::extract::{Query, State};

@@ -49,7 +49,7 @@ async fn get_member(state: &AppState, acting: &Acting, id: MemberId) -> Result<M
     found.ok_or_else(ApiError::not_found)
 }
 
-/// What people call a role.
+/// The name of a role.
 pub(crate) const fn role_words(role: MemberRole) -> &'static str {
     match role {
         MemberRole::Administrator => "Administrator",

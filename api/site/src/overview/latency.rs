@@ -40,7 +40,7 @@ impl LatencySamples {
         if self.0.back().is_none_or(|(at, _)| now.duration_since(*at) >= PACE) {
             self.0.push_back((now, stages));
         }
-        // Where nothing happened for a minute, the figures are those since the start.
+        // The figures are those since the start if nothing happened for a minute.
         before
             .and_then(|before| latency(&before, &stages))
             .or_else(|| latency(&[NOTHING; 3], &stages))

@@ -36,7 +36,7 @@ pub(super) async fn follow(
     let place = overviews.enter(acting.session.user.id);
     let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
     let mut news = overviews.follow(&state, &acting.company)?;
-    // What the figures are now is told first.
+    // The present figures are the first message.
     news.mark_changed();
     let access = acting.lasting_access(&state.switch, Right::SeeCompany);
     let follower = Follower { news, access, has_ended: false, _place: place };
@@ -48,7 +48,7 @@ pub(super) async fn follow(
     Ok((headers, Body::from_stream(messages)).into_response())
 }
 
-/// One who reads a stream, and the place that is taken meanwhile.
+/// A reader of a stream, and the place that it takes meanwhile.
 struct Follower {
     news: watch::Receiver<Told>,
     access: LastingAccess,

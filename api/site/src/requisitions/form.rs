@@ -1,4 +1,5 @@
-//! What is typed of a requisition: shown again as it was, and the body of the API that it means.
+//! The form of a requisition as typed: shown again as it was, and the body of the API that it
+//! means.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::Requisition;
@@ -109,7 +110,8 @@ pub(super) fn deadline(at: Timestamp, zone: Tz) -> Moment {
     if is_last { Moment { words: day_words(day), ..words } } else { words }
 }
 
-/// What is wrong with the form, of what the reader says. Errors: failures with pages of their own.
+/// The faults of the form, of those that the reader found. Errors: failures with pages of their
+/// own.
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     let mut faults = error.faults().to_vec();
     for Fault { flaw, .. } in &mut faults {
@@ -123,7 +125,7 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     if faults.is_empty() { Faults::of_refusal(error) } else { Ok(Faults::new(&faults)) }
 }
 
-/// What a form about a requisition shows of it.
+/// The values that a requisition's form shows, compared where two people edit it at once.
 pub(super) fn seen(requisition: &Requisition, company: &Company) -> Seen {
     let typed = RequisitionForm::of(requisition, company).typed;
     let seen = Seen::default()

@@ -8,8 +8,8 @@
 //! | `requisition` | one: what it is, how it is changed and taken back |
 //! | `review` | the verdict |
 //!
-//! Members see their own; who reviews, and who sees all of the company, sees everybody's. What may
-//! be asked for and decided is said by the readers of `/v1` and by the engine.
+//! Members see their own; reviewers, and those who see all of the company, see everybody's. The
+//! readers of `/v1` and the engine hold the rules of asking and deciding.
 
 mod ask;
 mod form;

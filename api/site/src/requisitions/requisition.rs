@@ -63,13 +63,13 @@ impl RequisitionContent<'_> {
     }
 }
 
-/// What is told of a requisition.
+/// The facts of a requisition.
 struct RequisitionFacts {
     description: String,
     amount: String,
     badge: Badge,
     asked_by: String,
-    /// The page of who asks, for those who see members.
+    /// The page of the asking member, for visitors who see members.
     member_path: Option<String>,
     asked_at: Moment,
     buy_by: Option<Moment>,
@@ -81,20 +81,20 @@ struct RequisitionFacts {
     card_path: Option<String>,
 }
 
-/// What the page says besides the requisition itself: what was typed, and what is wrong with it.
+/// The page's additions to the requisition itself: the values typed, and their faults.
 #[derive(Default)]
 pub(super) struct RequisitionForms {
     /// The form by which it is changed; as it is, where nothing was typed.
     pub(super) form: Option<RequisitionForm>,
-    /// What is wrong with that.
+    /// The faults of that form.
     pub(super) faults: Faults,
     /// The note of a reviewer, where one was typed.
     pub(super) review_note: Option<String>,
     /// The card a reviewer has chosen.
     pub(super) review_card: String,
-    /// What is wrong with the review.
+    /// The message about the review.
     pub(super) review_alert: String,
-    /// What somebody else has changed while the visitor looked, by the names of `seen`.
+    /// The values changed by somebody else while the visitor looked, by the names of `seen`.
     pub(super) changed: Vec<&'static str>,
 }
 
@@ -289,7 +289,7 @@ pub(super) async fn cancel(
                 faults: Faults::of_refusal(error)?,
                 ..RequisitionForms::default()
             };
-            // What it has become meanwhile is what is shown.
+            // The page shows the state that it has reached meanwhile.
             let known = get_requisition(&state, &acting, known.id).await?;
             again(&state, &acting, &known, (said, status)).await
         }

@@ -25,7 +25,7 @@ use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, RequisitionReviewer};
 use crate::seen::who_was_quicker;
 
-/// What is said.
+/// The verdict of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RequisitionVerdict {
@@ -33,7 +33,7 @@ enum RequisitionVerdict {
     Deny,
 }
 
-/// What was sent.
+/// The fields of the form.
 #[derive(Debug, Deserialize)]
 pub(super) struct ReviewForm {
     verdict: RequisitionVerdict,
@@ -108,8 +108,8 @@ pub(super) async fn review(
     }
 }
 
-/// What is said where the visitor decided about something else than there is now. What they typed
-/// stays, and what is new is marked.
+/// The message where the visitor decided about values that have changed since. Their own input
+/// stays, and the changed values are marked.
 fn undecided(
     known: &Requisition,
     changed: Vec<&'static str>,

@@ -62,7 +62,7 @@ async fn keep_to_itself(mut response: Response) -> Response {
     response
 }
 
-/// Who looks at what.
+/// A visitor's view of a shared card.
 struct Viewing<'a> {
     state: &'a AppState,
     opened: &'a Opened,
@@ -70,21 +70,21 @@ struct Viewing<'a> {
     address: IpAddr,
 }
 
-/// What a viewer wants.
+/// The action that a viewer asks for.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Action {
-    /// To be let in.
+    /// Entry by passphrase.
     Open,
-    /// To be shown the number.
+    /// The number of the card.
     Show,
 }
 
-/// What `POST /s/{key}` takes.
+/// The form of `POST /s/{key}`.
 #[derive(Debug, Deserialize)]
 struct ViewerForm {
     action: Action,
-    /// In the order of the passphrase fields.
+    /// The answers, in the order of the passphrase fields.
     #[serde(default)]
     answer: Vec<String>,
 }
@@ -172,7 +172,7 @@ impl Viewing<'_> {
         Ok(card_page(self, "", Some(secret)))
     }
 
-    /// Puts on record that somebody looked, where the last time is a while ago. Whoever looks sees the
+    /// Puts on record that somebody looked, where the last time is a while ago. The viewer sees the
     /// card whether or not that works.
     async fn note_view(&self) {
         let now = self.state.now();

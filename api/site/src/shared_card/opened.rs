@@ -1,5 +1,5 @@
-//! The card behind a key. Whatever keeps it from being shown looks the same: a key that never was, a
-//! link that was taken away, a card that is closed.
+//! The card behind a key. All reasons not to show it look the same: a key that never was, a link
+//! that was taken away, a card that is closed.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -28,9 +28,9 @@ pub(super) struct Opened {
     pub(super) link: SharedLink,
     pub(super) card: CardRow,
     pub(super) company: Company,
-    /// What a viewer has to know; empty where nothing has to be known.
+    /// The passphrase fields that a viewer has to answer; empty where there is no passphrase.
     pub(super) passphrase: Vec<PassphraseField>,
-    /// Where the page is.
+    /// The path of its page.
     pub(super) path: String,
 }
 

@@ -23,13 +23,13 @@ pub(super) fn are_right(fields: &[PassphraseField], answers: &[String]) -> bool 
     bool::from(all_known) && answers.len() == fields.len()
 }
 
-/// What is compared of an answer.
+/// The compared form of an answer.
 fn normal(text: &str, kind: PassphraseKind) -> String {
     match kind {
         PassphraseKind::Text => {
             text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
         }
-        // What is no date is not equal to any: dates are kept in this form.
+        // A text that is no date equals none: dates are kept in this form.
         PassphraseKind::Date => {
             parse_date(text.trim()).map_or_else(|| format!("not a date: {text}"), render_date)
         }

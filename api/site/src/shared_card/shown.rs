@@ -33,7 +33,7 @@ struct PassphraseContent<'a> {
 struct AskedField<'a> {
     name: &'a str,
     is_date: bool,
-    /// Where the visitor begins.
+    /// Whether it is the first field, in which the visitor begins.
     is_first: bool,
 }
 
@@ -51,7 +51,7 @@ struct SharedCardContent<'a> {
     secret: Option<CardSecret>,
 }
 
-/// What is left, and of what.
+/// The amount left, and the budget it is left of.
 struct Budget {
     balance: String,
     of: String,
@@ -93,7 +93,7 @@ pub(super) fn card_page(
     plain_page_with_scripts(TITLE, &[&*COPY], content)
 }
 
-/// What the state means for who wants to pay.
+/// The meaning of the state for somebody who wants to pay.
 const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str {
     match (state, reason) {
         (CardState::Active, _) => "",
@@ -141,7 +141,7 @@ const fn every(interval: Interval) -> &'static str {
     }
 }
 
-/// What the card is for, whatever is left on it.
+/// The rules of the card's use, apart from the amount left.
 fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
     let (terms, zone) = (&opened.card.record.terms, opened.company.zone);
     let mut rules = Vec::new();

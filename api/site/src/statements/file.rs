@@ -71,7 +71,7 @@ pub(super) async fn get_file(
     Ok(page)
 }
 
-/// What is wrong with the days, in the words of the form.
+/// The faults of the days, in the words of the form.
 fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     let mut faults = error.faults().to_vec();
     for Fault { flaw, .. } in &mut faults {

@@ -1,4 +1,4 @@
-//! What was posted to a company's account: its balances, its lines by month, and files of them.
+//! The postings of a company's account: its balances, its lines by month, and files of them.
 //!
 //! | file | what |
 //! |---|---|

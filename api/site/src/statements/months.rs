@@ -15,7 +15,7 @@ pub(super) struct Month {
 }
 
 impl Month {
-    /// The one that has this day.
+    /// The month that has this day.
     pub(super) fn of(day: BusinessDate) -> Self {
         Self { first: day.period_start(Interval::Monthly) }
     }
@@ -41,12 +41,12 @@ impl Month {
         next.map_or(self.first, |next| BusinessDate(next.0 - 1))
     }
 
-    /// The one before it.
+    /// The month before it.
     pub(super) fn before(self) -> Self {
         Self::of(BusinessDate(self.first.0 - 1))
     }
 
-    /// The one after it.
+    /// The month after it.
     pub(super) fn after(self) -> Self {
         Self::of(BusinessDate(self.last().0 + 1))
     }

@@ -84,7 +84,7 @@ struct StatementRow {
     is_credit: bool,
 }
 
-/// What is read of a month.
+/// The data of a month's page.
 struct StatementMonth {
     account: AccountRow,
     rows: Vec<StatementRow>,
@@ -195,7 +195,7 @@ fn read_month(view: &View<'_>, month: Month, part: Part) -> Result<StatementMont
     Ok(StatementMonth { rows: rows.collect::<Result<_, _>>()?, count: listed.count, sums, account })
 }
 
-/// What came in and what went out.
+/// The sums of incoming and of outgoing amounts.
 fn sums(
     view: &View<'_>,
     account: &AccountRow,

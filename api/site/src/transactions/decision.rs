@@ -29,9 +29,9 @@ pub(crate) enum AccountFigures {
 /// A decision in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DecisionWords {
-    /// What came of it.
+    /// The outcome.
     pub(super) verdict: String,
-    /// Whose word it was, where not the rules'.
+    /// The authority that decided it, where it was not the rules.
     pub(super) decided_by: &'static str,
     /// Whether it went ahead.
     pub(super) is_approved: bool,
@@ -39,7 +39,7 @@ pub(super) struct DecisionWords {
     pub(super) rules: Vec<RuleLine>,
     /// How many of them failed.
     pub(super) failed_count: usize,
-    /// What together would have approved it whole.
+    /// The changes that together would have approved the whole amount.
     pub(super) remedies: Vec<String>,
     /// The largest amount that would have been approved.
     pub(super) at_most: Option<String>,
@@ -50,7 +50,7 @@ pub(super) struct DecisionWords {
 /// A rule in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleLine {
-    /// What it found.
+    /// Its finding, as a sentence.
     pub(super) text: String,
     /// Whether it passed.
     pub(super) is_passed: bool,
@@ -70,11 +70,11 @@ pub(super) struct IncrementWords {
 /// How decisions of a company are told to somebody.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Teller<'a> {
-    /// Whose decisions.
+    /// The company whose decisions are told.
     pub(crate) company: &'a Company,
-    /// What may be told.
+    /// Whether figures of the account may be told.
     pub(crate) figures: AccountFigures,
-    /// When.
+    /// The time of telling.
     pub(crate) now: Timestamp,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Teller<'a> {
         let failed_count = rules.iter().filter(|rule| !rule.is_passed).count();
         let remedies = explanation.remedies.iter();
         let remedies = remedies.map(|remedy| sentence(&self.remedy(remedy, scope)));
-        // Where the account sets the bound, the amount is what is in it.
+        // A bound set by the account is left out: it would tell how much is in the account.
         let is_bound_by_account = explanation.remedies.iter().any(|remedy| self.keeps(remedy.rule));
         let at_most = explanation.amount_at_most.filter(|_| !is_bound_by_account);
         DecisionWords {
@@ -143,13 +143,13 @@ impl<'a> Teller<'a> {
             && matches!(rule, Rule::AvailableCredit | Rule::OutOfBounds)
     }
 
-    /// What a rule found, as a sentence.
+    /// The finding of a rule, as a sentence.
     pub(crate) fn rule(&self, finding: &RuleFinding) -> String {
         let compared = finding.compared.filter(|_| !self.keeps(finding.rule));
         PageReader::of(self.company).sentence(&RuleFinding { compared, ..*finding })
     }
 
-    /// What would have satisfied a rule, within a sentence.
+    /// The change that would have satisfied a rule, within a sentence.
     pub(crate) fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
         if self.keeps(remedy.rule) {
             return "raise the available funds".to_owned();

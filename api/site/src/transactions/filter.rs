@@ -1,4 +1,4 @@
-//! What is looked for among transactions: as typed, as `/v1` takes it, and as the form shows it.
+//! The filter of a list of transactions: as typed, as `/v1` takes it, and as the form shows it.
 //!
 //! Days shown in the company, both ends included; everything else is the filter of `/v1` by the
 //! same names.
@@ -76,7 +76,7 @@ fn days(asked: &ListForm) -> Result<[Option<BusinessDate>; 2], Faults> {
     if faults.is_empty() { Ok(days) } else { Err(faults) }
 }
 
-/// What the form offers.
+/// The choices that the form offers.
 pub(super) struct Offered {
     /// States.
     pub(super) states: Vec<Choice>,
@@ -91,7 +91,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// To whom sees the whole company.
+    /// The choices for a visitor who sees the whole company.
     /// Errors: the tables cannot be read.
     pub(super) fn of_company(view: &View<'_>, asked: &ListForm) -> Result<Self, StoreError> {
         let (company, page) = (view.company.slot, Page::first(OFFERED_MAX));
@@ -120,7 +120,7 @@ impl Offered {
         })
     }
 
-    /// To whom sees what is theirs: the cards they hold.
+    /// The choices for a visitor who sees only their own transactions: the cards they hold.
     /// Errors: the tables cannot be read.
     pub(super) fn of_member(
         view: &View<'_>,

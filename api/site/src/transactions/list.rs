@@ -101,7 +101,7 @@ fn read_rows(
     (own, page): (Option<MemberSlot>, Page),
 ) -> Result<Option<Listed<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
-    // Whatever was asked for, who does not see the company sees what is theirs.
+    // A visitor limited to their own transactions sees those alone, whatever the filter says.
     filter.member = own.or(filter.member);
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
     found.load(|row| TransactionLine::of(&row, view)).map(Some)

@@ -1,5 +1,5 @@
-//! Transactions: their list, and each one's page, on which books and receipts are kept. Who sees all
-//! of a company sees all of them; everybody else their own.
+//! Transactions: their list, and each one's page, on which books and receipts are kept. Visitors
+//! who see the whole company see all of them; everybody else sees their own.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! What happened to a transaction, in the order in which it did: what was asked for and added, what
-//! was posted, and what is held now.
+//! The history of a transaction, in order: amounts requested and added, amounts posted, and the
+//! amount held now.
 //!
 //! Lines are not found by their transaction, but they follow each other: from the one posted when the
 //! transaction was first posted, the next ones are looked through, up to a bound.
@@ -28,9 +28,9 @@ const LINES_AT_A_TIME: usize = 100;
 pub(super) struct Step {
     /// When; none for how it stands now.
     pub(super) at: Option<Moment>,
-    /// What.
+    /// The event, in words.
     pub(super) what: String,
-    /// How much.
+    /// The amount.
     pub(super) amount: String,
 }
 

@@ -1,7 +1,8 @@
 //! A form with a file in it, which a page of the site has sent.
 //!
-//! Who sends it is known before any of it is read, and it is read within the bounds that `/v1` has for
-//! receipts. INVARIANT: what is bound to another visitor, or to none, is refused whatever is in it.
+//! The sender is known before any of the form is read, and it is read within the bounds that `/v1`
+//! has for receipts. INVARIANT: a form that is bound to another visitor, or to none, is refused
+//! whatever is in it.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -21,7 +22,7 @@ use crate::error_page::failure_page;
 use crate::forms::{foreign_form, refusal_where_changed, stale_form};
 use crate::rights::Acting;
 
-/// What was sent.
+/// The fields of the form.
 #[derive(Debug)]
 pub(super) struct UploadForm {
     /// The file; none where none was chosen.
@@ -92,7 +93,7 @@ async fn read_fields(body: Bytes, boundary: String) -> Result<(UploadForm, Strin
             Some("file") => {
                 let filename = field.file_name().map(name_in_form);
                 let content = field.bytes().await?;
-                // What browsers send where no file was chosen.
+                // Browsers send an empty file without a name where no file was chosen.
                 let is_chosen =
                     !content.is_empty() || filename.as_ref().is_some_and(|name| !name.is_empty());
                 read.file = is_chosen.then_some(Upload { filename, content });

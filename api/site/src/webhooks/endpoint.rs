@@ -85,7 +85,7 @@ struct AttemptRow {
     bodies: Bodies,
 }
 
-/// What a page says besides what is known.
+/// The page's additions to the stored facts of the endpoint.
 #[derive(Default)]
 struct EndpointNotes<'a> {
     sent: Option<Uuid>,
@@ -97,7 +97,7 @@ struct EndpointNotes<'a> {
     delete_error: &'a str,
 }
 
-/// What `GET /webhooks/{id}` takes.
+/// The query of `GET /webhooks/{id}`.
 #[derive(Debug, Deserialize)]
 pub(super) struct EndpointQuery {
     /// The attempt that the visitor has just made.
@@ -130,7 +130,7 @@ async fn endpoint_page(
     let shown = |at: Timestamp| moment(at, zone);
     let row = |attempt: &Attempt| attempt_row(attempt, zone);
     let told_of = state.switch.read_at_once(|snapshot| told_of(snapshot, endpoint))?;
-    // Where deliveries are not at work, nothing is known of them.
+    // The health of endpoints is unknown while deliveries are not at work.
     let health = state.webhooks.health(vec![endpoint.id]).await.unwrap_or_default();
     let health = health.into_iter().next().flatten();
     let attempts = state.webhooks.attempts(endpoint.id).await.unwrap_or_default();
@@ -235,7 +235,7 @@ pub(super) async fn save(
     }
 }
 
-/// What `POST /webhooks/{id}/state` takes.
+/// The form of `POST /webhooks/{id}/state`.
 #[derive(Debug, Deserialize)]
 pub(super) struct SwitchForm {
     to: String,
@@ -274,7 +274,7 @@ pub(super) async fn rotate(
     Ok(shown.page(&state, "New signing secret", &acting.session))
 }
 
-/// What `POST /webhooks/{id}/recover` takes.
+/// The form of `POST /webhooks/{id}/recover`.
 #[derive(Debug, Deserialize)]
 pub(super) struct RecoverForm {
     since: String,

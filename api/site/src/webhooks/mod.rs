@@ -1,4 +1,4 @@
-//! Where events are sent to, for administrators and developers.
+//! The endpoints to which events are sent, for administrators and developers.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What came of an authorization, in a few words. Source: spec "Response codes".
+//! The outcome of an authorization, in a few words. Source: spec "Response codes".
 
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::TransactionRecord;
@@ -16,7 +16,7 @@ pub(crate) fn decline_words(record: &TransactionRecord) -> String {
     }
 }
 
-/// What came of an authorization: why it was declined, or that it was not.
+/// The outcome of an authorization: approved, or the reason why it was declined.
 pub(crate) const fn outcome_words(code: ResponseCode) -> &'static str {
     match code {
         ResponseCode::Approved => "Approved",

@@ -29,7 +29,7 @@ impl PageReader {
         Self { currency: company.currency, zone: company.zone }
     }
 
-    /// What a rule found, as a sentence.
+    /// The finding of a rule, as a sentence.
     pub(crate) fn sentence(&self, finding: &RuleFinding) -> String {
         sentence(&self.finding(finding))
     }

@@ -77,7 +77,7 @@ pub(crate) fn clock_words(at: Timestamp, zone: Tz) -> String {
     written(at, zone, "%H:%M:%S")
 }
 
-/// What a zone is called, such as `America/Los Angeles`.
+/// The name of a zone, such as `America/Los Angeles`.
 pub(crate) fn zone_words(zone: Tz) -> String {
     zone.name().replace('_', " ")
 }
