@@ -1,4 +1,5 @@
-//! The file `mail/cursor`: up to which transaction people were told of declines. One line of text:
+//! The file `mail/cursor`: the transaction up to which letters about declines were written. One line
+//! of text:
 //!
 //! | text | is |
 //! |---|---|
@@ -25,14 +26,14 @@ pub(super) struct TransactionPlace {
     pub(super) at: Option<Timestamp>,
 }
 
-/// The file that says how far the transactions were looked at.
+/// The file of the last transaction that was looked at.
 pub(super) struct Cursor {
     path: PathBuf,
     written_at: Instant,
 }
 
 impl Cursor {
-    /// That of a directory.
+    /// The cursor of a directory.
     pub(super) fn at(directory: &Path) -> Self {
         Self { path: directory.join("cursor"), written_at: Instant::now() }
     }
@@ -42,7 +43,7 @@ impl Cursor {
         self.written_at.elapsed() >= CURSOR_INTERVAL
     }
 
-    /// What it says; none where it is missing.
+    /// The place in the file; none where the file is missing.
     /// Errors: it cannot be read, or is not understood.
     pub(super) fn read(&self) -> io::Result<Option<TransactionPlace>> {
         match fs::read_to_string(&self.path) {

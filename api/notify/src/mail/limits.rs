@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// In what time letters to one address are counted.
+/// The window in which letters to one address are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(15 * 60);
 /// How many of them there may be that anybody can ask for.
 pub(super) const ASKED_FOR_MAX: u32 = 3;
-/// How many invitations one company may have sent in that time; whoever gets none can still ask for
-/// a link to set a password.
+/// How many invitations one company may have sent in that time; invited members who get none can
+/// still ask for a link to set a password.
 pub(super) const INVITATIONS_MAX: u32 = 500;
 /// How many shared links one company may have sent to one address in that time.
 pub(super) const LINKS_TO_ADDRESS_MAX: u32 = 20;
@@ -21,7 +21,7 @@ pub(super) const REMEMBERED_MAX: usize = 10_000;
 pub(super) const SUBJECT_NAME_CHARS_MAX: usize = 60;
 /// The longest line that mail servers take. Units: bytes. Source: RFC 5322, 2.1.1.
 pub(super) const LINE_BYTES_MAX: usize = 998;
-/// Where lines of plain text are broken. Units: characters. Source: RFC 5322, 2.1.1.
+/// The width at which lines of plain text are broken. Units: characters. Source: RFC 5322, 2.1.1.
 pub(super) const TEXT_LINE_CHARS_MAX: usize = 76;
 
 /// How many letters wait at most; beyond, further ones are not taken.

@@ -1,4 +1,4 @@
-//! The mail queue across restarts and crashes: what waits, in which order, and that nobody can read it.
+//! The mail queue across restarts and crashes: the waiting letters, their order, and their secrecy.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,6 +1,6 @@
 //! The conversation with a mail server: one connection, kept while letters come.
 //!
-//! What servers say of a letter may name its reader, so only their codes leave this file.
+//! A server's words about a letter may name its reader, so only their codes leave this file.
 
 use std::fmt;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl fmt::Debug for SmtpServer {
     }
 }
 
-/// What became of a letter.
+/// The outcome of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MailOutcome {
     /// The server has taken it.
@@ -107,7 +107,7 @@ impl<'a> Route<'a> {
         }
         let was_open = self.is_open();
         let outcome = self.send_once(envelope, message).await;
-        // Servers close what is idle: that is found out only by the next letter.
+        // Servers close idle connections: only the next letter finds that out.
         if was_open && matches!(outcome, MailOutcome::Unreached(_)) {
             return self.send_once(envelope, message).await;
         }
@@ -141,7 +141,7 @@ impl<'a> Route<'a> {
     /// Ends the connection, if there is one.
     pub(super) async fn close(&mut self) {
         if let Some(mut connection) = self.connection.take() {
-            // What it answers changes nothing.
+            // The answer changes nothing.
             let _ = timeout(Duration::from_secs(1), connection.quit()).await;
         }
     }

@@ -51,7 +51,7 @@ const READ_PAUSE: Duration = Duration::from_secs(1);
 /// How many attempts wait to be written down; later ones are not noted.
 const UNSAVED_MAX: usize = 20_000;
 
-/// What the dispatcher works with.
+/// The tools of the dispatcher.
 pub(super) struct Tools {
     pub(super) switch: Switch,
     pub(super) secrets: Arc<Secrets>,
@@ -275,7 +275,7 @@ impl Dispatcher {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         self.dirty.insert(id);
         let line = Line::of(desk.lane.is_failing());
-        // Who has something fresh stands in line from the moment it came.
+        // A lane with fresh events stands in line from the moment they came.
         let queued = desk.lane.due().map(|due| match desk.queued {
             Some(queued) if due.0 == i64::MIN && queued.at <= now => Queued { line, ..queued },
             _ if due.0 == i64::MIN => Queued { at: now, line },
@@ -297,7 +297,8 @@ impl Dispatcher {
                 self.reloads.extend(reply);
             }
             order if self.is_stale && Instant::now() < self.reload_from => {
-                // Whoever is one too many is told that too much is to do.
+                // An order beyond the bound is dropped, and its caller learns that the switch is
+                // overloaded.
                 if self.postponed.len() < ORDERS_MAX {
                     self.postponed.push_back(order);
                 }
@@ -311,7 +312,7 @@ impl Dispatcher {
         }
     }
 
-    /// Looks at endpoints as they are now, and carries out what has waited for that.
+    /// Reads endpoints as they are now, and carries out the orders that have waited for that.
     fn catch_up_with_changes(&mut self) {
         self.reload();
         for order in std::mem::take(&mut self.postponed) {
@@ -339,7 +340,7 @@ impl Dispatcher {
         }
     }
 
-    /// What was tried, the newest first.
+    /// The attempts at an endpoint, the newest first.
     fn attempts(&self, id: WebhookEndpointId) -> Vec<Attempt> {
         let saved = self.tools.deliveries.attempts(id).unwrap_or_else(|error| {
             tracing::error!(%error, "attempts cannot be read");
@@ -370,10 +371,11 @@ impl Dispatcher {
     }
 }
 
-/// Where the follower and the lanes stand. Where the log has lost its newest part since that was
-/// written, as in a directory that was put back without the end of its journal, they are set back to
-/// where it is still the same, and messages get other ids than before: numbers have other meanings.
-/// Errors: what was kept or the log cannot be read.
+/// The places of the follower and the lanes. If the log has lost its newest part since they were
+/// written, as in a directory that was put back without the end of its journal, they are set back
+/// to where it is still the same. Messages then get other ids than before: numbers have other
+/// meanings.
+/// Errors: the stored state or the log cannot be read.
 fn read_kept(
     tools: &Tools,
 ) -> Result<(EventPlace, BTreeMap<WebhookEndpointId, KeptLane>), DeliveriesError> {

@@ -66,7 +66,7 @@ fn a_message_is_tried_by_the_schedule_under_one_id_and_then_given_up() {
     let health = lane.health();
     assert_eq!((health.given_up, health.waiting), (1, 0));
     assert_eq!(health.failing_since, Some(T0));
-    // What comes after is tried again from the beginning.
+    // The messages that follow are tried again from the beginning.
     lane.offer(entry(2, 1));
     assert_eq!(numbers(&lane.start(now, name).unwrap()), [2]);
     lane.settle(Outcome::Delivered, now);
@@ -157,7 +157,7 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
     assert_eq!(told.wants(), Some(EventNumber(3)), "what the follower has not read is told, too");
     lane.recover(EventNumber(0), EventNumber(3));
     assert_eq!(lane.wants(), Some(EventNumber(0)));
-    // What was being sent is read again, too; its failure brings nothing back.
+    // The message that was being sent is read again, too; its failure brings nothing back.
     lane.take_up(vec![entry(1, 1)], EventNumber(1), EventNumber(1));
     lane.start(T0, name).unwrap();
     lane.recover(EventNumber(0), EventNumber(3));
@@ -204,10 +204,10 @@ fn what_cannot_be_told_any_more_is_neither_delivered_nor_a_failure() {
 #[test]
 fn a_lane_is_set_back_to_where_the_log_is_the_same() {
     let rows = [
-        // Behind nothing that was lost, it stays.
+        // A lane that holds nothing of the lost part stays.
         (9, vec![], 9, None),
         (9, vec![8], 9, None),
-        // What was lost is read again, and what waits of before.
+        // The lost events are read again, and earlier ones that wait.
         (9, vec![], 5, Some(5)),
         (9, vec![3, 8], 5, Some(2)),
     ];

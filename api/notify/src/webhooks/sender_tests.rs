@@ -223,7 +223,7 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_connected_to() {
     let (other, others) = receiver(Manner::Closes);
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    // Whoever asks a second time is sent elsewhere.
+    // A second look-up leads elsewhere.
     let names = move |_| -> Addresses {
         let port = if counted.fetch_add(1, Ordering::SeqCst) == 0 { port } else { other };
         Box::pin(async move { Ok(vec![([127, 0, 0, 1], port).into()]) })

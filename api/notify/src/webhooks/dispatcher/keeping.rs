@@ -1,4 +1,4 @@
-//! What is written down of deliveries, and what others are shown of them.
+//! The saving of deliveries, and their published figures.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Dispatcher {
             Ok((Ok(()), _)) => self.note_saved(),
             Ok((Err(fault), Changes { removed, attempts, .. })) => {
                 self.dirty.extend(dirty);
-                // Nothing happened since: whoever saves waits.
+                // Nothing happened since: the caller of this save waits.
                 (self.removed, self.unsaved) = (removed, attempts);
                 self.note_unsaved(&fault);
             }

@@ -1,4 +1,5 @@
-//! Which endpoints there are, and what they may be told: looked at anew whenever that may have changed.
+//! The endpoints and the companies whose events they may get: read anew whenever these may have
+//! changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ impl Dispatcher {
                 self.is_stale = false;
                 self.take_endpoints(found, last);
                 for reply in self.reloads.drain(..) {
-                    // Whoever waited may be gone.
+                    // The waiting caller may be gone.
                     let _ = reply.send(());
                 }
                 self.reload_at = Instant::now() + RELOAD_INTERVAL;
@@ -66,10 +67,9 @@ impl Dispatcher {
         }
     }
 
-    /// What is to become of the lane of an endpoint: it is told of what happened from the record on
-    /// that made the endpoint or turned it on, whenever that is noticed. INVARIANT: a lane whose
-    /// receiver was gone is on again only by a later record, never by tables that do not show yet
-    /// what was decided.
+    /// The next state of an endpoint's lane. The lane gets the events from the record on that made
+    /// the endpoint or turned it on, whenever that is noticed. INVARIANT: a lane whose receiver was
+    /// gone is on again only by a later record, never by tables that lag behind.
     fn turn_of(
         &self,
         snapshot: &Snapshot,
@@ -153,7 +153,7 @@ struct Found {
     turn: Turn,
 }
 
-/// What becomes of a lane.
+/// The next state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// It is on as before.
