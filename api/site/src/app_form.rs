@@ -1,5 +1,5 @@
-//! The form by which an app is registered and changed: what was typed, what is wrong with it, and
-//! what it means.
+//! The form by which an app is registered and changed: the values typed, their faults, and the
+//! parsed values.
 
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{App, AppProfile};
@@ -19,7 +19,7 @@ const NAME_CHARS_MAX: usize = 100;
 /// The longest address of a web site. Units: bytes.
 const WEBSITE_BYTES_MAX: usize = 300;
 
-/// Which scopes are ticked.
+/// The scopes that are ticked.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ScopeTicks {
     #[serde(default)]
@@ -67,7 +67,7 @@ pub(super) struct ScopeBox {
     pub(super) is_chosen: bool,
     /// Whether an operator has to approve it.
     pub(super) needs_approval: bool,
-    /// Whether one has.
+    /// Whether an operator has approved it.
     pub(super) is_approved: bool,
 }
 
@@ -89,7 +89,7 @@ impl AppForm {
         Self::of(TypedFields::default(), none, none)
     }
 
-    /// With what is known of an app, as its owner last edited it.
+    /// The form of an app, with the values that its owner last edited.
     pub(super) fn of_app(app: &App) -> Self {
         let AppProfile { name, website, redirect_urls } = app.edited_profile();
         let redirect_urls = redirect_urls.join("\n");
@@ -97,7 +97,7 @@ impl AppForm {
         Self::of(typed.into_iter().collect(), app.requested, app.approved)
     }
 
-    /// The same, with what is wrong.
+    /// The same, with faults.
     #[must_use]
     pub(super) fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
@@ -118,12 +118,12 @@ impl AppForm {
 
 impl AppFields {
     /// The parsed values of the fields.
-    /// Errors: the form again, saying what is wrong.
+    /// Errors: the form again, with its faults.
     pub(super) fn terms(&self, approved: AccessScope) -> Result<AppTerms, Box<AppForm>> {
         let name = parse_name(self.typed.of("name"));
         let website = parse_website(self.typed.of("website"));
         let redirect_urls = parse_redirect_urls(self.typed.of("redirect_urls"));
-        // A name that no page offers is nobody's wish.
+        // A scope name that no page offers counts as none.
         let requested = scope::parse(&self.scope.join(" ")).unwrap_or_default();
         match (name, website, redirect_urls) {
             (Ok(name), Ok(website), Ok(redirect_urls)) => {

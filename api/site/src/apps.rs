@@ -119,8 +119,8 @@ pub(super) async fn register_app(
     Ok(shown.page(&state, "Registered", &acting.session))
 }
 
-/// A page that shows what is kept as a hash only. It is the answer to the form itself: to be shown
-/// by another request, the secret would have to be kept until then.
+/// A page that shows a secret, of which only a hash is kept. It is the answer to the form itself:
+/// to be shown by another request, the secret would have to be kept until then.
 #[derive(Template)]
 #[template(path = "shown_once.html")]
 pub(super) struct ShownOnce<'a> {

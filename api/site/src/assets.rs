@@ -1,4 +1,4 @@
-//! The files every page needs, part of the program. Their names carry a hash of what is in them, so
+//! The files every page needs, part of the program. Their names carry a hash of their content, so
 //! browsers may keep them for ever and still get the new ones after an update.
 
 use std::sync::LazyLock;

@@ -1,9 +1,9 @@
 //! The categories, departments, labels and locations of a company, for forms in which one of each
 //! kind can be chosen: from a list, or by name or code where there are more than a list is good for.
 //!
-//! INVARIANT: what is chosen now is always among what a form offers, so that a form in which something
-//! else is changed sends it back as it was. A form leaves out the kinds of which the company has none:
-//! what it does not send stays as it is.
+//! INVARIANT: the present choice is always among those of a form, so that a form in which something
+//! else is changed sends it back as it was. A form leaves out the kinds of which the company has
+//! none: a kind that it does not send stays as it is.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ const BEFORE_ID: &str = " · ";
 /// The value sent for each kind: an id, a name, a code, nothing, or no such field.
 pub(super) type Sent<'a> = [Option<&'a str>; 4];
 
-/// One field; `dimension_field.html` shows it.
+/// A field; `dimension_field.html` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DimensionChoice {
     /// The name of the field.
@@ -69,7 +69,7 @@ pub(super) struct Asked<'a> {
     pub(super) chosen: &'a str,
 }
 
-/// The fields of these kinds, with what is chosen; `chosen` are ids, blank for none, or what was typed.
+/// The fields of these kinds. `chosen` are ids or texts as typed; blank for none.
 /// Cost: O(dimensions of the kinds), up to the bound of `tree`.
 pub(super) fn dimension_choices(
     view: &View<'_>,
@@ -105,7 +105,7 @@ pub(super) fn choice_among(asked: Asked<'_>, offered: &[&Branch], count: u64) ->
     DimensionChoice { name, label, options, typed: None }
 }
 
-/// Each of those offered, by a label that no other has.
+/// The choices of those offered, each by a label that no other has.
 fn options_of(offered: &[&Branch], chosen: &str) -> Vec<Choice> {
     let labels: Vec<_> = offered.iter().map(|branch| branch.choice_words()).collect();
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -153,7 +153,7 @@ fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, Ty
     (shown, Typed { text, hint })
 }
 
-/// The ids of an object's dimensions as its form has them; what was deleted is none.
+/// The ids of an object's dimensions as its form has them; a deleted one is none.
 pub(super) fn chosen_of(
     view: &View<'_>,
     dimensions: &Dimensions,
@@ -162,7 +162,7 @@ pub(super) fn chosen_of(
     Ok(references.map(|known| known.map_or_else(String::new, |known| known.id.to_string())))
 }
 
-/// The names of an object's dimensions, each with what people call its kind.
+/// The names of an object's dimensions, each with the label of its kind.
 pub(super) fn tags_of(
     view: &View<'_>,
     dimensions: &Dimensions,
@@ -178,7 +178,7 @@ impl TypedFields {
         DIMENSION_FIELDS.map(|name| self.get(name))
     }
 
-    /// The fields of these kinds with what was sent, or what an object has.
+    /// The fields of these kinds with the values sent, else those of an object.
     /// Errors: the tables cannot be read.
     pub(super) fn dimension_choices(
         &self,
@@ -202,7 +202,7 @@ fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
     chosen
 }
 
-/// Adds what was sent to the body that the API would take.
+/// Adds the values sent to the body that the API would take.
 pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: Sent<'_>) {
     for (name, sent) in DIMENSION_FIELDS.into_iter().zip(sent) {
         match sent.map(str::trim) {
@@ -228,7 +228,7 @@ pub(super) async fn find_meant(
     Ok(())
 }
 
-/// As `find_meant`, of one field of a body.
+/// Does the same as `find_meant`, for one field of a body.
 pub(super) async fn find_meant_in(
     state: &AppState,
     acting: &Acting,
@@ -278,7 +278,7 @@ fn meant_among(branches: &[Branch], typed: &str) -> Option<DimensionId> {
     None
 }
 
-/// As digests of forms take them.
+/// The ids of dimensions, in the form of a digest's values.
 pub(super) fn ids_of(dimensions: &Dimensions) -> [String; 4] {
     let text = |id: DimensionId| id.0.to_string();
     dimensions.map(|id| id.map_or_else(String::new, text))

@@ -10,7 +10,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::{Fault, Flaw};
 
-/// The faults of a form, and what is said above it.
+/// The faults of a form, and the message above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults {
     status: StatusCode,
@@ -26,7 +26,7 @@ impl Faults {
         Self { status: StatusCode::BAD_REQUEST, alert, by_param: by_param.collect() }
     }
 
-    /// Of a refusal that the visitor can do something about: its fields, or what it says.
+    /// The faults of a refusal that the visitor can do something about: its fields, or its message.
     /// Errors: any other failure, which has a page of its own.
     pub(super) fn of_refusal(error: ApiError) -> Result<Self, ApiError> {
         let status = error.status();
@@ -37,7 +37,7 @@ impl Faults {
         }
     }
 
-    /// Something about the whole form.
+    /// A fault of the whole form.
     pub(super) fn alert_only(alert: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, alert: alert.into(), by_param: Vec::new() }
     }
@@ -47,7 +47,7 @@ impl Faults {
         Self { status: StatusCode::CONFLICT, ..Self::alert_only(alert) }
     }
 
-    /// With one more fault, told in a whole sentence.
+    /// The same with one more fault, which is a whole sentence.
     #[must_use]
     pub(super) fn and(mut self, param: &str, text: &str) -> Self {
         if self.alert.is_empty() {
@@ -60,7 +60,7 @@ impl Faults {
         self
     }
 
-    /// As those of an object within another.
+    /// The same, as faults of an object within another.
     #[must_use]
     pub(super) fn below(mut self, outer: &str) -> Self {
         for (param, _) in &mut self.by_param {

@@ -118,7 +118,7 @@ pub(super) struct ConfirmForm {
     pub(super) is_confirmed: bool,
 }
 
-/// The refusal of a form whose sender may not do any more what they could when it began to come: their
+/// The refusal of a form whose sender has lost the rights they had when it began to come: their
 /// session, membership or rights have changed meanwhile.
 pub(super) fn refusal_where_changed(session: &Session, state: &AppState) -> Option<Response> {
     match session.stands(state) {

@@ -1,6 +1,6 @@
 //! The frame around every page: its head with the ways on, the notice, and the page itself.
 //!
-//! INVARIANT: what a page shows is escaped by its template; the frame takes a rendered template and
+//! INVARIANT: the template of a page escapes its values; the frame takes a rendered template and
 //! nothing else as it is.
 
 use askama::Template;
@@ -139,7 +139,8 @@ pub fn page(
     frame(Frame { title, visitor, is_small: session.is_none(), ..Frame::default() }, content)
 }
 
-/// As `page`, with scripts of the site that make more of it; without them it is whole as well.
+/// A page as of `page`, with scripts of the site that make more of it; without them it is whole as
+/// well.
 #[must_use]
 pub(super) fn page_with_scripts(
     state: &AppState,
@@ -193,7 +194,7 @@ pub(super) fn plain_page(title: &str, content: impl Template) -> Response {
     frame(Frame { title, is_small: true, ..Frame::default() }, content)
 }
 
-/// As `plain_page`, with scripts of the site that make more of it.
+/// A page as of `plain_page`, with scripts of the site that make more of it.
 #[must_use]
 pub(super) fn plain_page_with_scripts(
     title: &str,

@@ -26,7 +26,7 @@ pub fn local_path(next: &str) -> Option<String> {
         return None;
     }
     let path = &target[url::Position::BeforePath..url::Position::AfterQuery];
-    // Reading it has resolved dots, after which what was a path may name a host.
+    // Reading it has resolved dots: a part of the path may then name a host.
     (!path.starts_with("//")).then(|| path.to_owned())
 }
 

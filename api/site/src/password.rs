@@ -93,9 +93,9 @@ pub(super) async fn change(
 /// The outcome of a change; the way to sign-in where the session was ended meanwhile.
 pub(super) type Changed = Result<(), Response>;
 
-/// Changes what a user signs in with, within a session and ending all others. Between the question
+/// Changes the credentials of a user, within a session and ending all others. Between the question
 /// for the password and the change, a link by mail may have set another: that ended the session,
-/// and the change is then not made. Of a new password its user is told by mail.
+/// and the change is then not made. The user gets a letter about a new password.
 /// Errors: the change was not made, or may not have been.
 pub async fn change_user(
     state: &AppState,
@@ -117,8 +117,8 @@ pub async fn change_user(
     }
 }
 
-/// Whether `password` is the user's: a session alone does not change what it was opened with.
-/// Wrong ones slow down the next.
+/// Whether `password` is the user's: a session alone does not change the credentials it was opened
+/// with. Wrong ones slow down the next.
 /// Errors: too many tries, or too many wait.
 pub(super) async fn is_password_of(
     state: &AppState,

@@ -1,7 +1,7 @@
-//! Passwords of those who cannot sign in: a link by mail, and setting a password with it.
+//! Passwords of users who cannot sign in: a link by mail, and setting a password with it.
 //!
-//! Whether an address belongs to somebody cannot be told from here: every address gets the same
-//! answer at once, and what follows it happens afterwards.
+//! The answer does not tell whether an address belongs to somebody: every address gets the same
+//! answer at once, and the work follows it.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -111,7 +111,7 @@ pub(super) async fn forgot(
     Ok(response)
 }
 
-/// Sends a link to whoever has the address, if somebody has.
+/// Sends a link to the user with the address, if there is one.
 /// Errors: the link was not issued.
 async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), ApiError> {
     let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
@@ -179,7 +179,7 @@ pub(super) async fn set(
         .await
     {
         Ok(()) => {}
-        // Somebody was quicker.
+        // Another request was quicker.
         Err(WriteError::Rejected(Rejection::TicketSpent)) => return Ok(dead_link()),
         Err(error) => return Err(error.into()),
     }

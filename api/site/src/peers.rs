@@ -116,7 +116,7 @@ impl PageClock {
     }
 }
 
-/// Tells of peers what the visitor may see.
+/// The words about peers, as far as the visitor may see them.
 struct PeerTeller<'a> {
     state: &'a AppState,
     view: &'a View<'a>,

@@ -39,7 +39,7 @@ use cardswitch_v1::routes::view::Reader;
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};
 
-/// Something that not everybody may do.
+/// A right that not every visitor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
     /// See all cards and transactions, and the overview of them.
@@ -48,9 +48,9 @@ pub(super) enum Right {
     ManageCards,
     /// Sort transactions of others into the books.
     TagTransactions,
-    /// Approve and deny what members ask for.
+    /// Approve and deny requisitions.
     ReviewRequisitions,
-    /// See who the members are.
+    /// See the members.
     SeeMembers,
     /// Invite, change and deactivate members.
     ManageMembers,
@@ -62,13 +62,13 @@ pub(super) enum Right {
     ManageWebhooks,
     /// Register, change and delete apps. Source: spec "Authentication", developer permissions.
     ManageApps,
-    /// See who speaks ISO 8583 with the switch.
+    /// See the peers that speak ISO 8583 with the switch.
     SeePeers,
-    /// See what has access to the company's data.
+    /// See the tokens with access to the company's data.
     SeeTokens,
     /// Take access away. Source: spec "Authentication", rule 5.
     RevokeTokens,
-    /// Read who did what.
+    /// Read the audit log.
     ReadAudit,
 }
 
@@ -103,8 +103,8 @@ impl Right {
     }
 }
 
-/// Somebody who signed in, and the company they act for. As an extractor it takes every member:
-/// what they see is theirs unless they have a right to more.
+/// A signed-in visitor, and the company they act for. As an extractor it takes every member: they
+/// see their own things unless they have a right to more.
 #[derive(Debug)]
 pub(super) struct Acting {
     /// The session of the acting user.
@@ -210,31 +210,31 @@ macro_rules! acting_with {
 }
 
 acting_with! {
-    /// Somebody who sees all of the company.
+    /// A visitor who sees all of the company.
     CompanyReader SeeCompany
-    /// Somebody who manages cards.
+    /// A visitor who manages cards.
     CardManager ManageCards
-    /// Somebody who reviews requisitions.
+    /// A visitor who reviews requisitions.
     RequisitionReviewer ReviewRequisitions
-    /// Somebody who sees members.
+    /// A visitor who sees members.
     MemberReader SeeMembers
-    /// Somebody who manages members.
+    /// A visitor who manages members.
     MemberManager ManageMembers
-    /// Somebody who manages dimensions.
+    /// A visitor who manages dimensions.
     DimensionManager ManageDimensions
-    /// Somebody who sees statements.
+    /// A visitor who sees statements.
     StatementReader SeeStatements
-    /// Somebody who manages webhooks.
+    /// A visitor who manages webhooks.
     WebhookManager ManageWebhooks
-    /// Somebody who manages apps.
+    /// A visitor who manages apps.
     AppManager ManageApps
-    /// Somebody who sees peers.
+    /// A visitor who sees peers.
     PeerReader SeePeers
-    /// Somebody who sees tokens.
+    /// A visitor who sees tokens.
     TokenReader SeeTokens
-    /// Somebody who takes access away.
+    /// A visitor who takes access away.
     TokenRevoker RevokeTokens
-    /// Somebody who reads the audit log.
+    /// A visitor who reads the audit log.
     AuditReader ReadAudit
 }
 

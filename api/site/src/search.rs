@@ -30,7 +30,7 @@ use crate::words::{grouped, person, typed_amount};
 const SCANNED_MAX: usize = 10_000;
 /// How many of a kind are shown.
 const SHOWN_MAX: usize = 12;
-/// How much of what was typed is compared. Units: characters.
+/// How much of the text is compared. Units: characters.
 const TEXT_CHARS_MAX: usize = 100;
 
 /// The text searched for, as typed.

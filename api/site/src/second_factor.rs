@@ -134,7 +134,7 @@ fn wrong(state: &AppState, asked: &Challenge) -> Response {
     response
 }
 
-/// The answer to whoever was too late or wrong too often, or proves what is asked no more.
+/// The answer to a visitor who was too late or wrong too often, or whose credentials have changed.
 fn over(state: &AppState) -> Response {
     let text = "It took longer than five minutes, too many answers were wrong, or your password or \
                 second step was changed in the meantime. Sign in again from the start.";

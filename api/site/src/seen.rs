@@ -22,7 +22,7 @@ use super::faults::Faults;
 pub(super) struct Seen(Vec<(&'static str, u32)>);
 
 impl Seen {
-    /// With one more value.
+    /// The same with one more value.
     #[must_use]
     pub(super) fn field(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(value.to_string()));
@@ -30,7 +30,7 @@ impl Seen {
         self
     }
 
-    /// Errors: what the page says where somebody else was quicker.
+    /// Errors: the page's message where somebody else was quicker.
     pub(super) fn check(&self, sent: &str) -> Result<(), Faults> {
         match &*self.changed_since(sent) {
             [] => Ok(()),
@@ -53,7 +53,7 @@ impl Seen {
     }
 }
 
-/// As the hidden field carries it.
+/// The digests as the hidden field carries them.
 impl fmt::Display for Seen {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (_, digest)) in self.0.iter().enumerate() {

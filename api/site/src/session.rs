@@ -69,7 +69,7 @@ impl Session {
         state.secrets.form_tag(FormBond::Session, &self.ticket.digest)
     }
 
-    /// Whether it is open still and allows what it did when it was found: rights are looked at by the
+    /// Whether it is still open and allows what it did when it was found: rights are checked by the
     /// head of a request, and its body may be held back, or a password be compared, for long.
     /// Errors: the tables cannot be read.
     pub(super) fn stands(&self, state: &AppState) -> Result<bool, ApiError> {
@@ -117,7 +117,7 @@ impl Session {
 #[derive(Clone, Debug)]
 pub struct MaybeSignedIn(pub Option<Session>);
 
-/// The visitor's session; whoever has none is sent to sign in.
+/// The visitor's session; a visitor without one is sent to sign in.
 #[derive(Clone, Debug)]
 pub struct SignedIn(pub Session);
 
@@ -138,7 +138,7 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
     }
 }
 
-/// Has the page of a failure keep the ways on of whoever visits.
+/// Has the page of a failure keep the visitor's links.
 pub(super) fn note_visitor(session: &Session, state: &AppState) {
     if let Some(visit) = Visit::at_hand() {
         visit.note_visitor(session, state);
@@ -203,9 +203,9 @@ fn session_of(
     Ok(Some(Session { user, ticket, memberships, current }))
 }
 
-/// Begins a session of whoever has proven their password, and gives the header that hands over its
-/// key; none where the password or a second factor was changed meanwhile. The session that the browser had before is
-/// ended.
+/// Begins a session of a user who has proven their password, and gives the header that hands over
+/// its key. None where the password or a second factor was changed meanwhile. The session that the
+/// browser had before is ended.
 /// Errors: no randomness, or the change was not made.
 pub async fn begin_session(
     state: &AppState,

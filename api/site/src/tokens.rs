@@ -73,7 +73,7 @@ fn token_row(
 ) -> Result<TokenRow, StoreError> {
     let app = token.app().map(|app| snapshot.app(app)).transpose()?.flatten();
     let member = token.member().map(|member| snapshot.member(member)).transpose()?.flatten();
-    // Apps are called what they are called now; what has none, what it was called.
+    // Tokens of an app show its present name; others show the label they were given.
     let label = Some(token.label().to_owned()).filter(|label| !label.is_empty());
     let holder = app.map(|app| app.name).or(label);
     Ok(TokenRow {

@@ -27,7 +27,7 @@ use super::session::{Session, SignedIn};
 const WRONG_CODE: &str = "Incorrect code. Check your phone’s clock.";
 /// The blank margin around the picture, as the format demands. Units: modules.
 const MARGIN: i32 = 4;
-/// In what groups the key is shown for typing. Units: characters.
+/// The length of the groups in which the key is shown for typing. Units: characters.
 const GROUP: usize = 4;
 
 #[derive(Template)]

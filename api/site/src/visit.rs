@@ -1,8 +1,9 @@
-//! Around every request of the site: what its page has to know of it, and what every answer needs.
+//! The frame of every request of the site: the facts that its page uses, and the headers of its
+//! answer.
 //!
-//! Pages are made far from the request, so what they show of it (which path, which notice, what
-//! forms are bound to) is scoped to the task that answers. Failures of handlers, which are those of
-//! the API, become pages here.
+//! Pages are made far from the request, so the facts that they use (its path, its notice, the key
+//! of its forms) are scoped to the task that answers. Failures of handlers, which are those of the
+//! API, become pages here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -93,7 +94,7 @@ impl Visit {
         &self.searched
     }
 
-    /// Notes who visits, for the page of a failure.
+    /// Notes the visitor, for the page of a failure.
     pub(super) fn note_visitor(&self, session: &Session, state: &AppState) {
         let csrf = session.csrf(state);
         self.visitor.get_or_init(|| SignedInVisitor { session: session.clone(), csrf });
@@ -169,7 +170,7 @@ pub(super) async fn receive_with(
     response
 }
 
-/// The page of a failure that was told in another form.
+/// The page of a failure that came in another form.
 fn as_page(response: Response) -> Response {
     let is_failure = response.status().is_client_error() || response.status().is_server_error();
     let media_type = response.headers().get(CONTENT_TYPE);

@@ -1,4 +1,4 @@
-//! An audit event in words: what was done to which thing, and the values before and after.
+//! An audit event in words: the action, its thing, and the values before and after.
 
 use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{AuditEvent, AuditValue, ValueChange};

@@ -1,8 +1,8 @@
 //! The fields typed of a card and its allowance, and the JSON of `/v1` that they stand for. The
 //! reader of that JSON finds the faults in the values.
 //!
-//! Fields have the names of `/v1`, but for `holder` (an e-mail address), `kind` (virtual or physical)
-//! and `codes` (what `scope` holds besides groups).
+//! Fields have the names of `/v1`, but for `holder` (an e-mail address), `kind` (virtual or
+//! physical) and `codes` (the codes of `scope` that are not groups).
 
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::Company;
@@ -35,7 +35,7 @@ enum AllowanceField {
     Time,
 }
 
-/// The fields of an allowance but its scope, each with what people call it.
+/// The fields of an allowance but its scope, each with its label.
 const ALLOWANCE: [(&str, &str, AllowanceField); 7] = [
     ("amount", "budget", AllowanceField::Amount),
     ("interval", "reset interval", AllowanceField::Word),
@@ -176,7 +176,7 @@ impl CardFields {
         }
     }
 
-    /// Groups and codes as numbers; what is none stays text, which the reader refuses.
+    /// Groups and codes as numbers; a text that is no number stays, and the reader refuses it.
     fn scope_value(&self) -> Value {
         let codes = self.typed.of("codes").split([',', ' ', ';']).filter(|code| !code.is_empty());
         let number = |text: &str| text.parse::<u64>().map_or_else(|_| text.into(), Value::from);

@@ -1,4 +1,4 @@
-//! One card: what it may spend, what it was used for, and what can be done with it.
+//! One card: its limits, its purchases, and the actions on it.
 //! GET /cards/{id}.
 
 use askama::Template;
@@ -143,8 +143,8 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
     })
 }
 
-/// The newest transactions of a card; for who sees only what is theirs, their own of them: a card
-/// that was another's before keeps that one's to itself.
+/// The newest transactions of a card. A visitor limited to their own sees those of them: the
+/// purchases of a former holder stay hidden.
 fn purchases(
     card: &CardRow,
     acting: &Acting,
@@ -159,8 +159,8 @@ fn purchases(
     view.snapshot.list_transactions(view.company.slot, &filter, &page)
 }
 
-/// Whether the number of a card is the visitor's to see: of a virtual one that is not closed, by whom it
-/// was given to and by administrators.
+/// Whether the visitor may see the number of a card: a virtual one that is not closed, shown to its
+/// holder and to administrators.
 pub(super) fn may_see_number(acting: &Acting, card: &CardRow) -> bool {
     let is_holder = card.profile.assigned_to == Some(acting.member.slot);
     card.profile.is_virtual && is_open(card) && (is_holder || acting.may(Right::ManageCards))

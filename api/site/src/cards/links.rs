@@ -83,7 +83,7 @@ impl LinkFields {
         self.asked().len() > 1
     }
 
-    /// The rows of the form. Faults are told by the places of what was asked.
+    /// The rows of the form. Faults are numbered by the rows of `asked`.
     fn rows(&self, faults: &Faults) -> Vec<AskRow> {
         let asked = self.asked();
         let row = |place: usize| {

@@ -1,4 +1,4 @@
-//! Which cards there are. GET /cards.
+//! The list of cards. GET /cards.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -27,7 +27,7 @@ pub(super) const OFFERED_MAX: usize = 200;
 
 /// The states that are chosen together unless the query says otherwise, as `/v1` names them.
 const OPEN: &str = "unactivated,active,suspended";
-/// The choices of states: what the query says and what people read.
+/// The choices of states: the value in the query, and the label.
 const STATES: [(&str, &str); 6] = [
     ("", "Open"),
     ("active", "Active"),
@@ -56,7 +56,7 @@ struct TextFilter {
     label: &'static str,
 }
 
-/// The filters by texts; what is looked for in descriptions may be the last digits of a number, too.
+/// The filters by texts; the text for descriptions may be the last digits of a number, too.
 fn text_filters() -> impl Iterator<Item = TextFilter> {
     let filters = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_filter());
     filters.map(|(name, text)| match name {

@@ -1,5 +1,5 @@
-//! Transactions as lists show them, with what came of each in words: which rules failed, and what
-//! would have approved it.
+//! Transactions as lists show them, with the outcome of each in words: the rules that failed, and
+//! the changes that would have approved it.
 
 use cardswitch_engine::decision::{DecidedBy, Explanation, explain};
 use cardswitch_engine::domain::company::Company;
@@ -35,7 +35,7 @@ pub(crate) struct Purchase {
 }
 
 impl Purchase {
-    /// The transaction as it stands, as `teller` may tell it.
+    /// The transaction as it stands, with the figures that `teller` may tell.
     pub(crate) fn new(row: &TransactionRow, teller: &Teller<'_>) -> Self {
         let company = teller.company;
         let (record, progress) = (&row.record, &row.progress);

@@ -14,9 +14,9 @@ const GROUP_LEN: usize = 4;
 pub(crate) struct CardSecret {
     /// The number as it is copied.
     pub(crate) number: String,
-    /// In groups, as on a card.
+    /// The number in groups, as on a card.
     pub(crate) number_words: String,
-    /// Such as `03/29`.
+    /// The expiry, such as `03/29`.
     pub(crate) expiry: String,
     /// The digits that are on the back of plastic.
     pub(crate) cvv: String,

@@ -80,7 +80,7 @@ pub(super) struct SuspendForm {
     card: Vec<String>,
 }
 
-/// POST /cards/suspend. Cards are suspended one by one: what cannot be is counted.
+/// POST /cards/suspend. Cards are suspended one by one: those that cannot be are counted.
 pub(super) async fn suspend_several(
     State(state): State<AppState>,
     CardManager(acting): CardManager,

@@ -52,7 +52,7 @@ struct Carried {
     children: usize,
 }
 
-/// One of them, among those of its kind.
+/// A dimension, among those of its kind.
 struct DimensionOfKind {
     tree: Tree,
     place: usize,
@@ -163,7 +163,7 @@ fn dimension_page(
 ) -> Response {
     let branch = found.branch();
     let words = kind_words(branch.dimension.kind);
-    // Nothing stands below itself, or below what stands below it.
+    // No dimension becomes its own parent, or its parent one of its descendants.
     let own = below_and_itself(&found.tree.branches, found.place);
     let content = PageContent {
         csrf: acting.session.csrf(state),
@@ -206,7 +206,7 @@ pub(super) async fn change_dimension(
     Ok(dimension_page(&state, &acting, &found, &shown))
 }
 
-/// Removes one, also from what carries it. POST /dimensions/{kind}/{id}/delete.
+/// Removes a dimension, also from the objects that carry it. POST /dimensions/{kind}/{id}/delete.
 pub(super) async fn delete_dimension(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,

@@ -1,5 +1,5 @@
-//! The categories, departments, labels or locations of a company as a tree: each below what it is a
-//! part of, by name, with the whole way to it.
+//! The categories, departments, labels or locations of a company as a tree: each below its parent,
+//! by name, with its whole path.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -89,7 +89,7 @@ fn grow(all: Vec<Dimension>) -> Vec<Branch> {
     let known: HashSet<u32> = all.iter().map(|dimension| dimension.slot.0).collect();
     let mut below: HashMap<Option<u32>, Vec<Dimension>> = HashMap::new();
     for dimension in all {
-        // One whose parent is not shown stands on its own.
+        // A dimension whose parent is not shown stands on its own.
         let parent = dimension.parent.map(|slot| slot.0).filter(|slot| known.contains(slot));
         below.entry(parent).or_default().push(dimension);
     }

@@ -37,7 +37,7 @@ pub(super) struct MemberForm {
 }
 
 impl MemberForm {
-    /// With what is known of a member.
+    /// The form of a member, with the stored values.
     pub(super) fn of(member: &Member) -> Self {
         let typed = [
             ("first_name", member.first_name.clone()),
@@ -48,7 +48,7 @@ impl MemberForm {
         Self { typed: typed.into_iter().collect() }
     }
 
-    /// The fields of dimensions with what was sent, or what the member has.
+    /// The fields of dimensions with the values sent, else those of the member.
     pub(super) fn choices(
         &self,
         view: &View<'_>,
@@ -74,7 +74,7 @@ impl MemberForm {
     pub(super) fn body(&self) -> Map<String, Value> {
         let mut body = Map::new();
         for name in FIELDS.map(|(name, _)| name).into_iter().chain(["email"]) {
-            // Blank is what an API calls null; for a role it is the usual one.
+            // A blank field is null in the API; a blank role is the usual one.
             let value = match self.typed.of(name).trim() {
                 "" if name == "role" => continue,
                 "" if name == "code" => Value::Null,

@@ -27,7 +27,7 @@ use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager};
 use crate::words::person;
 
-/// In which way.
+/// The way of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Deactivated,

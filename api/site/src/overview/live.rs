@@ -37,7 +37,7 @@ pub struct LiveOverviews {
     cluster: Option<ClusterLine>,
 }
 
-/// Tells in a line how the cluster is that the switch leads.
+/// The state of the cluster that the switch leads, in a line.
 pub type ClusterLine = Box<dyn Fn() -> String + Send + Sync>;
 
 /// The figures of the switch itself on an overview.
@@ -151,7 +151,7 @@ impl LiveOverviews {
         Ok(receiver)
     }
 
-    /// Tells those who watch a company something new. Returns whether anybody still does.
+    /// Sends the watchers of a company a new message. Returns whether there still are any.
     fn tell(&self, company: CompanySlot, told: Told) -> bool {
         let mut watched = self.watched.lock();
         let Some(feed) = watched.feeds.get(&company) else { return false };
@@ -175,7 +175,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// Tells what is new, until nobody listens or the switch stops.
+    /// Sends new figures, until nobody listens or the switch stops.
     async fn run(mut self, overviews: Arc<LiveOverviews>, state: AppState, mut seen: EventNumber) {
         loop {
             tokio::time::sleep(PACE).await;

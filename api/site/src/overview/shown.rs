@@ -1,5 +1,5 @@
-//! The figures in words: single ones by name, and rows of tables. The page shows them first; what
-//! follows it replaces them where they stand.
+//! The figures in words: single ones by name, and rows of tables. The page shows them first; the
+//! stream replaces them in their places.
 
 use askama::Template;
 use cardswitch_engine::domain::business_date::BusinessDate;
@@ -85,7 +85,7 @@ struct Newest {
 
 struct NewestLine {
     purchase: Purchase,
-    /// The card: where it is, and what it is called.
+    /// The card: its id, and its name.
     card: Option<[String; 2]>,
 }
 

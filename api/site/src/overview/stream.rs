@@ -1,8 +1,8 @@
 //! The overview as an event stream. GET /overview/live.
 //!
-//! Each message is one JSON object with what the page shows; a comment now and then keeps proxies from
-//! hanging up. A stream ends with the session and the right that it was asked with; the page is told
-//! so, and does not come again by itself.
+//! Each message is one JSON object with the figures of the page; a comment now and then keeps
+//! proxies from hanging up. A stream ends with the session and the right that it was opened with.
+//! The page gets a last event then, and does not come again by itself.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::rights::{CompanyReader, Right};
 
 /// How often something is said where nothing is new.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// When a client may come again where there is no room. Units: seconds.
+/// The time to come back after when there is no room. Units: seconds.
 const FULL_RETRY_S: u32 = 30;
 
 /// GET /overview/live.
@@ -52,7 +52,7 @@ pub(super) async fn follow(
 struct Follower {
     news: watch::Receiver<Told>,
     access: LastingAccess,
-    /// Whether the end was told.
+    /// Whether the end was sent.
     has_ended: bool,
     _place: Place,
 }

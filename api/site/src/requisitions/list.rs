@@ -27,9 +27,9 @@ const PATH: &str = "/requisitions";
 struct RequisitionListContent<'a> {
     company: &'a str,
     sees_all: bool,
-    /// Why none can be asked for; blank where they can.
+    /// The reason why no requisition can be made here; blank where one can.
     barrier: String,
-    /// Of whom, where only one member's are shown.
+    /// The member, where only their requisitions are shown.
     of: Option<String>,
     tabs: Vec<StatusTab>,
     is_filtered: bool,

@@ -1,5 +1,5 @@
-//! One requisition: what is asked for and what became of it. GET and POST /requisitions/{id}, and
-//! POST of `cancel` below it.
+//! One requisition, and its outcome. GET and POST /requisitions/{id}, and POST of `cancel` below
+//! it.
 
 use askama::Template;
 use axum::extract::State;
@@ -30,7 +30,7 @@ use crate::rights::{Acting, Right};
 use crate::seen::Seen;
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 
-/// How many cards of a member are offered to fulfil what they ask for.
+/// How many cards of a member are offered to fulfil their requisition.
 const CARDS_OFFERED: usize = 100;
 
 #[derive(Template)]
@@ -108,7 +108,7 @@ pub(super) async fn show(
     requisition_page(&state, &acting, &requisition, RequisitionForms::default()).await
 }
 
-/// One that the visitor may see.
+/// The requisition of this id, if the visitor may see it.
 /// Errors: there is none, or it is another's; the tables cannot be read.
 pub(super) async fn get_requisition(
     state: &AppState,
@@ -196,7 +196,7 @@ fn facts_of(
     })
 }
 
-/// The cards that may fulfil what a member asks for: a new one, or one that they hold.
+/// The cards that may fulfil a member's requisition: a new one, or one that they hold.
 fn cards_of(
     view: &View<'_>,
     requisition: &Requisition,
@@ -250,7 +250,7 @@ pub(super) async fn change(
     }
 }
 
-/// The page again, after what was not done.
+/// The page again, after a change that was refused.
 pub(super) async fn again(
     state: &AppState,
     acting: &Acting,

@@ -1,14 +1,16 @@
-//! The page that a shared link leads to: its card, for whoever has the link and knows its passphrase.
+//! The page that a shared link leads to: its card, for a holder of the link who knows its
+//! passphrase.
 //! Source: spec "Shared link".
 //!
 //! | file | what |
 //! |---|---|
-//! | `opened` | what a key opens, and that everything else looks the same |
-//! | `passphrase`, `pass` | whether a viewer knows what is asked, and that they need not say it twice |
+//! | `opened` | the card behind a key; all failures look the same |
+//! | `passphrase`, `pass` | the check of answers, and the proof that saves repeating them |
 //! | `shown` | the card in words |
 //!
-//! INVARIANT: nothing of a card is on a page before its passphrase is known, its number on none that
-//! was not asked for by a form, and none of these pages is kept, found by searching or named to others.
+//! INVARIANT: nothing of a card is on a page before its passphrase is known, its number is only on
+//! a page that a form requested, and none of these pages is kept, found by searching or named to
+//! others.
 
 mod opened;
 pub mod pass;
@@ -54,7 +56,7 @@ pub(super) fn shared_card_routes() -> Router<AppState> {
         .layer(map_response(keep_to_itself))
 }
 
-/// The address of the page is what opens the card.
+/// Keeps the address of the page from others, since it opens the card.
 async fn keep_to_itself(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

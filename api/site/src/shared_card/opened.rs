@@ -19,10 +19,11 @@ use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase
 use super::pass;
 use crate::error_page::error_page;
 
-/// The least time in which a visitor learns that there is nothing, so that it does not tell why.
+/// The least time until a visitor learns that there is nothing, so that it does not tell the
+/// reason.
 const NOTHING_AFTER: Duration = Duration::from_millis(25);
 
-/// A link that works, and what it shows.
+/// A link that works, with its card and company.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) link: SharedLink,
@@ -35,7 +36,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Finds what `key` opens. Keys that open nothing count against the address.
+    /// Finds the card that `key` opens. Keys that open nothing count against the address.
     /// Errors: too many of them, or the tables cannot be read.
     pub(super) async fn find(
         state: &AppState,

@@ -1,4 +1,4 @@
-//! Whether a viewer knows what the passphrase fields of a link ask for.
+//! The check of a viewer's answers to the passphrase fields of a link.
 //!
 //! Texts are the same in any case and with any blanks around and between their words; dates are those
 //! of the calendar. INVARIANT: every field is compared, and in constant time, so how long it takes

@@ -1,5 +1,5 @@
-//! A shared card in words: what it may be used for, what is left where the link does not hide it, and
-//! its number where somebody has asked for it.
+//! A shared card in words: the rules of its use, the amount left where the link does not hide it,
+//! and its number once the viewer has asked for it.
 
 use askama::Template;
 use axum::response::Response;
@@ -18,7 +18,7 @@ use crate::cards::secret::CardSecret;
 use crate::frame::{plain_page, plain_page_with_scripts};
 use crate::words::{PageReader, day_words, moment, money, zone_words};
 
-/// The title of every page here: addresses and titles are what browsers remember.
+/// The title of every page here, the same for all since browsers remember titles.
 const TITLE: &str = "Shared card";
 
 #[derive(Template)]
@@ -58,7 +58,7 @@ struct Budget {
     limits: Vec<(&'static str, String)>,
 }
 
-/// The page that asks for the passphrase. It says nothing of the card, nor whose it is.
+/// The page that asks for the passphrase. It says nothing of the card, nor of its company.
 pub(super) fn ask_page(viewing: &Viewing<'_>, error: &str) -> Response {
     let fields = viewing.opened.passphrase.iter().enumerate();
     let fields = fields.map(|(place, field)| AskedField {

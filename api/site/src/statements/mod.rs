@@ -2,9 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `months` | which months there are |
+//! | `months` | the months of an account |
 //! | `page` | one month of the account |
-//! | `ranges` | the days that files are asked for most |
+//! | `ranges` | the most usual days of files |
 //! | `file` | a statement to be saved |
 
 mod file;

@@ -25,12 +25,12 @@ impl Month {
         parse_date(&format!("{text}-01")).map(|first| Self { first })
     }
 
-    /// As addresses have it, `yyyy-mm`.
+    /// Its text in addresses, `yyyy-mm`.
     pub(super) fn text(self) -> String {
         render_date(self.first).chars().take("yyyy-mm".len()).collect()
     }
 
-    /// As people call it, such as `March 2026`.
+    /// Its name, such as `March 2026`.
     pub(super) fn words(self) -> String {
         self.first.to_naive().format("%B %Y").to_string()
     }
@@ -51,7 +51,7 @@ impl Month {
         Self::of(BusinessDate(self.last().0 + 1))
     }
 
-    /// From `newest` back to `oldest`, as many as are offered.
+    /// The months from `newest` back to `oldest`, as many as are offered.
     pub(super) fn between(oldest: Self, newest: Self) -> Vec<Self> {
         let back = std::iter::successors(Some(newest), |month| Some(month.before()));
         back.take_while(|month| month.first.0 >= oldest.first.0).take(MONTHS_MAX).collect()

@@ -1,4 +1,4 @@
-//! One month of the account: its balances now, what was posted, and the form for files.
+//! One month of the account: its balances now, its postings, and the form for files.
 //! GET /statements.
 
 use askama::Template;
@@ -31,7 +31,7 @@ const SUMMED_LINES_MAX: u64 = 5_000;
 /// How many of them at a time.
 const SUM_LINES: usize = 1_000;
 
-/// Which month is asked for, as typed.
+/// The requested month, as typed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MonthQuery {

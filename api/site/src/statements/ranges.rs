@@ -1,4 +1,4 @@
-//! The days that statements are asked for most, each under the words people know them by.
+//! The most usual ranges of days for statements, each under the words people know it by.
 
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_statements::DAYS_APART_MAX;

@@ -1,5 +1,5 @@
-//! Why a transaction was approved or declined, in words for people: what `/v1` and the command line
-//! explain, without what only concerns those who see the company's money.
+//! The reasons of a decision, in words for people: the explanation of `/v1` and the command line,
+//! without figures for those who do not see the company's money.
 
 use cardswitch_engine::decision::{
     DecidedBy, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
@@ -17,7 +17,7 @@ use cardswitch_wire::glossary::{Reader, sentence};
 use crate::rights::Acting;
 use crate::words::{Moment, PageReader, decline_words, moment, money, outcome_words};
 
-/// Whether figures of the account may be told.
+/// Whether figures of the account may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccountFigures {
     /// They may.
@@ -43,7 +43,7 @@ pub(super) struct DecisionWords {
     pub(super) remedies: Vec<String>,
     /// The largest amount that would have been approved.
     pub(super) at_most: Option<String>,
-    /// Whether limits of the card are among what declined it.
+    /// Whether limits of the card are among the causes of the decline.
     pub(super) is_by_limits: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct RuleLine {
 /// An increment in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IncrementWords {
-    /// When it was asked for.
+    /// The time of the request.
     pub(super) at: Moment,
     /// How much more.
     pub(super) amount: String,
@@ -67,19 +67,20 @@ pub(super) struct IncrementWords {
     pub(super) decision: DecisionWords,
 }
 
-/// How decisions of a company are told to somebody.
+/// The words for decisions of a company, as a visitor may see them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Teller<'a> {
-    /// The company whose decisions are told.
+    /// The company of the decisions.
     pub(crate) company: &'a Company,
-    /// Whether figures of the account may be told.
+    /// Whether figures of the account may be shown.
     pub(crate) figures: AccountFigures,
-    /// The time of telling.
+    /// The present time.
     pub(crate) now: Timestamp,
 }
 
 impl<'a> Teller<'a> {
-    /// As a visitor may be told: who sees only what is theirs sees nothing of the account.
+    /// The words that a visitor may see: one limited to their own things sees nothing of the
+    /// account.
     pub(crate) fn of(acting: &Acting, view: &View<'a>) -> Self {
         let figures = match acting.limited_to() {
             Some(_) => AccountFigures::Kept,
@@ -137,7 +138,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Whether what a rule compared says how much is in the account.
+    /// Whether the figures of a rule tell how much is in the account.
     fn keeps(&self, rule: Rule) -> bool {
         self.figures == AccountFigures::Kept
             && matches!(rule, Rule::AvailableCredit | Rule::OutOfBounds)

@@ -21,10 +21,11 @@ use crate::faults::Faults;
 use crate::pager::{ListForm, ORDERS};
 use crate::words::{card_name, person};
 
-/// How many cards and members the form offers; what is beyond is reached from its own page.
+/// How many cards and members the form offers; further ones are reached from their own pages.
 const OFFERED_MAX: usize = 200;
 
-/// With ids where names or codes of dimensions were written; what names none stays as it is.
+/// The filter with ids in place of names or codes of dimensions; a text that names none stays as it
+/// is.
 /// Errors: the tables cannot be read.
 pub(super) fn with_ids(mut asked: ListForm, view: &View<'_>) -> Result<ListForm, StoreError> {
     for (kind, name) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS) {
@@ -39,7 +40,7 @@ pub(super) fn with_ids(mut asked: ListForm, view: &View<'_>) -> Result<ListForm,
     Ok(asked)
 }
 
-/// Whether anything is looked for that the form keeps folded away.
+/// Whether the filter uses a field that the form keeps folded away.
 pub(super) fn is_detailed(asked: &ListForm) -> bool {
     ["card", "member"].into_iter().chain(DIMENSION_FIELDS).any(|name| !asked.of(name).is_empty())
 }

@@ -1,4 +1,4 @@
-//! The transactions of a company, or of the member who looks. GET /transactions.
+//! The transactions of a company, or the visitor's own. GET /transactions.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -94,7 +94,7 @@ pub(super) async fn list_transactions(
     Ok(with_status(page, faults.status()))
 }
 
-/// None where the filter names what is unknown.
+/// None where the filter names something unknown.
 fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,

@@ -1,5 +1,5 @@
-//! One transaction: what it is, why it was decided as it was, what happened to it, and what the books
-//! say of it. GET /transactions/{id}.
+//! One transaction: its facts, the reasons of the decision, its history, and its tags. GET
+//! /transactions/{id}.
 
 use askama::Template;
 use axum::extract::State;
@@ -80,7 +80,7 @@ struct TransactionContent {
     may_note: bool,
 }
 
-/// Something with a page of its own, where the visitor has a way there.
+/// An object with a page of its own, where the visitor may see that page.
 struct Linked {
     words: String,
     path: Option<String>,
@@ -93,7 +93,7 @@ struct MerchantWords {
     number: String,
 }
 
-/// The books' side: what can be chosen for those who sort, else what is.
+/// The tags: choices for visitors who may sort, else the present ones.
 struct Tags {
     may_sort: bool,
     seen: Seen,
@@ -304,7 +304,7 @@ pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> Seen {
     named.fold(seen, |seen, (name, id)| seen.field(name, id))
 }
 
-/// Which receipt the page shows; blank where there is none.
+/// The id of the receipt that the page shows; blank where there is none.
 pub(super) fn receipt_seen(row: &TransactionRow) -> String {
     row.receipt().map(|receipt| receipt.id.0.to_string()).unwrap_or_default()
 }

@@ -23,10 +23,10 @@ const LINES_LOOKED_AT_MAX: usize = 1_000;
 /// How many of them at a time.
 const LINES_AT_A_TIME: usize = 100;
 
-/// Something that happened.
+/// A step of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// When; none for how it stands now.
+    /// The time; none for the present state.
     pub(super) at: Option<Moment>,
     /// The event, in words.
     pub(super) what: String,
@@ -40,7 +40,7 @@ struct Posted {
     is_whole: bool,
 }
 
-/// Everything that happened to a transaction.
+/// The history of a transaction.
 /// Errors: the tables cannot be read.
 /// Cost: reads up to `LINES_LOOKED_AT_MAX` lines of the account.
 pub(super) fn story(

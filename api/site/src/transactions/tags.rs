@@ -34,7 +34,7 @@ enum Extent {
 }
 
 impl TagFields {
-    /// As `/v1` takes it.
+    /// The body that `/v1` takes.
     fn body(&self, extent: Extent) -> Map<String, Value> {
         let mut body = Map::new();
         if extent == Extent::All {

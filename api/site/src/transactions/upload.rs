@@ -27,16 +27,16 @@ use crate::rights::Acting;
 pub(super) struct UploadForm {
     /// The file; none where none was chosen.
     pub(super) file: Option<Upload>,
-    /// Which receipt the page showed.
+    /// The id of the receipt that the page showed.
     pub(super) seen: String,
 }
 
 /// Why a form cannot be taken.
 #[derive(Debug)]
 pub(super) enum UploadError {
-    /// It is longer than it may be, which the page tells.
+    /// The form is too long, which the page says.
     TooLong,
-    /// Anything else, with its page.
+    /// Any other failure, with its page.
     Refused(Box<Response>),
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn read_upload_form(
     }
 }
 
-/// The form, and what binds it to the visitor.
+/// The form, and the value that binds it to the visitor.
 async fn read_fields(body: Bytes, boundary: String) -> Result<(UploadForm, String), UploadError> {
     let mut form = multer::Multipart::new(Body::from(body).into_data_stream(), boundary);
     let mut read = UploadForm { file: None, seen: String::new() };

@@ -1,4 +1,4 @@
-//! One endpoint: what it is, how deliveries do, what was tried, and what can be done about it.
+//! One endpoint: its settings, its health, its attempts, and the actions on it.
 //! GET and POST /webhooks/{id}, and POST of `state`, `secret`, `recover` and `delete` below it.
 
 use askama::Template;
@@ -35,7 +35,7 @@ use crate::words::{Badge, Moment, field_time, moment, moment_to_second, parse_fi
 
 /// How many attempts a page shows.
 const ATTEMPTS_SHOWN: usize = 50;
-/// From when on things are told again, unless another time is typed. Units: microseconds.
+/// How far back events are delivered again, unless another time is typed. Units: microseconds.
 const RECOVER_DEFAULT_US: i64 = 24 * 3_600 * 1_000_000;
 
 #[derive(Template)]
@@ -206,7 +206,7 @@ fn attempt_row(attempt: &Attempt, zone: Tz) -> AttemptRow {
     }
 }
 
-/// Changes where it is and what it is called. POST /webhooks/{id}.
+/// Changes its address and its description. POST /webhooks/{id}.
 pub(super) async fn save(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
@@ -280,7 +280,7 @@ pub(super) struct RecoverForm {
     since: String,
 }
 
-/// Has everything told again since a time. POST /webhooks/{id}/recover.
+/// Has everything since a time delivered again. POST /webhooks/{id}/recover.
 pub(super) async fn recover(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,

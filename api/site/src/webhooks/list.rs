@@ -68,7 +68,7 @@ pub(super) async fn show(
     Ok(frame::page(&state, "Webhooks", Some(&acting.session), content))
 }
 
-/// The company or app whose events an endpoint is told of.
+/// The company or app whose events an endpoint gets.
 pub(super) fn told_of(
     snapshot: &Snapshot,
     endpoint: &WebhookEndpoint,

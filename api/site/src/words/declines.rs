@@ -4,7 +4,7 @@ use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::TransactionRecord;
 use cardswitch_wire::glossary::{capitalized, deciding_rule, entry};
 
-/// Why a transaction was declined: by the rule that did it, else by what is known.
+/// The cause of a decline: by the rule that decided it, else by the response code.
 pub(crate) fn decline_words(record: &TransactionRecord) -> String {
     match (deciding_rule(record), record.sub_reason) {
         (Some(rule), _) => capitalized(entry(rule).people.failed),

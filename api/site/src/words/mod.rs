@@ -6,9 +6,9 @@
 //! | `money` | amounts |
 //! | `times` | instants and days |
 //! | `badges` | states |
-//! | `declines`, `rules` | response codes, and what each rule found |
+//! | `declines`, `rules` | response codes, and the findings of rules |
 //! | `merchants` | kinds of merchants |
-//! | `transactions` | what a transaction is called, and what it amounts to |
+//! | `transactions` | the names of transactions, and their amounts |
 
 mod badges;
 mod declines;

@@ -26,7 +26,7 @@ pub(super) struct Effects {
     pub(super) role_is_lost: bool,
 }
 
-/// How many cards are named at first sight; the list must not hide what stands below it.
+/// How many cards are named at first sight; the list must not hide the form below it.
 const CARDS_AT_FIRST_SIGHT: usize = 5;
 
 impl Effects {
