@@ -134,7 +134,7 @@ impl ReceiptFiles {
         Ok(digest)
     }
 
-    /// As `keep`, on this machine alone.
+    /// Keeps a content as `keep`, on this machine alone.
     pub fn keep_here(&self, content: &[u8]) -> io::Result<Digest> {
         let digest = digest_of(content);
         // From here on the content is no orphan.
@@ -173,13 +173,13 @@ impl ReceiptFiles {
     pub fn fetch_missing(&self, named: &HashSet<Digest>) {
         if self.peers.is_some() {
             for digest in named.iter().filter(|digest| !self.path(digest).exists()) {
-                // The failure is told to the next reader of the file.
+                // The next reader of the file gets the failure.
                 drop(self.read(digest));
             }
         }
     }
 
-    /// As `read`, of this machine alone.
+    /// Reads a content as `read`, on this machine alone.
     pub fn read_here(&self, digest: &Digest) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         let bytes_max = RECEIPT_BYTES_MAX as u64 + 1;

@@ -2,7 +2,7 @@
 
 use cardswitch_engine::directory::access_token::AccessScope;
 
-/// A scope that can be asked for.
+/// A scope that apps can request.
 #[derive(Clone, Copy, Debug)]
 pub struct ScopeWords {
     /// Its name on the wire and in forms.

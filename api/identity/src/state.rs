@@ -112,7 +112,8 @@ impl AppState {
         &self.config.urls
     }
 
-    /// As `carry_out`, where the answer shows nothing of the change: it need not wait for late tables.
+    /// Makes a change like `carry_out`, if the answer shows nothing of it: late tables are not
+    /// waited for.
     /// Errors: a refusal, an overloaded or stopped switch, or an unknown outcome.
     pub async fn carry_out_unshown(&self, command: AdminCommand) -> Result<(), WriteError> {
         match self.carry_out(command).await {

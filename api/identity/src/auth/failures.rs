@@ -93,7 +93,7 @@ impl SignInFailures {
     }
 }
 
-/// Takes note of a failed sign-in, of `user` where somebody has the address.
+/// Notes a failed sign-in, of `user` where a user has the address.
 pub fn note_failure(state: &AppState, user: Option<&User>, proof: SignInProof) {
     let failures = &state.throttle.failures;
     let Some(user) = user else {

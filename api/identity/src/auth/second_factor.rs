@@ -183,7 +183,7 @@ impl Conversation {
         Some(Challenge { factor, question, expires_at: self.expires_at })
     }
 
-    /// Whether its client is a device of the user's, of which nobody else takes the room.
+    /// Whether its client is a known device of the user, whose room no other source takes.
     const fn is_of_known_device(&self) -> bool {
         matches!(self.source, Source::Device(_))
     }

@@ -1,5 +1,5 @@
-//! One-time codes of authenticator apps. Source: RFC 6238 with SHA-1, 30 seconds and 6 digits, which
-//! is all that those apps know in common.
+//! One-time codes of authenticator apps. Source: RFC 6238 with SHA-1, 30 seconds and 6 digits: all
+//! that those apps have in common.
 //!
 //! A seed is kept sealed, for its user only. The engine sees to it that a step counts once.
 

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use super::KeyedRequest;
 
-/// Tells a repeat's answer from the first.
+/// The header that tells a repeat's answer from the first.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 const FORMAT: u8 = 1;

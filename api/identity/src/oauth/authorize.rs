@@ -44,7 +44,7 @@ pub struct AuthorizationRequest {
     pub state: Option<String>,
     /// The challenge that it will have to prove, by S256.
     pub code_challenge: Option<String>,
-    /// The issuer: an app of several servers tells by it which one answered.
+    /// The issuer: an app of several servers knows by it which one answered.
     issuer: String,
 }
 
@@ -181,7 +181,7 @@ impl QueryParameters {
         self.text("state").filter(|state| is_kept(state) && !self.is_repeated("state"))
     }
 
-    /// Checks the rules whose faults can be told at the app's address.
+    /// Checks the rules whose faults the app's address may get.
     fn check_rest(&self, app: &App) -> Result<(AccessScope, Option<String>), Flawed> {
         let once = ["response_type", "scope", "state", "code_challenge", "code_challenge_method"];
         if once.iter().any(|name| self.is_repeated(name)) {

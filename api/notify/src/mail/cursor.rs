@@ -1,11 +1,12 @@
-//! The file `mail/cursor`: the transaction up to which letters about declines were written. One line
-//! of text:
+//! The file `mail/cursor`: the transaction up to which letters about declines were written. One
+//! line of text:
 //!
 //! | text | is |
 //! |---|---|
 //! | `SEQ AT` | the transaction, and when it was made (microseconds since 1970; `-` before the first one) |
 //!
-//! A directory that came out of a backup gives numbers out again: the instant tells.
+//! A directory that came out of a backup gives numbers out again: the instant tells two
+//! transactions apart.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -22,11 +23,11 @@ use super::limits::CURSOR_INTERVAL;
 pub(super) struct TransactionPlace {
     /// Its number; 0 before the first one.
     pub(super) seq: TransactionSeq,
-    /// When it was made; none before the first one.
+    /// The instant at which it was made; none before the first one.
     pub(super) at: Option<Timestamp>,
 }
 
-/// The file of the last transaction that was looked at.
+/// The file of the last transaction that was read.
 pub(super) struct Cursor {
     path: PathBuf,
     written_at: Instant,

@@ -26,7 +26,7 @@ use super::often::{Notice, NoticeHistory};
 use super::outbox::MailError;
 use super::why::why;
 
-/// Tells of declines until the switch stops.
+/// Sends letters about declines until the switch stops.
 pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
     let mut following = match Following::open(&desk) {
         Ok(following) => following,
@@ -97,7 +97,7 @@ impl Following {
     }
 
     /// Sends letters about all declines since.
-    /// Errors: the declines that are left are told by the next call.
+    /// Errors: the next call goes on with the declines that are left.
     fn catch_up(&mut self, desk: &MailDesk) -> Result<(), FollowError> {
         loop {
             // Links are worth more than notices.
@@ -109,7 +109,7 @@ impl Following {
                 .read_at_once(|snapshot| snapshot.declines_after(self.done, DECLINES_SCAN_MAX))?;
             let DeclinePage { declines, next, is_end } = page;
             // The notices count only once all letters are written: a failure has all declines read
-            // again, and they would otherwise count as told.
+            // again, and they would otherwise count as sent.
             let (told, is_told) =
                 tell_all(&self.told, &declines, |decline, notice| tell(desk, decline, notice))?;
             let is_new = next > self.done;

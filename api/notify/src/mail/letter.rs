@@ -14,7 +14,7 @@ use super::limits::{SUBJECT_NAME_CHARS_MAX, TEXT_LINE_CHARS_MAX};
 pub enum Urgency {
     /// Before all others: the reader waits for it to get in, or has to know who else did.
     First,
-    /// In its turn.
+    /// In turn.
     InTurn,
 }
 
@@ -120,7 +120,7 @@ impl Letter {
         Self { urgency: Urgency::First, ..self }
     }
 
-    /// Tells how to set a new password.
+    /// Brings a user the link to set a new password.
     #[must_use]
     pub fn new_password(to: &str, link: &str) -> Self {
         let blocks = vec![
@@ -151,7 +151,7 @@ impl Letter {
         Draft { to, subject, title: "You are invited", blocks, reason }.written().first()
     }
 
-    /// Tells that the password was changed.
+    /// Informs a user that the password was changed.
     #[must_use]
     pub fn password_was_set(to: &str) -> Self {
         let blocks = vec![
@@ -166,7 +166,7 @@ impl Letter {
         Draft { to, subject, title: "Your password was set", blocks, reason }.written().first()
     }
 
-    /// Warns a user whose second factor is guessed by somebody who has the password.
+    /// Warns a user whose second factor is guessed with the right password.
     #[must_use]
     pub fn password_is_known(to: &str, link: &str) -> Self {
         let blocks = vec![
@@ -185,7 +185,7 @@ impl Letter {
         Draft { to, subject, title, blocks, reason }.written().first()
     }
 
-    /// Brings somebody the link to a card that `company` shares with them.
+    /// Brings a recipient the link to a card that `company` shares with them.
     #[must_use]
     pub fn shared_link(to: &str, share: &SharedCard<'_>) -> Self {
         let SharedCard { name, company, message, link, asks_passphrase } = share;
@@ -215,7 +215,7 @@ impl Letter {
         Draft { to, subject, title: "A card for you", blocks, reason }.written()
     }
 
-    /// Tells a cardholder that a purchase with the card was declined.
+    /// Informs a cardholder that a purchase with the card was declined.
     #[must_use]
     pub fn decline(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
         let DeclinedPurchase { why: (cause, help), last_four, link, .. } = purchase;
@@ -230,7 +230,7 @@ impl Letter {
         Draft { to, subject, title: "A purchase was declined", blocks, reason }.written()
     }
 
-    /// Tells a cardholder that further purchases are declined without a letter each.
+    /// Informs a cardholder that further purchases are declined without a letter each.
     #[must_use]
     pub fn more_declined(to: &str, link: &str) -> Self {
         let blocks = vec![
@@ -325,7 +325,7 @@ pub struct SharedCard<'a> {
     pub message: Option<&'a str>,
     /// The address that opens it.
     pub link: &'a str,
-    /// Whether a passphrase is asked for.
+    /// Whether it has a passphrase.
     pub asks_passphrase: bool,
 }
 
@@ -346,7 +346,7 @@ fn lines_of(text: &str, start: &str) -> String {
         lines.push_str(word);
         length += before.chars().count() + word_chars;
     }
-    // An empty line of somebody's words is one of theirs, too.
+    // An empty line of a quotation is part of it, too.
     if lines.is_empty() { start.trim_end().to_owned() } else { lines }
 }
 

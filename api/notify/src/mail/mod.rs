@@ -13,7 +13,7 @@
 //! | `declines`, `cursor`, `why` | letters to cardholders about declines, and their words |
 //! | `often` | the number of those letters |
 //! | `settings` | the mail server and the sender |
-//! | `recent` | how many letters are too many |
+//! | `limits` | the bounds of mail |
 //!
 //! INVARIANT: news is on disk before its change is asked for, and becomes a letter only where the
 //! tables show that change: a crash loses no letter of a change, and a change that was not made
@@ -50,7 +50,7 @@ use cardswitch_wire::urls::Urls;
 /// The tools and the outbox of letters; cheap to clone.
 #[derive(Clone)]
 pub struct MailDesk {
-    /// The tables that letters tell of.
+    /// The tables that letters are about.
     pub switch: Switch,
     /// Opens the keys of links.
     pub secrets: Arc<Secrets>,
@@ -63,7 +63,7 @@ pub struct MailDesk {
 /// Begins to send waiting and new letters, until the switch stops.
 #[must_use]
 pub fn start(desk: &MailDesk, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
-    // The end does not wait for this task: news that is left is told after the next start.
+    // The end does not wait for this task: the next start sends letters of the news that is left.
     drop(tokio::spawn(news::tell_held(desk.clone())));
     let mut tasks = Vec::new();
     if let Some(server) = desk.outbox.server() {

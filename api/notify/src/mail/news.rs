@@ -21,14 +21,14 @@ use super::outbox::HeldNews;
 /// A change that somebody is to be notified of.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum News {
-    /// Somebody became a member, and has no password yet.
+    /// A user became a member, and has no password yet.
     Invitation {
         /// The company.
         company: Uuid,
         /// The key that the link opens with.
         key: String,
     },
-    /// Somebody may set a new password.
+    /// A user may set a new password.
     NewPassword {
         /// The key that the link opens with.
         key: String,
@@ -82,8 +82,8 @@ impl News {
         }
     }
 
-    /// The letter it becomes; none where the tables do not show the change, or its link was sealed with
-    /// another key.
+    /// The letter it becomes; none where the tables do not show the change, or its link was sealed
+    /// with another key.
     /// Errors: the tables cannot be read.
     pub fn letter(
         &self,
@@ -120,13 +120,13 @@ impl News {
 }
 
 /// The address of the user for whom a link to set a password was made. Another spelling of the
-/// address, as a company may have it, can be the address of somebody else.
+/// address, as a company may have it, can be another user's.
 fn address_of_link(snapshot: &Snapshot, key: &str) -> Result<Option<String>, StoreError> {
     let Some(ticket) = snapshot.ticket(&token_digest(key))? else { return Ok(None) };
     Ok(snapshot.user(ticket.user)?.map(|user| user.email))
 }
 
-/// A card that was shared with somebody.
+/// A card that was shared with a recipient.
 struct Share<'a> {
     company: Company,
     link: SharedLinkId,

@@ -112,7 +112,7 @@ impl Outbox {
             .mode(0o700)
             .create(&directory)
             .map_err(MailError::Write)?;
-        // Also where it was there, as for the queue.
+        // An existing directory is synced too, as for the queue.
         File::open(data).and_then(|data| data.sync_all()).map_err(MailError::Write)?;
         let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
         let (queue, held) = Queue::open(data, secrets).map_err(MailError::Write)?;
@@ -158,7 +158,7 @@ impl Outbox {
         &self.letterhead
     }
 
-    /// Whether a letter that anybody can ask for may go to `email` now; if so, it is counted.
+    /// Whether a letter that any visitor can have sent may go to `email` now; if so, it is counted.
     pub fn may_be_asked_for(&self, email: &str, now: Instant) -> bool {
         let bounds = [(token_digest(&email_key(email)), ASKED_FOR_MAX)];
         self.asked_for.lock().take(bounds, now).is_ok()
@@ -193,7 +193,7 @@ impl Outbox {
             News::SharedLink { company, .. } => {
                 self.may_be_shared_with(CompanyId(*company), &letter.to, now)
             }
-            // Counted where it is asked for.
+            // The request for the letter has counted it.
             News::NewPassword { .. } | News::PasswordWasSet { .. } => true,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! | name | content |
 //! |---|---|
-//! | `<id>.held` | news of a change that was asked for, until its outcome is known |
+//! | `<id>.held` | news of a change under way, until its outcome is known |
 //! | `<id>.due` | a letter, until a server has taken it |
 //! | `<id>.first` | the same of one that goes before those |
 //! | `cursor` | see `cursor` |
@@ -178,7 +178,7 @@ impl Queue {
         urgency: Urgency,
         parcel: &Parcel,
     ) -> Result<(), MailError> {
-        // Told of again after a crash.
+        // The letter was already written before a crash.
         if [MailFile::Due, MailFile::First].iter().any(|kind| self.path(id, *kind).exists()) {
             return Ok(());
         }

@@ -196,7 +196,7 @@ async fn sleep_until(at: Option<Instant>) {
 fn may_pass(error: &MailError) -> bool {
     match error {
         MailError::Foreign => false,
-        // Somebody took the file away.
+        // The file was taken away.
         MailError::Read(error) => error.kind() != io::ErrorKind::NotFound,
         _ => true,
     }

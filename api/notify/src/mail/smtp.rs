@@ -21,11 +21,11 @@ const CLOSING: u16 = 421;
 /// How a connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TlsUse {
-    /// From the first byte.
+    /// TLS from the first byte.
     Wrapped,
-    /// By STARTTLS, or not at all.
+    /// STARTTLS, or no connection.
     Required,
-    /// By STARTTLS where the server has it.
+    /// STARTTLS where the server has it.
     Opportunistic,
     /// Never.
     None,
@@ -43,8 +43,8 @@ pub(super) struct SmtpAddress {
 }
 
 impl SmtpAddress {
-    /// The server, ready to be connected to by a switch that calls itself `hello`.
-    /// Errors: TLS is asked for and cannot be had.
+    /// The server, ready for connections of a switch that calls itself `hello`.
+    /// Errors: TLS is demanded and cannot be had.
     pub(super) fn ready(self, hello: &str) -> Result<SmtpServer, MailError> {
         let unusable = |error| MailError::Settings(format!("TLS with the mail server: {error}"));
         let tls_parameters = match self.tls {
@@ -159,7 +159,7 @@ fn outcome_of(error: &SmtpError) -> MailOutcome {
 }
 
 impl SmtpServer {
-    /// Errors: why not, in words that name nobody.
+    /// Errors: the reason, in words that name nobody.
     async fn connect(&self) -> Result<AsyncSmtpConnection, &'static str> {
         let address = (self.address.host.as_str(), self.address.port);
         let wrapped = self.tls_parameters.clone().filter(|_| self.address.tls == TlsUse::Wrapped);

@@ -16,10 +16,10 @@ pub const ADDRESS_BYTES_MAX: usize = 1_000;
 /// How far webhooks may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To the public internet.
+    /// The public internet.
     Public,
-    /// To this machine and to private networks, too. Only the operator allows it, since companies
-    /// could look around there.
+    /// This machine and private networks, too. Only the operator allows it, since companies could
+    /// look around there.
     Local,
 }
 

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// The transaction that examples tell of. There is none of this id.
+/// The transaction of examples. There is none of this id.
 const EXAMPLE_TRANSACTION: Uuid = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000);
 
 /// An event as receivers get it.
@@ -108,7 +108,7 @@ pub fn compose(
     Ok(Some(Composed { body: render(&bodies), sequence: sequence.join(",") }))
 }
 
-/// The message that shows an owner what to expect.
+/// The message of an example.
 #[must_use]
 pub fn example(company: CompanyId) -> Composed {
     Composed { body: render(&[EventBody::example(company)]), sequence: "0".to_owned() }

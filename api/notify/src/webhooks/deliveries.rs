@@ -81,17 +81,17 @@ pub enum Failure {
     NoSuchHost,
     /// It leads where webhooks may not go.
     NotPublic,
-    /// Nobody listens there, or it cannot be reached.
+    /// No process listens there, or it cannot be reached.
     NotReachable,
     /// TLS failed: most often a certificate that is not trusted.
     Tls,
-    /// The connection broke, or what came was no answer.
+    /// The connection broke, or the bytes that came were no answer.
     Broken,
     /// There was no whole answer in time.
     TooSlow,
     /// The switch could not make the request.
     NotSent,
-    /// There was nothing to send: the events are no more, or must not be told to it any more.
+    /// There was nothing to send: the events are no more, or must not be sent to it any more.
     NothingToTell,
 }
 
@@ -127,13 +127,13 @@ pub struct Attempt {
     pub kind: AttemptKind,
     /// The number of this try of the message, from 1.
     pub tries: u8,
-    /// When it began.
+    /// The instant at which it began.
     pub at: Timestamp,
     /// How long it took. Units: milliseconds.
     pub duration_ms: u32,
     /// How it ended.
     pub result: AttemptResult,
-    /// When the message is tried again; none where it is not.
+    /// The instant of the next try of the message; none where there is none.
     pub again_at: Option<Timestamp>,
     /// Whether it was the last of its message, and in vain.
     pub is_last: bool,
@@ -218,7 +218,7 @@ type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 /// A place that outlives this machine.
 pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
     /// Returns the values there, by name, and lets nobody but the caller write from then on.
-    /// Errors: why that cannot be.
+    /// Errors: the reason why that cannot be.
     fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String>;
 
     /// Writes values and removes those that are none, the last ones last.
@@ -358,7 +358,7 @@ impl Deliveries {
             None => (self.opener)()?,
         };
         let outcome = work(&database);
-        // After a fault it is closed before anybody opens it again.
+        // A faulty database is closed before it is opened again.
         if !matches!(outcome, Err(DeliveriesError::Database(_))) {
             *slot = Some(database);
         }

@@ -20,10 +20,10 @@ use super::due::Queued;
 use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
 
-/// How many events of all companies are looked at at a time for those that a lane is told of, so that
-/// one with much to read holds up no other. Reading on goes on from there.
+/// How many events of all companies are read at a time for a lane, so that a lane with much to read
+/// holds up no other. The next read goes on from there.
 const SCANNED_MAX: usize = 1_000;
-/// How many are looked at for the events that a lane has read past, which is seldom.
+/// How many are read for the events that a lane has read past, which is seldom.
 const MISSED_SCANNED_MAX: usize = 10_000;
 
 /// An endpoint at work.
@@ -49,7 +49,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Reads what the lane wants of the log, as far as the follower has read it: `followed`. Returns the
+    /// Reads the log for the lane, as far as the follower has read it: `followed`. Returns the
     /// events of its companies, and how far was read.
     pub(super) fn read_after(
         &self,
@@ -165,7 +165,7 @@ fn made_at(id: Uuid) -> Timestamp {
     Timestamp(made_us.and_then(|us| i64::try_from(us).ok()).unwrap_or_default())
 }
 
-/// One request to one endpoint.
+/// A request to an endpoint.
 #[derive(Debug)]
 pub struct Job {
     /// The way to the engine.
@@ -180,7 +180,7 @@ pub struct Job {
     pub content: Content,
     /// The id of the message, the same for each try.
     pub message: Uuid,
-    /// Which try it is, from 1.
+    /// The number of the try, from 1.
     pub tries: u8,
     /// The engine's time.
     pub now: Timestamp,
@@ -189,7 +189,7 @@ pub struct Job {
 /// The outcome of a request.
 #[derive(Debug)]
 pub struct RequestReport {
-    /// How the request ended; none where there was nothing to tell: the endpoint may be told of none
+    /// The result of the request. None where there was nothing to tell: the endpoint may see none
     /// of the events any more, or they are no more.
     pub result: Option<AttemptResult>,
     /// How long it took. Units: milliseconds.

@@ -31,7 +31,7 @@ impl Line {
     }
 }
 
-/// Both lines.
+/// The two lines.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     healthy: BTreeSet<(Timestamp, WebhookEndpointId)>,

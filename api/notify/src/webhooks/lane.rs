@@ -59,7 +59,7 @@ pub struct Message {
     pub tries: u8,
     /// How many retries of the schedule are used up.
     pub retries: u8,
-    /// When it is due.
+    /// The instant at which it is due.
     pub due: Timestamp,
     /// The instant at which it is due by the schedule, where it was brought forward.
     pub brought_from: Option<Timestamp>,
@@ -81,7 +81,7 @@ pub enum Outcome {
     Delivered,
     /// It did not.
     Failed,
-    /// There was nothing to tell: none of its events is there any more, or may be told.
+    /// There was nothing to tell: none of its events is there any more, or may be delivered.
     Untold,
 }
 
@@ -120,13 +120,13 @@ pub struct Lane {
 pub struct Health {
     /// How many messages wait to be tried again.
     pub waiting: usize,
-    /// When the first of them is tried.
+    /// The instant of the first of their tries.
     pub next_try_at: Option<Timestamp>,
     /// Since when no message has arrived although some were tried.
     pub failing_since: Option<Timestamp>,
     /// How many messages were given up since one arrived last.
     pub given_up: u32,
-    /// When a message arrived last.
+    /// The instant at which a message arrived last.
     pub delivered_at: Option<Timestamp>,
     /// Whether it is catching up with the log.
     pub is_behind: bool,
@@ -351,8 +351,8 @@ impl Lane {
         }
     }
 
-    /// Notes that the log was the one it knows up to `last` only, of what the follower had read up to
-    /// `followed`: what it knows of anything behind that, it reads anew.
+    /// Notes that the log has lost its part behind `last`, of which the follower had read up to
+    /// `followed`: the lane reads its events behind `last` anew.
     pub fn cut(&mut self, last: EventNumber, followed: EventNumber) {
         let newest = self.on_their_way().map(|entry| entry.number).max().unwrap_or_default();
         if newest.max(self.read_upto(followed)) > last {

@@ -93,7 +93,7 @@ fn later_events_of_a_transaction_wait_and_those_of_others_do_not() {
 #[test]
 fn a_receiver_that_is_down_is_asked_sparingly_and_gets_everything_when_it_is_back() {
     let mut lane = abreast();
-    // Of different draws, so that they are due one after the other.
+    // The draws differ, so that the messages are due one after the other.
     let name =
         |entries: &[Entry]| Uuid::from_bytes([u8::try_from(entries[0].number.0).unwrap() * 20; 16]);
     for number in 1..=5 {
@@ -107,12 +107,12 @@ fn a_receiver_that_is_down_is_asked_sparingly_and_gets_everything_when_it_is_bac
     assert!(due > T0);
     lane.start(due, name).unwrap();
     lane.settle(Outcome::Delivered, due);
-    // The others that waited are tried at once, before what is new.
+    // The other waiting messages are tried at once, before new ones.
     let second = lane.start(due, name).unwrap();
     assert_eq!(second.tries, 1);
     lane.settle(Outcome::Delivered, due);
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [3]);
-    // One that fails now has used up nothing of its schedule.
+    // A message that fails now has used up nothing of its schedule.
     let (_, before) = (lane.settle(Outcome::Failed, due), lane.waiting[0].clone());
     assert_eq!((before.retries, before.tries), (1, 2));
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [4, 5]);
@@ -175,7 +175,7 @@ fn a_lane_that_is_off_takes_and_sends_nothing() {
     assert_eq!((lane.due(), lane.wants(), lane.pending()), (None, None, 0));
     assert!(lane.turn_on(EventNumber(7)) && !lane.turn_on(EventNumber(9)));
     assert_eq!(lane.wants(), Some(EventNumber(7)));
-    // It was told up to 7, and is turned on from before that.
+    // The lane was read up to 7, and is turned on from before that.
     assert!(lane.turn_off(EventNumber(9)) && lane.turn_on(EventNumber(3)));
     assert_eq!(lane.wants(), Some(EventNumber(7)));
 }

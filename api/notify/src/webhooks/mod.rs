@@ -8,7 +8,7 @@
 //! | `deliveries`, `attempt_words` | the stored state of all that, and outcomes in words |
 //! | `sender` | one request |
 //! | `dispatcher`, `desk`, `due` | the task that follows the event log and has everything sent |
-//! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; waiting answers, and their events |
+//! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; answers that wait |
 //!
 //! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
 //! none.
@@ -75,7 +75,7 @@ pub struct Figures {
     pub failing: usize,
     /// Events on their way.
     pub pending: usize,
-    /// When the oldest of them happened.
+    /// The instant at which the oldest of them happened.
     pub oldest_at: Option<Timestamp>,
     /// Requests under way.
     pub sending: usize,
@@ -98,7 +98,7 @@ enum Order {
     Example(WebhookEndpointId, oneshot::Sender<Option<Attempt>>),
     /// The message of an attempt is sent once more.
     Resend(WebhookEndpointId, Uuid, oneshot::Sender<Option<Attempt>>),
-    /// The attempts are asked for.
+    /// The attempts are requested.
     Attempts(WebhookEndpointId, oneshot::Sender<Vec<Attempt>>),
     /// How endpoints do.
     Health(Vec<WebhookEndpointId>, oneshot::Sender<Vec<Option<Health>>>),
@@ -243,7 +243,7 @@ impl Webhooks {
         self.streams_stop.clone()
     }
 
-    /// Endpoints, or what apps may be told, have changed. Waits, not for long, until that counts.
+    /// Endpoints, or the access of apps, have changed. Waits, not for long, until that counts.
     pub async fn reload(&self) {
         let reloaded = self.ask(|reply| Order::Reload(Some(reply)));
         drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);

@@ -1,8 +1,8 @@
 //! Sends one webhook: resolves, connects, posts, reads the answer. No redirect is followed, no
 //! connection is kept open, and no setting of the environment takes part.
 //!
-//! The address that was judged is the one that is connected to, so a name that leads elsewhere the
-//! next time it is asked for changes nothing. An answer that never ends is cut off.
+//! The connection goes to the very address that was judged, so a name that leads elsewhere at the
+//! next look-up changes nothing. An answer that never ends is cut off.
 
 use std::io;
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ pub struct Delivery {
     pub signature: String,
     /// `webhook-sequence`: of each event, its place among those of its transaction.
     pub sequence: String,
-    /// Which try it is, from 1.
+    /// The number of the try, from 1.
     pub tries: u8,
     /// The array of events.
     pub body: Bytes,
@@ -92,7 +92,7 @@ impl Sender {
         Self::within(reach, SendBounds::default())
     }
 
-    /// As `new`, with so many look-ups at a time.
+    /// The same with so many look-ups at a time.
     #[must_use]
     pub fn within(reach: Reach, bounds: SendBounds) -> Self {
         let names = |host| -> Addresses {
@@ -101,7 +101,7 @@ impl Sender {
         Self::with_names(reach, bounds, Arc::new(names))
     }
 
-    /// One that looks names up by `names`.
+    /// A sender that looks names up by `names`.
     pub fn with_names(reach: Reach, bounds: SendBounds, names: Names) -> Self {
         Self {
             reach,
@@ -231,8 +231,8 @@ impl Sender {
         if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
     }
 
-    /// The addresses of a name, looked up once there is a place. The place is taken until the system
-    /// has answered, even where nobody waits for that any more.
+    /// The addresses of a name, looked up once there is a place. The place is taken until the
+    /// system has answered, even if the request has ended.
     async fn look_up(
         &self,
         places: Arc<Semaphore>,

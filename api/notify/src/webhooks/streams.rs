@@ -14,7 +14,7 @@ use cardswitch_edge::bounded::TooMany;
 
 /// The bound of one company.
 const STREAMS_OF_COMPANY_MAX: usize = 20;
-/// When to ask again. Units: seconds.
+/// The time to ask again after. Units: seconds.
 const RETRY_AFTER_S: u32 = 10;
 
 /// The open streams.

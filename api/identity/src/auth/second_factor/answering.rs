@@ -118,7 +118,7 @@ async fn is_right(
     }
 }
 
-/// Whether a code is one of now that was not used before; uses it up.
+/// Whether a code is a present one that was not used before; uses it up.
 /// Errors: the switch cannot tell.
 pub async fn uses_step(state: &AppState, user: &User, given: &str) -> Result<bool, ApiError> {
     let Some(totp) = &user.totp else { return Ok(false) };

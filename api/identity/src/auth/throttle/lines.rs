@@ -85,7 +85,7 @@ impl Lines {
         entered.ok().flatten().ok_or_else(|| too_many(LINE_WAIT_MAX))
     }
 
-    /// How long the try whose turn it is waits.
+    /// The wait of the try at the head of the line.
     pub(super) fn due(&self, budget: Budget, now: Instant) -> Duration {
         let (table, key) = self.table(budget);
         let due = table.lock().change_known(key, |tries| {
@@ -155,7 +155,7 @@ impl Entry for Tries {
     }
 
     fn weight(&self) -> u64 {
-        // A line with somebody in it is never forgotten: its next one would be judged beside them.
+        // A line with tries in it is never forgotten: its next one would be judged beside them.
         if self.under_way > 0 { BLOCKING } else { share(self.wrong, SLOWED_AFTER) }
     }
 }

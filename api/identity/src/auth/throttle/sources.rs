@@ -72,7 +72,7 @@ impl Default for Sources {
 }
 
 impl Sources {
-    /// Counts a try of a source as under way: how long it waits, and among whom it works.
+    /// Counts a try of a source as under way. Returns its wait, and the places of the source.
     pub(super) fn begin(
         &self,
         source: Source,

@@ -15,7 +15,7 @@ use super::Dispatcher;
 const IDLE_SAVES: u32 = 10;
 
 impl Dispatcher {
-    /// Writes down what has changed.
+    /// Writes down the changes.
     pub(super) async fn save(&mut self) {
         self.publish();
         self.idle_saves += 1;

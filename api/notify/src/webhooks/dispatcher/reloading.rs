@@ -17,10 +17,10 @@ use super::super::desk::{Desk, Missed};
 use super::super::lane::Lane;
 use super::{Dispatcher, READ_PAUSE};
 
-/// How often endpoints are looked at without anybody saying that they changed.
+/// How often endpoints are read without a notice that they changed.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
-/// How long before the newest event an endpoint begins whose place is not known, as in a directory that
-/// came out of a backup: all tries for what is older were over. Units: microseconds.
+/// How long before the newest event a lane begins whose place is not known, as in a directory that
+/// came out of a backup. All tries of older events were over. Units: microseconds.
 const SETTLED_US: i64 = 2 * 24 * 3600 * 1_000_000;
 
 impl Dispatcher {
@@ -47,7 +47,7 @@ impl Dispatcher {
             Ok((found.collect::<Result<Vec<_>, StoreError>>()?, last))
         };
         let read = self.tools.switch.read_at_once(read);
-        // However often somebody changes something, most of the time is for deliveries.
+        // Changes may be frequent: most of the time is left for deliveries.
         self.reload_from = Instant::now() + watch.elapsed() * 9;
         match read {
             Ok((found, last)) => {
@@ -118,7 +118,7 @@ impl Dispatcher {
             desk.endpoint = Arc::new(endpoint);
             desk.companies = companies;
             let has_turned = desk.turn(turn, self.followed.number);
-            // That its receiver is gone is known from before a crash, and in no table.
+            // A receiver that was gone before a crash is known from the lane, and from no table.
             let is_unreported = is_new && turn == Turn::Off && desk.endpoint.is_enabled();
             let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
@@ -177,7 +177,7 @@ impl Desk {
             }
             Turn::On(after) => {
                 (self.on_since, self.gone_url) = (self.endpoint.enabled_at, None);
-                // That it was off in between may never have been noticed.
+                // The lane may have been off in between without being noticed.
                 self.lane.turn_off(followed);
                 self.lane.turn_on(after)
             }

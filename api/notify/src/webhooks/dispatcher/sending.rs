@@ -31,7 +31,7 @@ use super::{Dispatcher, UNSAVED_MAX};
 const ASKED_OF_COMPANY_MAX: usize = 2;
 
 const GONE: u16 = 410;
-/// How long to wait before the engine is told once more that a receiver is gone.
+/// How long to wait before the engine is asked once more to turn off an endpoint that is gone.
 const GONE_REPORT_WAIT: Duration = Duration::from_secs(1);
 
 /// A request that has ended.
@@ -41,7 +41,7 @@ pub(super) struct Done {
     told: RequestReport,
     /// The endpoint as it was then.
     tried: Arc<WebhookEndpoint>,
-    /// The caller who asked for it; none where it was the lane's.
+    /// The caller who waits for it; none where it was the lane's.
     asked: Option<Asked>,
     was_failing: bool,
 }
@@ -198,8 +198,9 @@ impl Dispatcher {
         }
     }
 
-    /// Has the engine turn an endpoint off whose receiver says that it is gone. Its lane is off already,
-    /// so no later try would ask for it once more: it is asked for until it is carried out.
+    /// Has the engine turn an endpoint off whose receiver says that it is gone. Its lane is off
+    /// already, so no later try would report it: the report is repeated until the engine has
+    /// carried it out.
     pub(super) fn report_gone(&self, endpoint: &Arc<WebhookEndpoint>) {
         let (switch, endpoint) = (self.tools.switch.clone(), Arc::clone(endpoint));
         let orders = self.tools.orders.clone();
@@ -244,7 +245,8 @@ impl Dispatcher {
         self.send_asked(Sent { id, kind, message, tries, content }, reply);
     }
 
-    /// Sends a message for whose outcome a caller waits. With too many of these under way, nothing
+    /// Sends a message for whose outcome a caller waits. With too many of these under way, no reply
+    /// follows.
     /// is answered.
     fn send_asked(&mut self, sent: Sent, reply: oneshot::Sender<Option<Attempt>>) {
         let Some(desk) = self.desks.get(&sent.id) else {
