@@ -121,7 +121,7 @@ queries! {
 const ASSIGNED_ABOUT: &str = "The member who uses it.";
 const DIMENSION_ABOUT: &str = "The category of its transactions.";
 
-/// What a card takes from its company where nothing else is said.
+/// The defaults that a card takes from its company.
 #[derive(Clone, Copy)]
 pub(super) struct CompanyTerms<'a> {
     company: CompanyId,

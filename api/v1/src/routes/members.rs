@@ -186,7 +186,7 @@ pub fn code(value: &RawValue) -> Result<String, Flaw> {
     fields::digits(value, CODE_DIGITS_MAX)
 }
 
-/// What is to become of each dimension: absent, cleared or set. Members have no category.
+/// The change to each dimension: absent, cleared or set. Members have no category.
 fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
     DIMENSION_FIELDS.map(|name| {
         let is_theirs = name != "category";
@@ -339,7 +339,7 @@ pub async fn change_member(
     })
     .await?;
     let known = known.ok_or_else(ApiError::not_found)?;
-    // Who sends back what was read must be able to, whatever the role.
+    // A client can send back the role that it read, even one that cannot be set.
     let changes =
         MemberChanges { role: changes.role.filter(|role| *role != known.role), ..changes };
     if changes.role.is_some_and(|role| !is_settable(role)) {

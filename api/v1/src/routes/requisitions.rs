@@ -186,7 +186,7 @@ fn parse_new_requisition(
 #[derive(Debug)]
 struct UpdateRequisitionRequest {
     changes: RequisitionChanges,
-    /// What it is to be; as it is, where that is what it is.
+    /// The new status; the present one is allowed and changes nothing.
     status: Option<VerdictGiven>,
     card: Option<CardId>,
     reviewed_by: Option<MemberId>,
@@ -218,7 +218,7 @@ impl UpdateRequisitionRequest {
         self.changes.dimensions.map(Option::flatten)
     }
 
-    /// What this request names that is not there.
+    /// The references of this request to missing objects.
     fn check(&self, view: &View<'_>) -> Result<Unknown, StoreError> {
         let card = self.card.map(|id| view.find_card(id)).transpose()?;
         let reviewer = self.reviewed_by.map(|id| may_review(view, id)).transpose()?;
@@ -230,7 +230,7 @@ impl UpdateRequisitionRequest {
     }
 }
 
-/// What of a body names nothing.
+/// The fields of a body that name missing objects.
 #[derive(Debug)]
 struct Unknown {
     dimensions: [bool; 4],

@@ -61,7 +61,8 @@ impl Draft {
         }
     }
 
-    /// Reads the body of POST or PUT. What only this side says is not looked at, null is absent.
+    /// Reads the body of POST or PUT. Attributes that only this side sets are ignored. Null is
+    /// absent.
     /// Errors: a value that nobody could have.
     pub(super) fn read(body: &Map<String, Value>) -> Result<Self, ApiError> {
         let mut draft = Self::default();
@@ -174,7 +175,7 @@ impl Draft {
     }
 }
 
-/// What the keys of a body are about; keys that nobody knows are left out.
+/// The attributes that the keys of a body name; unknown keys are left out.
 fn targets(body: &Map<String, Value>) -> impl Iterator<Item = (Target, &Value)> {
     body.iter().filter_map(|(key, value)| Some((Target::find(key)?, value)))
 }

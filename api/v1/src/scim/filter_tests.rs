@@ -1,4 +1,4 @@
-//! What filters find, what is no filter, and that nothing a client writes goes too deep.
+//! The users that filters find, texts that are no filters, and bounds on the depth of a filter.
 
 use super::*;
 
