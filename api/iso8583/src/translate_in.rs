@@ -1,7 +1,8 @@
 //! From a counterpart's message to one of the default spelling.
 //!
-//! First its layout: which fields there are and where. Then the elements in their order, each from its field. Where
-//! content is not what the default spelling allows, its decoder reads the message next, and says why.
+//! The layout comes first: which fields there are and where. Then the elements follow in their order, each from
+//! its field. Content that the default spelling does not allow stays: its decoder reads the message next, and
+//! says why.
 
 use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::codec::{DecodeError, DecodeFault, decode};
@@ -20,7 +21,7 @@ use crate::translation::{
     TypeForm,
 };
 
-/// A message that cannot be translated. What was readable of it has been.
+/// The reason why a message cannot be translated. Its readable part has been translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranslationFault {
     /// Why.

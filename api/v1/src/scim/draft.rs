@@ -61,8 +61,7 @@ impl Draft {
         }
     }
 
-    /// Reads the body of POST or PUT. Attributes that only this side sets are ignored. Null is
-    /// absent.
+    /// Reads the body of POST or PUT. It ignores null, and attributes that only this side sets.
     /// Errors: a value that nobody could have.
     pub(super) fn read(body: &Map<String, Value>) -> Result<Self, ApiError> {
         let mut draft = Self::default();
