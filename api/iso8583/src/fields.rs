@@ -79,7 +79,7 @@ impl Class {
     }
 }
 
-/// Which bytes are letters, digits and spaces.
+/// The bytes that are letters, digits and spaces.
 static LETTERS_DIGITS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -8,7 +8,7 @@
 //! a message does not cost a connection its other messages; a length that cannot be one does, because nobody knows where
 //! the next message starts.
 //!
-//! INVARIANT: the start of an HTTP request or of a TLS hello is no frame in any dialect, so whoever speaks another
+//! INVARIANT: the start of an HTTP request or of a TLS hello is no frame in any dialect. So a client of another
 //! protocol, such as a browser that a hostile page sends here, loses its connection at its first bytes.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! How a stream seems to spell ISO 8583, by its first bytes: for the log and for who must set a dialect.
+//! The likely spelling of ISO 8583 in a stream, by its first bytes: for the log, and for the choice of a dialect.
 //!
 //! Every spelling of length, header, text and bitmap in use is tried, and the one that explains most is
 //! taken. Only the length, the type and the bitmap are looked at, so nothing of a card is.

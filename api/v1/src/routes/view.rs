@@ -54,7 +54,7 @@ impl<'a> From<&'a Caller> for Reader<'a> {
     }
 }
 
-/// Reads a company's data, for whoever asks.
+/// Reads a company's data for a caller.
 /// Errors: the tables cannot be read.
 pub async fn read_view<'a, T: Send>(
     state: &AppState,
@@ -134,8 +134,8 @@ impl View<'_> {
         self.snapshot.own(self.company.slot, id)
     }
 
-    /// The newest link by which a card is shared, for callers who may see links: whoever holds one
-    /// sees the card, so it is no reading matter for every token.
+    /// The newest link by which a card is shared, for callers who may see links. A link shows its
+    /// card to any holder, so not every token may read it.
     pub fn shared_link_of(
         &self,
         card: CardSlot,
@@ -191,7 +191,7 @@ impl View<'_> {
         Ok(found.filter(|dimension| dimension.kind == kind))
     }
 
-    /// Which of these dimensions are not the company's, or not of their kind, or deleted.
+    /// For each dimension, whether it is not the company's, or not of its kind, or deleted.
     pub fn unknown_dimensions(&self, wanted: &Dimensions) -> Result<[bool; 4], StoreError> {
         let mut is_unknown = [false; 4];
         for ((kind, id), is_unknown) in
