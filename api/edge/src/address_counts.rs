@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::client_address::network_of;
 
-/// The counts; who has none is not there.
+/// The counts. An address with none has no entry.
 #[derive(Clone, Debug, Default)]
 pub struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
