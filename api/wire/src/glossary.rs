@@ -311,7 +311,7 @@ pub trait Reader {
         }
     }
 
-    /// What would have satisfied a rule, within a sentence; `scope` is the card's.
+    /// The change that would have satisfied a rule, within a sentence; `scope` is the card's.
     fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
         let deed = Self::words(remedy.rule).deed;
         let change = match remedy.change {

@@ -119,7 +119,7 @@ mod tests {
             (r#"{"a": 1, "A": 2}"#, None),
             ("{}", None),
             ("", None),
-            // What is no JSON is for its reader to refuse, and harms nobody here.
+            // Text that is no JSON does no harm here: its reader refuses it.
             ("\"", None),
             ("{\"a\\", None),
             ("}}]]{", None),
