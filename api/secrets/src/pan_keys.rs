@@ -97,7 +97,7 @@ pub enum PanKeysError {
 }
 
 impl PanKeys {
-    /// Where the file of a data directory is.
+    /// The path of the file in a data directory.
     #[must_use]
     pub fn path(data: &Path) -> PathBuf {
         data.join(PAN_KEYS_FILE)
