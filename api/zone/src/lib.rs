@@ -1,4 +1,4 @@
-//! What both ends of a line share, and what they do with it: zone keys and how they travel, codes that
+//! The cryptography that both ends of a line share: zone keys and their exchange, codes that
 //! authenticate messages, PIN blocks under a zone key, cryptograms of chip cards.
 //!
 //! | file | contents |
