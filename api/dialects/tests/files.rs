@@ -94,7 +94,7 @@ fn each_key_changes_the_wire() {
     }
 }
 
-/// What a file is told: nothing where it is right.
+/// The error of a file, or `right`.
 fn told(text: &str) -> String {
     parse("my.toml", text).map_or_else(|error| error.to_string(), |_| "right".to_owned())
 }
