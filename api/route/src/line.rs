@@ -86,7 +86,7 @@ async fn run(mut messages: Receiver<Forwarded>, way: Way, answers: Sender<Vec<u8
             Ok(stream) => carry(stream, first, &mut messages, (&way, &answers)).await,
             Err(error) => {
                 tracing::warn!(cell = %way.door.cell, %error, "the cell takes no ISO 8583 connection");
-                // Those that came meanwhile share the attempt.
+                // Messages that came meanwhile share the attempt.
                 let rest = std::iter::from_fn(|| messages.try_recv().ok());
                 let all = std::iter::once(first).chain(rest);
                 all.filter_map(|message| way.refuse(message.request.as_deref())).collect()
