@@ -167,7 +167,7 @@ impl PaceArgs {
         self.duration.unwrap_or(usual)
     }
 
-    /// Whose clock the run goes by.
+    /// The clock of the run.
     #[must_use]
     pub fn time(&self, start: DateTime<Utc>, connections: usize) -> FeedTime {
         match self.speed {
@@ -255,7 +255,8 @@ pub async fn run_until_stopped(
     outcome.map_err(Failure::new)?.map_err(Failure::new)
 }
 
-/// What makes a run a failure.
+/// Checks the result of a run.
+/// Errors: the reason why the run is a failure.
 pub fn judge(report: &FeedReport) -> Result<(), Failure> {
     if let Some(first) = report.differences.first() {
         return Err(Failure::new(format!(

@@ -74,7 +74,7 @@ fn proven_keys(args: &VerifyArgs) -> Result<Secrets, Failure> {
     open_keys(&args.data, &source).map(|keys| keys.secrets).map_err(Failure::new)
 }
 
-/// What scripts read.
+/// The report for scripts.
 fn render_json(verification: &Verification) -> serde_json::Value {
     let render = |figure: &Figure| {
         json!({

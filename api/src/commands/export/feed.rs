@@ -91,7 +91,7 @@ impl Feed {
         Ok(Self { url, authorization: format!("Token {token}"), client })
     }
 
-    /// Whose events they are.
+    /// The company of the events.
     /// Errors: the token opens nothing.
     pub(super) async fn company(&mut self) -> Result<Uuid, Ended> {
         let (body, _) = self.ask("/v1/company").await?;
