@@ -1,7 +1,7 @@
-//! The places of those who ask for figures and health.
+//! The places of the connections that ask for figures and health.
 //!
-//! INVARIANT: whoever comes has one. Where all are taken, the oldest connection of the address that has most of them
-//! makes room, so one that takes many takes them from itself.
+//! INVARIANT: every new connection has one. If all are taken, the oldest connection of the address
+//! that has most of them makes room. So an address that takes many takes them from itself.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
