@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::path_of;
 use super::sections::{Section, Shown};
 
-/// Which page each schema stands on.
+/// The page of each schema.
 pub(super) struct Links(BTreeMap<String, String>);
 
 impl Links {
@@ -190,7 +190,7 @@ fn table_head(label: &str, columns: [&str; 4]) -> String {
     )
 }
 
-/// What a value may be, in a few words of HTML.
+/// The kind of a value, in a few words of HTML.
 fn kind(schema: &Value, links: &Links) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return links.to(reference);
