@@ -1,5 +1,5 @@
-//! What one door takes, the other takes: the same request with hostile texts and amounts, through ISO
-//! 8583 and through HTTP, against two switches made from one seed.
+//! Both doors take the same requests: each request with hostile texts and amounts goes through ISO 8583 and
+//! through HTTP, against two switches made from one seed.
 
 use cardswitch_harness::{
     Acquirer, HttpClient, HttpRequest, Installation, Message, Purchase, Random, TestCard,
@@ -47,7 +47,7 @@ fn twin_of<'a>(installation: &'a Installation, card: &TestCard) -> &'a TestCard 
     twin.expect("one seed makes the same cards")
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// It was judged, with this code in DE39.

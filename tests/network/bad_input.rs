@@ -1,5 +1,5 @@
-//! What no acquirer should send: the sender gets a format error where one can be given, its
-//! neighbours notice nothing, memory stays bounded, and no card number reaches the log.
+//! Input that no acquirer should send: the sender gets a format error where one can be given, its neighbours
+//! notice nothing, memory stays bounded, and no card number reaches the log.
 
 use std::time::Duration;
 
