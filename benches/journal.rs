@@ -140,7 +140,7 @@ struct Note(Sender<CommitOutcome>);
 
 impl Release for Note {
     fn release(self, outcome: CommitOutcome) {
-        // Whoever asked waits for it, or is gone.
+        // The caller waits for it, or is gone.
         let _ = self.0.send(outcome);
     }
 }

@@ -99,8 +99,8 @@ fn take(shard: &mut BareShard, commands: &[Command]) -> Duration {
     elapsed
 }
 
-/// How many of each kind follow a hundred authorizations. What follows the same purchase comes in
-/// this order.
+/// The number of each kind that follow a hundred authorizations. Follow-ups of the same purchase
+/// come in this order.
 const MIX: [(FollowUp, usize); 4] = [
     (FollowUp::Increment, 10),
     (FollowUp::Presentment, 85),

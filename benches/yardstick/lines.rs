@@ -132,7 +132,7 @@ struct HugeArray(MmapMut);
 impl HugeArray {
     fn new(bytes: usize) -> Self {
         let map = MmapOptions::new().len(bytes).map_anon().must("map memory");
-        // Where the system has no huge pages the yardstick is slower, and so is the shard.
+        // Without huge pages of the system the yardstick is slower, and so is the shard.
         drop(map.advise(Advice::HugePage));
         Self(map)
     }
