@@ -26,7 +26,7 @@ const BATCH_LEN: u64 = 512;
 const WINDOW: usize = 1_024;
 /// Commands at each iteration of the whole engine.
 const DURABLE_LEN: u64 = WINDOW as u64 * 16;
-/// By how many commands a purchase is older than what follows it.
+/// The number of commands between a purchase and its follow-up.
 const LAG: usize = 4_096;
 
 pub(crate) fn ask(bench: &mut Bench) {

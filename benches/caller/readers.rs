@@ -1,4 +1,4 @@
-//! Somebody who reads the tables at a fixed rate while they are written.
+//! A reader of the tables at a fixed rate while they are written.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, TryRecvError, channel};

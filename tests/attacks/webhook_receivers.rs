@@ -148,7 +148,8 @@ fn this_machine_and_private_networks_are_reached_only_where_that_is_allowed() {
     assert!(shown(&["--allow-local-webhooks=false"]).contains("allow_local_webhooks = false"));
 }
 
-/// How hostile receivers answer, for as long as anybody reads: what comes first, and what over and over.
+/// The answers of hostile receivers, for as long as anybody reads: the first part, and the part sent over and
+/// over.
 const FLOODS: [(&str, &str, &str); 7] = [
     ("a body by its length", "HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n", "x"),
     ("a body without length", "HTTP/1.1 500 No\r\n\r\n", "x"),
@@ -188,11 +189,11 @@ fn flood_one(socket: TcpStream, first: &str, again: &str) -> std::io::Result<()>
     }
 }
 
-/// Every answer is cut off: what receivers say costs a bounded amount of memory, however many say it.
+/// Every answer is cut off: answers cost a bounded amount of memory, however many receivers send them.
 #[test]
 fn answers_that_never_end_take_no_memory() {
     const EACH: usize = 8;
-    /// Of each answer: 64 KiB are read of its body, as much is kept of its head, and twice that is on
+    /// The memory of an answer: 64 KiB are read of its body, as much is kept of its head, and twice that is on
     /// its way. Units: bytes.
     const ANSWER_BYTES_MAX: u64 = 512 * 1024;
     let installation = Installation::init(60, 1_913);

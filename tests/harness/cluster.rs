@@ -21,7 +21,7 @@ use crate::lan::{LAN_ADDRESSES, Lan};
 use crate::switch::Switch;
 
 const NODES: usize = 3;
-/// Of the nodes; those of etcd come behind.
+/// The machines of the nodes; those of etcd come behind.
 const MACHINES: u8 = 3;
 /// How often something that is waited for is looked at. Nothing here fails for being slow.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

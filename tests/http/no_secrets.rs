@@ -225,7 +225,7 @@ fn assert_nowhere(installation: &Installation, secrets: &[Secret]) {
         if exempt.contains(&path) || path.starts_with(&outbox) {
             continue;
         }
-        // A letter goes on its way meanwhile: what it is then is there once the switch has stopped.
+        // A letter goes on its way meanwhile: its file is there once the switch has stopped.
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             read => read.expect("a file can be read"),

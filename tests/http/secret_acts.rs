@@ -18,7 +18,7 @@ const WRONG_ANSWER: &str = "a stork, or was it a crane";
 /// The password of the mail server.
 pub(crate) const SMTP_PASSWORD: &str = "Zanzibar-Mombasa-7";
 
-/// A secret: what it is, and the ways in which it might be written.
+/// A secret: its name, and the ways in which it might be written.
 pub(crate) type Kept = (&'static str, Vec<Vec<u8>>);
 
 /// The bytes that a text in base 32 or 64 stands for.

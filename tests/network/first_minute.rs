@@ -1,4 +1,4 @@
-//! `dev`, `buy` and `bench`: what somebody new does in the first minute.
+//! `dev`, `buy` and `bench`: the first minute of a new user.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -201,7 +201,7 @@ struct Acquirer {
     purchases: Purchases,
     /// Card numbers by the hash that the stream names cards by.
     numbers: std::collections::HashMap<u64, String>,
-    /// Of what is in flight, by trace number: when it was sent, and how much it asks for.
+    /// The purchases in flight, by trace number: the instant of sending, and the amount.
     sent: std::collections::HashMap<u64, (Instant, i64)>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,

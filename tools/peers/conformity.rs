@@ -91,7 +91,7 @@ const INTERVALS: [Interval; 6] = [
 
 /// Checks every rule at the instant `now`, one by one and in a batch.
 /// Units: `now` in microseconds since 1970.
-/// Errors: the first answer that is another one; what is stored is not what was answered.
+/// Errors: the first answer that is another one; the stored sums differ from the answers.
 pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     let (program, mut purchases) = prepare(now);
     peer.found(&program)?;

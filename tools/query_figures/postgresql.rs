@@ -78,7 +78,7 @@ impl Postgresql {
         Ok(self.runtime.block_on(self.client.batch_execute(statements))?)
     }
 
-    /// By files on the server's side: what is fastest.
+    /// Loads files on the server's side: the fastest way.
     fn copy(&self, history: &History) -> Outcome<()> {
         let path = self.server.home.path().join("rows");
         let mut rows = history.rows().peekable();

@@ -72,7 +72,7 @@ pub(crate) struct Described8583 {
 }
 
 impl Described8583 {
-    /// Of what a specification has, in the order of the fields.
+    /// The layout of a specification's fields, sorted by their numbers.
     /// Errors: no message type or no bitmap.
     pub(crate) fn of(
         mti: Option<Written>,

@@ -36,8 +36,8 @@ pub(crate) struct Layered {
 }
 
 impl Layered {
-    /// Of a file's text.
-    /// Errors: what the file cannot say, and a base that there is not.
+    /// The settings of a file's text.
+    /// Errors: a setting that a file cannot have, or a missing base.
     pub(crate) fn of(file: &str, text: &str) -> Result<Self, DialectError> {
         Self::within(file, text, BASES_MAX)
     }

@@ -1,4 +1,4 @@
-//! Dialect files: what each key does to the wire, and what a wrong file is told, with its line and field.
+//! Dialect files: the effect of each key on the wire, and the error of a wrong file, with its line and field.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 

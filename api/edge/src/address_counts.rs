@@ -28,7 +28,7 @@ impl AddressCounts {
         AddressPlace { counts: self.clone(), network: network_of(address), count: 0 }
     }
 
-    /// One more, where `address` does not have `max`.
+    /// Takes one more place, unless `address` has `max`.
     pub fn take(&self, address: IpAddr, max: usize) -> Option<AddressPlace> {
         let mut place = self.place(address);
         place.set(1, max).then_some(place)

@@ -254,7 +254,7 @@ mod tests {
             }
         }
 
-        /// Nobody gets more in a window than they may, but for what was forgotten as the lightest.
+        /// No client gets more in a window than it may, but for entries forgotten as the lightest.
         #[test]
         fn with_room_for_all_nobody_gets_more_than_they_may(acts in acts()) {
             let mut windows = Windows::new(LENGTH, 40);

@@ -55,7 +55,7 @@ impl LastingAccess {
     pub fn is_open(&mut self) -> bool {
         let is_over = self.time_left().is_some_and(|left| left.is_zero());
         if !self.has_ended && !is_over && self.changes.has_changed().unwrap_or(true) {
-            // In this order: what changes after it was read is looked at next time.
+            // The mark comes before the read: a later change is looked at next time.
             self.changes.mark_unchanged();
             // Tables that cannot be read give nothing.
             self.has_ended = !self.switch.read_at_once(&self.is_given).unwrap_or(false);

@@ -65,7 +65,7 @@ impl Admission {
     /// The word for everybody.
     const ANY: &'static str = "any";
 
-    /// That of a door at `address`. Everybody is admitted there by the word `any` alone: a network of
+    /// The rule of a door at `address`. Only the word `any` admits everybody there: a network of
     /// all addresses is more often an oversight.
     pub fn at(address: SocketAddr, texts: &[String]) -> Result<Self, AdmissionError> {
         let is_reached = !address.ip().is_loopback();

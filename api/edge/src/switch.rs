@@ -172,7 +172,7 @@ impl Switch {
         let watermark = self.engine.watermark();
         let mut changes = self.news.changes();
         loop {
-            // In this order: what comes after it was read is news.
+            // The mark comes before the read: a later event is news.
             changes.mark_unchanged();
             let applied = watermark.applied();
             let newest = self.newest_event()?;

@@ -24,7 +24,7 @@ pub struct RepeatedFields {
 const NUMBERS: usize = 129;
 
 impl RepeatedFields {
-    /// None.
+    /// No fields.
     pub const NONE: Self = Self {
         numbers: Bitmap::EMPTY,
         certain: Bitmap::EMPTY,

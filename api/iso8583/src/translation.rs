@@ -168,7 +168,7 @@ pub(crate) enum RunCoding {
 }
 
 impl RunCoding {
-    /// Of a part whose content is taken over as it is.
+    /// The coding of a part whose content is taken over as it is.
     fn of(part: &FieldPart, form: &FieldForm, spec: &FieldSpec) -> Option<Self> {
         let is_exact = |len: usize| spec.length == Length::Fixed && spec.fits(len);
         let alphabet = match form.coding {
@@ -199,7 +199,7 @@ impl RunCoding {
 pub(crate) struct FieldRow {
     /// The elements that it leads to.
     pub(crate) elements: Bitmap,
-    /// Its greatest length. Units: what its form counts.
+    /// Its greatest length. Units: those of its form.
     pub(crate) units: u16,
     /// Bytes where its length is fixed, 0 where it varies.
     pub(crate) bytes: u16,
@@ -210,11 +210,11 @@ pub(crate) struct FieldRow {
 pub struct Translation {
     pub(crate) types: TypeForm,
     pub(crate) bitmap: (BitmapEncoding, Alphabet),
-    /// By number.
+    /// The fields, by number.
     pub(crate) fields: Vec<Option<WireField>>,
-    /// By element.
+    /// The sources, by element.
     pub(crate) sources: Vec<Option<ElementSource>>,
-    /// By number, of those that there are not, too.
+    /// The rows, by number, also of missing fields.
     pub(crate) rows: Vec<FieldRow>,
     /// The fields that answers repeat as they came.
     pub(crate) repeated: Bitmap,

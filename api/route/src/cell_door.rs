@@ -103,7 +103,7 @@ impl CellDoor {
         CellStream { stream, meters }
     }
 
-    /// One without an address.
+    /// A door without an address.
     #[cfg(test)]
     pub(crate) fn nowhere(cell: Cell, kind: DoorKind) -> Self {
         Self::new(cell, kind, Addresses::new(Vec::new(), None).unwrap())

@@ -26,7 +26,7 @@ const HEAD_BYTES_USUAL: usize = 4 + Tpdu::BYTES;
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     frame: Vec<u8>,
-    /// Of what could be read of it.
+    /// The request as far as it could be read.
     request: Option<Box<RoutedRequest>>,
 }
 
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::cell_door::DoorKind;
 
-    /// Once such a message was lost without an answer: what the cell had said by then was read first, and ended it.
+    /// Once such a message was lost without an answer: the cell's earlier bytes were read first, and ended it.
     #[tokio::test]
     async fn a_connection_that_is_over_at_once_leaves_no_message_unanswered() {
         let mut body = Vec::new();

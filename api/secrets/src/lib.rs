@@ -116,14 +116,14 @@ pub trait NodeCallKey {
     }
 }
 
-/// Of nodes that have the data directory.
+/// The key of nodes that have the data directory.
 impl NodeCallKey for Secrets {
     fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
         self.node_calls.half_tag(parts)
     }
 }
 
-/// Of who has the master key alone, and joins.
+/// The key of a joining node, which has the master key alone.
 impl NodeCallKey for MasterKey {
     fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
         self.join_calls().half_tag(parts)

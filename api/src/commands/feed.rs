@@ -280,8 +280,8 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
     }
 }
 
-/// When virtual time starts. A manual clock does not go back: what comes before it would all be stamped
-/// with one instant.
+/// The start of virtual time. A manual clock does not go back: all earlier messages would be
+/// stamped with one instant.
 /// Errors: the switch does not tell its clock, or it has passed the start that was asked for.
 fn virtual_start(
     asked: Option<DateTime<Utc>>,

@@ -1,4 +1,4 @@
-//! The command line: what each command takes, and where it is carried out.
+//! The command line: the arguments of each command, and the place where it is carried out.
 
 pub mod administration;
 pub mod app;

@@ -50,7 +50,8 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
     }
 }
 
-/// Proves the keys first, and the files of a backup: what an attacker rewrote may be sound in itself.
+/// Proves the keys first, and the files of a backup: a directory that an attacker rewrote may be
+/// sound in itself.
 fn proven(args: &VerifyArgs) -> Result<Verification, Failure> {
     let secrets = proven_keys(args)?;
     let pan_keys = secrets.read_pan_keys(&args.data).map_err(Failure::new)?;

@@ -1,4 +1,4 @@
-//! A company with more categories than a list is good for: what is chosen stays, and any is found.
+//! A company with more categories than a list is good for: a chosen category stays, and any is found.
 
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};

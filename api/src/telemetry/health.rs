@@ -137,7 +137,7 @@ impl Health {
         Self { state, are_tables_still, notes: Vec::new() }
     }
 
-    /// That of a router, in the phase of stopping or not.
+    /// The health of a router, in the phase of stopping or not.
     pub(super) const fn of_router(is_stopping: bool, reaches_a_cell: bool) -> Self {
         let state = match (is_stopping, reaches_a_cell) {
             (true, _) => HealthState::Stopping,

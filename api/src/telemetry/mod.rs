@@ -117,7 +117,7 @@ impl Observed for Telemetry {
 pub struct Level(Arc<AtomicI64>);
 
 impl Level {
-    /// One more, until the guard is dropped.
+    /// Counts one more, until the guard is dropped.
     pub fn enter(&self) -> LevelGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
         LevelGuard(Arc::clone(&self.0))
@@ -129,7 +129,7 @@ impl Level {
     }
 }
 
-/// One of those that a level counts.
+/// A counted unit of a level.
 #[derive(Debug)]
 #[must_use = "it counts while it is held"]
 pub struct LevelGuard(Arc<AtomicI64>);

@@ -62,7 +62,7 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    /// A connection that lasts; what is returned ends with it.
+    /// A connection that lasts; the returned receiver ends with it.
     fn enter(watchers: &mut Watchers, last: u8) -> oneshot::Receiver<()> {
         let (held, ended) = oneshot::channel();
         watchers.enter(address(last), async move {

@@ -467,7 +467,7 @@ impl ListReader<'_> {
         }
     }
 
-    /// Asks the handler; what is no list is handed back as it came.
+    /// Asks the handler; an answer that is no list is handed back as it came.
     async fn ask(&self, query: &str) -> Result<Result<ListAnswer, Response>, ApiError> {
         let mut parts = self.parts.clone();
         parts.uri = with_query(&parts.uri, query).ok_or_else(ApiError::malformed_query)?;

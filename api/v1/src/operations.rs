@@ -1,4 +1,4 @@
-//! Every operation of `/v1`, one line each: what a caller needs, and its handler. Method, path and
+//! Every operation of `/v1`, one line each: the access it needs, and its handler. Method, path and
 //! description stand above the handler (`#[utoipa::path]`).
 
 use std::sync::LazyLock;

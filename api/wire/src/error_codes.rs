@@ -1,7 +1,7 @@
 //! Every code of a failed request and what to do about it: the table behind `/docs/errors`, to whose
 //! lines `doc_url` leads.
 //!
-//! INVARIANT: what is answered has a line here; `ApiError` asserts it where it is made.
+//! INVARIANT: every code of an answer has a line here; `ApiError` asserts it where it is made.
 
 /// The path under which the table is served. A code is an anchor of it.
 pub const ERRORS_PATH: &str = "/docs/errors";

@@ -31,7 +31,7 @@ impl Algorithm {
 /// Why bytes are no such key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// Of another length.
+    /// The key has another length.
     #[error("has {bytes} bytes; a key of {} has {}", name(.algorithm), lengths(.algorithm))]
     Length {
         /// How many there are.
@@ -39,7 +39,7 @@ pub enum KeyFault {
         /// The cipher of the key.
         algorithm: Algorithm,
     },
-    /// Of the other cipher, or not of two parts.
+    /// The key is of the other cipher, or not of two parts.
     #[error("is not {0}")]
     Kind(&'static str),
 }

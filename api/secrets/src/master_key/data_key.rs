@@ -94,7 +94,7 @@ impl DataKeyError {
 pub struct WrappedKey {
     /// The directory's id.
     pub directory: [u8; 16],
-    /// By which master key it is opened.
+    /// The master key that opens it.
     pub master: MasterKeyId,
     sealed: Vec<u8>,
 }

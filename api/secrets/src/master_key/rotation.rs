@@ -63,7 +63,7 @@ pub struct MasterKeyReport {
     pub old_place: Option<PathBuf>,
 }
 
-/// The master key of a running switch: where it is, never the key itself.
+/// The master key of a running switch: its place, never the key itself.
 #[derive(Debug)]
 pub struct MasterKeys {
     data: PathBuf,
@@ -71,7 +71,7 @@ pub struct MasterKeys {
 }
 
 impl MasterKeys {
-    /// Of this data directory.
+    /// The master key of this data directory.
     #[must_use]
     pub fn new(data: &Path, source: MasterKeySource) -> Self {
         Self { data: data.to_path_buf(), source: Mutex::new(source) }

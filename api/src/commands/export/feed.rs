@@ -56,7 +56,7 @@ struct PageEvents<'a> {
 }
 
 impl ExportedPages {
-    /// Of pages that follow each other.
+    /// The events of pages that follow each other.
     /// Errors: one is none that this build understands.
     pub(super) fn read(pages: &[AnsweredPage]) -> Result<Self, Ended> {
         let mut read = Vec::with_capacity(pages.len() * PAGE_EVENTS);

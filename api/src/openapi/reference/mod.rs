@@ -6,7 +6,7 @@
 //! | `parts` | an operation and a schema as HTML |
 //! | `sections` | which schema stands on which page |
 //!
-//! INVARIANT: what comes from a document is escaped where it becomes HTML.
+//! INVARIANT: text from a document is escaped where it becomes HTML.
 
 mod parts;
 mod sections;

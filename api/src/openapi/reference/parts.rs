@@ -234,7 +234,7 @@ fn breakable(name: &str) -> String {
     escaped(name).replace('_', "_<wbr>").replace('/', "/<wbr>")
 }
 
-/// The paragraphs of a description; what stands between backticks is code.
+/// The paragraphs of a description; text between backticks is code.
 pub(super) fn paragraphs(description: &Value) -> String {
     let paragraphs = text(description).split("\n\n").filter(|text| !text.is_empty());
     paragraphs.map(|text| format!("<p>{}</p>", with_code(text))).collect()

@@ -51,7 +51,7 @@ fn resource_of(path: &str) -> &str {
 /// How many operations stand on one page; of more each resource has its own.
 const OPERATIONS_MAX: usize = 12;
 
-/// The sections of a document, in the order of its tags; what several use comes last.
+/// The sections of a document, in the order of its tags; shared schemas come last.
 pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
     let prefix = if door == Door::Company { "" } else { "network-" };
     let tags = document["tags"].as_array().map_or(&[][..], Vec::as_slice);

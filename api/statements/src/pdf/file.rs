@@ -93,7 +93,7 @@ impl<'f> PdfFile<'f> {
         line.content.end_text();
     }
 
-    /// Ends the page at hand; what is drawn next stands on another.
+    /// Ends the page at hand; later drawing goes to another page.
     pub(super) fn end_page(&mut self) {
         let content = std::mem::replace(&mut self.content, Content::with_settings(COMPACT));
         let (page, contents) = (self.next_ref.bump(), self.next_ref.bump());

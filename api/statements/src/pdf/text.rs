@@ -52,7 +52,7 @@ impl Fonts {
         SetText { text, runs, width }
     }
 
-    /// Breaks a text into lines, at spaces where there are any; what does not fit is cut.
+    /// Breaks a text into lines, at spaces where there are any; the rest that does not fit is cut.
     /// Units: ems.
     pub(super) fn wrap(&self, text: &str, width: f32, lines_max: usize) -> Vec<String> {
         let mut lines = Vec::new();

@@ -54,7 +54,7 @@ pub struct DimensionBody {
 
 impl DimensionBody {
     /// The dimension as it is shown, with everything it stands below.
-    /// Errors: what it stands below cannot be read.
+    /// Errors: a dimension above it cannot be read.
     pub fn new(dimension: &Dimension, view: &View<'_>) -> Result<Self, StoreError> {
         let mut line = vec![dimension.clone()];
         while let Some(parent) = line.last().and_then(|lowest| lowest.parent)

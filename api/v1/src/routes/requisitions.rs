@@ -76,7 +76,7 @@ pub struct RequisitionBody {
 
 impl RequisitionBody {
     /// The requisition as it is shown.
-    /// Errors: what it refers to cannot be read.
+    /// Errors: an object that it refers to cannot be read.
     pub fn new(requisition: &Requisition, view: &View<'_>) -> Result<Self, StoreError> {
         let [category, department, label, location] =
             view.dimension_references(&requisition.dimensions)?;
@@ -379,7 +379,7 @@ pub async fn create_requisition(
 }
 
 /// Makes the requisition that `fields` describe.
-/// Errors: what is wrong with the fields, or why it cannot be asked for.
+/// Errors: faults of the fields, or the reason against the request.
 pub async fn ask_for(
     state: &AppState,
     reader: Reader<'_>,
@@ -436,8 +436,9 @@ pub async fn update_requisition(
     read_requisition(&state, &caller, id).await.map(Json)
 }
 
-/// Changes, approves or denies a requisition as `fields` say; `by` whom, where it is known.
-/// Errors: what is wrong with the fields, or why it cannot be so; the company has no such
+/// Changes, approves or denies a requisition as `fields` say. `whom` has the acting member, where
+/// that is known.
+/// Errors: faults of the fields, or the reason against the change; the company has no such
 /// requisition.
 pub async fn change_requisition(
     state: &AppState,
@@ -551,7 +552,7 @@ async fn approve_with_new_card(
     Ok(Err(WriteError::Rejected(Rejection::CardNumberTaken)))
 }
 
-/// The order of a card for a requisition; what may change meanwhile is up to the shard.
+/// The order of a card for a requisition; the shard checks for changes meanwhile.
 fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> IssuingOrder {
     let known_description = || LineText::spaced(&known.description);
     let description = changes.description.clone().unwrap_or_else(known_description);

@@ -84,7 +84,7 @@ struct RecipientBody {
 
 impl SharedLinkBody {
     /// The link as it is shown.
-    /// Errors: what it refers to cannot be read, or was not sealed here.
+    /// Errors: an object that it refers to cannot be read, or was not sealed here.
     pub fn new(link: &SharedLink, view: &View<'_>) -> Result<Self, StoreError> {
         let recipient = link.recipient.clone();
         Ok(Self {
@@ -339,7 +339,7 @@ pub async fn create_shared_link(
 }
 
 /// Makes the link that is asked for in `fields`.
-/// Errors: what is wrong with them, or the link was not made.
+/// Errors: faults of the fields, or the reason why the link was not made.
 pub async fn share_card(
     state: &AppState,
     reader: Reader<'_>,

@@ -1,4 +1,4 @@
-//! A company's data at one moment: what rendering an object needs beyond its own row.
+//! A company's data at one moment: the rows that rendering an object needs beyond its own.
 
 use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::directory::member::{Member, MemberState};

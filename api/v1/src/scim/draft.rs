@@ -1,8 +1,8 @@
-//! A user as a client wants it: what is sent, name by name, before anything is done about it.
+//! A user as a client wants it: the attributes sent, name by name, before any change is made.
 //!
-//! POST and PUT fill an empty draft, PATCH changes that of the user as it is; what differs from the
-//! user at the end is the change. Nobody's rule is repeated here: values are read by what reads
-//! them on `/v1`.
+//! POST and PUT fill an empty draft, PATCH changes that of the user as it is. The difference from
+//! the user at the end is the change. No rule is repeated here: the parsers of `/v1` read the
+//! values.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::MemberRole;

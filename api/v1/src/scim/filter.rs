@@ -40,7 +40,7 @@ enum Step {
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Test {
-    /// Of what; nothing where users have no such attribute.
+    /// The field compared; none where users have no such attribute.
     field: Option<Field>,
     operator: Operator,
     operand: Operand,

@@ -32,7 +32,7 @@ pub(super) struct User {
 
 impl User {
     /// The user that a member is.
-    /// Errors: what is kept beside it cannot be read.
+    /// Errors: the rows kept beside it cannot be read.
     pub(super) fn new(member: Member, view: &View<'_>) -> Result<Self, StoreError> {
         let department = view.dimension_reference(member.dimensions[DEPARTMENT])?;
         Ok(Self {

@@ -209,7 +209,8 @@ fn new_member(
     })
 }
 
-/// Replaces a user: what is not sent is taken away where a user can be without it, and else stays.
+/// Replaces a user. An attribute that is not sent is removed where a user can be without it, and
+/// else stays.
 pub(super) async fn replace_user(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
