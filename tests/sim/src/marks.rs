@@ -41,6 +41,8 @@ pub enum Mark {
     LeaderDied,
     /// A node led in place of one that went on, and that answered nobody from then on.
     LeaderFenced,
+    /// Another node was quicker where one took over, with the same barrier.
+    LeaderOvertaken,
     /// A node led and was never heard of again.
     GhostLeader,
     /// A batch arrived that its writer held for lost.
@@ -52,7 +54,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -71,6 +73,7 @@ impl Mark {
         Self::LieLost,
         Self::LeaderDied,
         Self::LeaderFenced,
+        Self::LeaderOvertaken,
         Self::GhostLeader,
         Self::LateWrite,
         Self::LostAppendAnswer,

@@ -18,6 +18,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
+use cardswitch_engine::journal::JournalError;
 use cardswitch_engine::limits;
 use cardswitch_engine::shard::run::Witness;
 use cardswitch_engine::steps::{StepOutcome, Steps};
@@ -361,8 +362,12 @@ impl World {
         self.lies_after.is_some_and(|commands| self.story.commands >= commands)
     }
 
+    /// The committer outlives a panic below it, which nothing that befalls a world may cause.
     fn has_failed(&self) -> bool {
-        self.engine().failure().is_some()
+        let failure = self.engine().failure();
+        let panic = JournalError::Panicked { what: String::new() }.to_string();
+        assert!(!failure.iter().any(|why| why.contains(&panic)), "{}: {failure:?}", self.context());
+        failure.is_some()
     }
 
     fn step(&mut self, part: Part) -> StepOutcome {
