@@ -18,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{Engine, EngineOptions, OpenError, PARTITION, chain_position, journal_identity};
 use crate::domain::public_id::IdMint;
 use crate::inbox::{Inbox, InboxSender, inbox};
+use crate::journal::limits::CommitLimits;
 use crate::journal::log::Expectation;
 use crate::journal::{
     BatchFeed, BatchNumber, CommitDesk, CommitRequest, CommitterSteps, CommitterWiring,
@@ -130,6 +131,7 @@ pub(super) struct Recovered {
     pub(super) engine: Engine,
     to_committer: InboxSender<CommitRequest<ReplyBatch>>,
     from_shard: Inbox<CommitRequest<ReplyBatch>>,
+    commit_limits: CommitLimits,
 }
 
 impl Recovered {
@@ -139,7 +141,7 @@ impl Recovered {
         open_journal: impl FnOnce(&Expectation) -> Result<LogJournal, JournalError>,
         progress: &RecoveryProgress,
     ) -> Result<(Self, FollowingParts), OpenError> {
-        let EngineOptions { directory, id_key, clock, pacing, caches, .. } = options;
+        let EngineOptions { directory, id_key, clock, pacing, caches, commits, .. } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
         let position = chain_position(&checkpoint);
@@ -180,7 +182,7 @@ impl Recovered {
             is_replicated: false,
         };
         let parts = FollowingParts { segments: log.segment_steps(), projector };
-        Ok((Self { engine, state, log, to_committer, from_shard }, parts))
+        Ok((Self { engine, state, log, to_committer, from_shard, commit_limits: commits }, parts))
     }
 
     /// Wires what decides. `journal` makes of the log what is committed to.
@@ -189,7 +191,7 @@ impl Recovered {
         journal: impl FnOnce(LogJournal) -> J,
         commits: Commits,
     ) -> (Engine, DecidingParts) {
-        let Self { mut engine, state, log, to_committer, from_shard } = self;
+        let Self { mut engine, state, log, to_committer, from_shard, commit_limits } = self;
         engine.clock.advance_to(state.last_at());
         // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
         let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
@@ -203,6 +205,7 @@ impl Recovered {
             trim: Arc::clone(&engine.trim),
             feed: Arc::clone(&engine.feed),
             spent_payloads: Some(spent),
+            limits: commit_limits,
         };
         let journal = MeteredJournal::new(journal(log), Arc::clone(&engine.meters));
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);

@@ -13,6 +13,8 @@ pub enum Mark {
     Unheard,
     /// A start dropped a torn group.
     TornTail,
+    /// A start dropped a group of batches of which a later one was whole.
+    TornGroup,
     /// A start failed at a disk.
     FailedStart,
     /// The journal went on in another segment.
@@ -54,11 +56,12 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
         Self::TornTail,
+        Self::TornGroup,
         Self::FailedStart,
         Self::NextSegment,
         Self::Trimmed,

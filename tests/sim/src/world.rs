@@ -156,7 +156,7 @@ struct World {
 impl World {
     fn new(seed: u64, length: u64, place: &Path) -> Self {
         let mut rng = Rng::new(seed ^ 0x5EED);
-        let rates = Rates::draw(&mut rng, length);
+        let rates = Rates::draw(&mut rng, length).with_small_batches(Rng::new(seed ^ 0xBA7C));
         let workload = Workload::new(seed);
         let clock = Arc::new(AtomicI64::new(workload.at));
         let disks = Disks::default();
@@ -318,12 +318,12 @@ impl World {
 
     fn draw_fault(&mut self) -> Happening {
         let nth = 1 + self.rng.below(20);
-        Happening::BreakDisk(match self.rng.below(5) {
+        Happening::BreakDisk(match self.rng.below(5 + self.rates.failed_syncs) {
             0 => DiskFault::FailWrite(nth),
             1 => DiskFault::TearWrite(nth, self.rng.below(8_000) as usize),
-            2 => DiskFault::FailSync(nth),
             3 => DiskFault::FailAfterSync(nth),
-            _ => DiskFault::Full,
+            4 => DiskFault::Full,
+            _ => DiskFault::FailSync(nth),
         })
     }
 
@@ -565,5 +565,6 @@ fn options(place: &Path, clock: &Arc<AtomicI64>, rates: &Rates) -> EngineOptions
         retention: rates.retention,
         pacing: rates.pacing,
         caches: rates.caches,
+        commits: rates.commits,
     }
 }
