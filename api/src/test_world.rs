@@ -72,7 +72,7 @@ impl TestSwitch {
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 requisition_network: "visa".to_owned(),
                 trusted_proxies: Vec::new(),
-                has_faults: false,
+                faults: None,
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             callers: Arc::default(),
