@@ -15,6 +15,7 @@ use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::yardstick::BareAppend;
 use cardswitch_engine::inbox::{InboxSender, inbox};
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::journal::log::Expectation;
 use cardswitch_engine::journal::{
     BatchFeed, BatchNumber, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId,
@@ -101,6 +102,7 @@ impl CommitterLine {
             // Nobody takes anything out of it: it drops batches beyond its bound.
             feed: Arc::new(BatchFeed::default()),
             spent_payloads: Some(spent_payloads),
+            limits: CommitLimits::default(),
         };
         // Ends when the committer does.
         spawn("segments".to_owned(), journal.segment_steps()).must("start the segments' thread");

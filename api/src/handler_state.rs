@@ -12,6 +12,7 @@ use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::ReceiptFiles;
 use cardswitch_identity::state::{ApiConfig, AppState};
+use cardswitch_network::http::HttpFaults;
 use cardswitch_notify::mail::Outbox;
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::deliveries::DeliveriesElsewhere;
@@ -104,7 +105,7 @@ fn state_of(
             card_numbers,
             requisition_network: settings.requisition_network().to_owned(),
             trusted_proxies,
-            has_faults: faults.is_some(),
+            faults: faults.map(|plan| Arc::new(HttpFaults::new(plan))),
         }),
         receipts,
         callers: Arc::default(),

@@ -32,6 +32,7 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
@@ -199,6 +200,7 @@ pub async fn install(
         retention: Retention::Forever,
         pacing: Pacing::default(),
         caches: CacheLimits::default(),
+        commits: CommitLimits::default(),
     };
     let switch = Switch::new(Arc::new(Engine::open(options)?));
     let mut installer = Installer { order, switch, secrets, at, random };

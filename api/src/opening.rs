@@ -7,6 +7,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention, Standby};
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Awaiting, Pacing, Snapshot, StoreError};
@@ -147,6 +148,7 @@ fn prepare(
         },
         pacing: Pacing::default(),
         caches: CacheLimits::default(),
+        commits: CommitLimits::default(),
     };
     Ok((options, DirectoryKeys { secrets, pan_keys }))
 }

@@ -17,6 +17,7 @@ use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_identity::receipts::ReceiptFiles;
@@ -58,6 +59,7 @@ impl TestSwitch {
             retention: Retention::Forever,
             pacing: Pacing::default(),
             caches: CacheLimits::default(),
+            commits: CommitLimits::default(),
         });
         let switch = Switch::new(Arc::new(engine.unwrap()));
         let webhooks = deliveries(&switch, &secrets, directory.path());
@@ -70,7 +72,7 @@ impl TestSwitch {
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 requisition_network: "visa".to_owned(),
                 trusted_proxies: Vec::new(),
-                has_faults: false,
+                faults: None,
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             callers: Arc::default(),

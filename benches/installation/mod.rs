@@ -15,6 +15,7 @@ use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
@@ -101,6 +102,7 @@ pub fn open(data: &Path, retention: Retention) -> Engine {
         retention,
         pacing: Pacing::default(),
         caches: CacheLimits::default(),
+        commits: CommitLimits::default(),
     })
     .must("open an engine")
 }

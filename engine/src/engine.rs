@@ -22,6 +22,7 @@ use crate::disk::Disk;
 use crate::domain::ids::RecordSeq;
 use crate::domain::public_id::IdMint;
 use crate::inbox::InboxSender;
+use crate::journal::limits::CommitLimits;
 use crate::journal::log::Expectation;
 use crate::journal::{
     BatchFeed, BatchNumber, ChainHash, ChainPosition, DirectoryId, DurablePosition, Epoch,
@@ -80,6 +81,8 @@ pub struct EngineOptions {
     pub pacing: Pacing,
     /// How much of the past the shard keeps in memory.
     pub caches: CacheLimits,
+    /// How much goes into a batch, and how much the shard commits itself.
+    pub commits: CommitLimits,
 }
 
 /// Shows no key.
@@ -92,6 +95,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("retention", &self.retention)
             .field("pacing", &self.pacing)
             .field("caches", &self.caches)
+            .field("commits", &self.commits)
             .finish_non_exhaustive()
     }
 }

@@ -1,14 +1,15 @@
 //! `serve --faults`: a client under test meets late, double, false and lost answers, and the books stay
 //! right: each decision is durable whatever its answer said.
 
-use std::fs;
+use std::sync::mpsc::channel;
 use std::time::Duration;
+use std::{fs, thread};
 
 use cardswitch_harness::{
-    Disconnected, HookReceiver, Installation, Manner, Message, Purchase, Switch,
+    Disconnected, HookReceiver, HttpRequest, Installation, Manner, Message, Purchase, Switch,
     transactions_of_card,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Amounts that meet a fault each. Units: cents.
 const TWICE: u64 = 1_302;
@@ -97,6 +98,62 @@ fn each_fault_comes_as_its_rule_says_and_every_decision_stands() {
     assert_eq!(health["faults"], "on: this switch misbehaves on purpose");
     assert!(switch.anonymous().get("/login").text().contains("Fault injection is on"));
     assert!(switch.log().contains("answers and webhooks meet faults on purpose"));
+    switch.stop();
+    installation.verify_ok();
+}
+
+/// A request over HTTP has one answer, which meets the same rules.
+#[test]
+fn at_the_http_door_answers_come_late_false_or_not_at_all() {
+    let installation = Installation::init(60, 4_715);
+    let switch = serve_with_rules(&installation);
+    let card = installation.cards.ordinary();
+    let door = switch.network_api();
+    let purchase = |amount: u64| {
+        let (cents, rrn) = (amount % 100, format!("HTTP{amount:08}"));
+        let amount: Value = format!("{}.{cents:02}", amount / 100).parse().expect("a number");
+        json!({"card_id": card.card_id, "amount": amount, "rrn": rrn})
+    };
+    let ask = |amount| door.post("/network/v1/authorizations", &purchase(amount));
+    let reverse = |amount| {
+        let rrn = purchase(amount)["rrn"].clone();
+        let body = json!({"card_number": card.pan, "rrn": rrn});
+        let answer = door.post("/network/v1/reversals", &body).expect(200);
+        assert_eq!(answer["outcome"], "reversed", "it was approved: {answer:#}");
+    };
+
+    for amount in [100, TWICE, SIGN_OFF] {
+        assert_eq!(ask(amount).expect(200)["approved"], true);
+    }
+    for (amount, code) in [(NOT_TAKEN, "overloaded"), (UNKNOWN, "outcome_unknown")] {
+        assert_eq!(ask(amount).expect_error(503)["code"], code);
+        reverse(amount);
+    }
+    let body = purchase(DISCONNECT).to_string();
+    let cut = HttpRequest {
+        method: "POST",
+        path: "/network/v1/authorizations",
+        headers: &[("content-type", "application/json")],
+        body: body.as_bytes(),
+    };
+    assert!(door.try_send(&cut).is_none(), "the connection ends instead");
+    reverse(DISCONNECT);
+
+    thread::scope(|scope| {
+        for amount in [LATE, AFTER_REVERSAL] {
+            let (sender, answers) = channel();
+            scope.spawn(move || sender.send(ask(amount)));
+            let held = || transactions_of_card(&door, &card.card_id);
+            let rrn = purchase(amount)["rrn"].clone();
+            while !held().iter().any(|transaction| rrn == transaction.rrn) {}
+            assert!(answers.try_recv().is_err(), "it is held, and decided");
+            if amount == AFTER_REVERSAL {
+                reverse(amount);
+            }
+            let answer = answers.recv().expect("an answer").expect(200);
+            assert_eq!(answer["approved"], true);
+        }
+    });
     switch.stop();
     installation.verify_ok();
 }

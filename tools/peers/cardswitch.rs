@@ -14,6 +14,7 @@ use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_iso8583::{Frame, Framing, MessageBuilder, Mti, decode, next_frame, write_frame};
@@ -106,6 +107,7 @@ fn open_program(
         retention: Retention::default(),
         pacing: Pacing::default(),
         caches: CacheLimits::default(),
+        commits: CommitLimits::default(),
     })?);
     let commands: Vec<_> = founding(program::Program::of_one_company(cards), hash_of).collect();
     let (count, mut commands) = (commands.len() as u64, commands.into_iter());

@@ -7,7 +7,6 @@
 //! INVARIANT: a connection with unread bytes is announced to end (`Connection: close`), and ends so that
 //! its client can read the answer: see `lingering`.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -95,11 +94,26 @@ fn bounded_server() -> http1::Builder {
     server
 }
 
+/// In the extensions of an answer: its client gets none, and the connection ends.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("a connection ends without an answer, on purpose")]
+pub struct Cut;
+
+impl Cut {
+    /// An answer that nobody gets.
+    #[must_use]
+    pub fn response() -> Response {
+        let mut response = Response::default();
+        response.extensions_mut().insert(Self);
+        response
+    }
+}
+
 async fn answer_one<F: Future<Output = Response>>(
     request: Request<Incoming>,
     answer: impl Fn(Request<RequestBody>) -> F,
     is_unread: &AtomicBool,
-) -> Result<Response, Infallible> {
+) -> Result<Response, Cut> {
     let (parts, body) = request.into_parts();
     let (mut response, may_go_on) = match check_head(parts.version, &parts.headers) {
         Ok(()) => {
@@ -116,7 +130,10 @@ async fn answer_one<F: Future<Output = Response>>(
     };
     response.headers_mut().insert(name, value);
     is_unread.fetch_or(!may_go_on, Ordering::Relaxed);
-    Ok(response)
+    match response.extensions().get::<Cut>() {
+        Some(cut) => Err(*cut),
+        None => Ok(response),
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +196,12 @@ mod tests {
                 assert_eq!(announced, 1, "{status} {bytes}: {answers}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_cut_ends_the_connection_without_a_byte() {
+        let cut = |_| std::future::ready(Cut::response());
+        assert_eq!(exchange(cut, &request("", 1)).await.unwrap(), "");
     }
 
     #[tokio::test]

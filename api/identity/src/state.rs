@@ -14,7 +14,7 @@ use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_network::http::DoorState;
+use cardswitch_network::http::{DoorState, HttpFaults};
 use cardswitch_notify::mail::news::tell;
 use cardswitch_notify::mail::{MailDesk, News, Outbox};
 use cardswitch_notify::webhooks::{Webhooks, is_concerned};
@@ -66,8 +66,8 @@ pub struct ApiConfig {
     pub requisition_network: String,
     /// Proxies whose word counts for the address a request comes from.
     pub trusted_proxies: Vec<PeerNetwork>,
-    /// Whether answers and webhooks meet faults on purpose.
-    pub has_faults: bool,
+    /// The faults that answers and webhooks meet on purpose, if any.
+    pub faults: Option<Arc<HttpFaults>>,
 }
 
 impl AppState {
@@ -91,6 +91,7 @@ impl AppState {
             switch: switch.clone(),
             secrets: Arc::clone(secrets),
             urls: config.urls.clone(),
+            faults: config.faults.clone(),
         }
     }
 

@@ -9,6 +9,7 @@
 //! | `requests`, `given`, `values` | from a body to a command; the parts that bodies share; single values |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
+//! | `faults` | answers that come late, false or not at all, for clients under test |
 //! | `catalog` | the operations |
 //! | `cards`, `clock` | cards and clock, for simulations |
 //!
@@ -21,6 +22,7 @@ mod cards;
 mod catalog;
 mod clock;
 mod direct;
+mod faults;
 mod given;
 mod named;
 mod requests;
@@ -43,6 +45,7 @@ use self::access::{NetworkAccess, NetworkBody};
 use self::answers::render_reply;
 pub use self::catalog::{document, network_routes};
 pub use self::direct::{answer_directly, is_direct};
+pub use self::faults::HttpFaults;
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 pub use self::state::DoorState;
 use super::limits;
@@ -110,9 +113,15 @@ async fn carry_out(
     wait_for_named(state, body).await;
     let planned = plan_request(state, &state.switch.view(), &asked, &mut fields);
     fields.finish()?;
-    let Planned { command, currency } = planned?;
-    let reply = state.switch.ask(command).await?;
-    render_reply(&reply, currency).map(json_response)
+    let planned = planned?;
+    let faults = state.faults.as_deref().map(|faults| faults.of(&planned));
+    let reply = state.switch.ask(planned.command).await?;
+    if let Some(faults) = faults
+        && let Some(answer) = faults.meet(&reply).await
+    {
+        return answer;
+    }
+    render_reply(&reply, planned.currency).map(json_response)
 }
 
 /// An answer whose body is JSON already.

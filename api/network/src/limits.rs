@@ -36,6 +36,8 @@ pub const PEER_FAULT_CHARS_MAX: usize = 300;
 pub const BATCH_LEN_MAX: usize = 1_000;
 /// The most bytes of an HTTP body.
 pub const BODY_BYTES_MAX: usize = 2 * 1_024 * 1_024;
+/// How many reversals an HTTP request that waits for one may be behind, where the fault plan holds its answer.
+pub const REVERSALS_UNHEARD_MAX: usize = 1_024;
 
 const _: () = assert!(IN_FLIGHT_MAX < cardswitch_engine::limits::QUEUED_COMMANDS_MAX);
 const _: () = assert!(BATCH_LEN_MAX < cardswitch_engine::limits::QUEUED_COMMANDS_MAX);

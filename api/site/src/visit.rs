@@ -61,7 +61,7 @@ impl Visit {
         Ok(Self {
             path: request.uri().path().to_owned(),
             searched: searched(request.uri()),
-            has_faults: state.config.has_faults,
+            has_faults: state.config.faults.is_some(),
             is_form_key_new: kept.is_none(),
             form_key: match kept {
                 Some(kept) => kept,

@@ -15,7 +15,7 @@ use crate::pan_rotation::PanRotation;
 
 /// Shows them from now on.
 pub fn show_rooms(telemetry: &Telemetry, (state, pan_keys): (&AppState, &PanRotation)) {
-    if state.config.has_faults {
+    if state.config.faults.is_some() {
         telemetry.health_notes.add(NOTE, || true);
     }
     let outbox = Arc::clone(&state.outbox);

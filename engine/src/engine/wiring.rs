@@ -20,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{Engine, EngineOptions, OpenError, PARTITION, chain_position, journal_identity};
 use crate::domain::public_id::IdMint;
 use crate::inbox::{Doorbell, Inbox, InboxSender, inbox};
+use crate::journal::limits::CommitLimits;
 use crate::journal::log::Expectation;
 use crate::journal::window::{ChainWindow, WindowTip};
 use crate::journal::{
@@ -129,6 +130,7 @@ pub(super) struct Recovered {
     pub(super) engine: Engine,
     to_committer: InboxSender<CommitRequest<ReplyBatch>>,
     from_shard: Inbox<CommitRequest<ReplyBatch>>,
+    commit_limits: CommitLimits,
 }
 
 impl Recovered {
@@ -138,7 +140,7 @@ impl Recovered {
         open_journal: impl FnOnce(&Expectation) -> Result<LogJournal, JournalError>,
         progress: &RecoveryProgress,
     ) -> Result<(Self, FollowingParts), OpenError> {
-        let EngineOptions { directory, id_key, clock, pacing, caches, .. } = options;
+        let EngineOptions { directory, id_key, clock, pacing, caches, commits, .. } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
         let position = chain_position(&checkpoint);
@@ -179,7 +181,7 @@ impl Recovered {
             is_replicated: false,
         };
         let parts = FollowingParts { segments: log.segment_steps(), projector };
-        Ok((Self { engine, state, log, to_committer, from_shard }, parts))
+        Ok((Self { engine, state, log, to_committer, from_shard, commit_limits: commits }, parts))
     }
 
     /// Wires what decides, committing to the log.
@@ -213,7 +215,7 @@ impl Recovered {
         self,
         journal: impl FnOnce(LogJournal, &mut Engine, &Arc<Doorbell>) -> (J, Option<TrailSteps>),
     ) -> (Engine, DecidingParts) {
-        let Self { mut engine, state, log, to_committer, from_shard } = self;
+        let Self { mut engine, state, log, to_committer, from_shard, commit_limits } = self;
         engine.clock.advance_to(state.last_at());
         // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
         let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
@@ -228,6 +230,7 @@ impl Recovered {
             trim: Arc::clone(&engine.trim),
             feed: Arc::clone(&engine.feed),
             spent_payloads: Some(spent),
+            limits: commit_limits,
         };
         let journal = MeteredJournal::new(journal, Arc::clone(&engine.meters));
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);

@@ -22,10 +22,7 @@ use parking_lot::Mutex;
 
 use super::chain::{BATCH_HEADER_BYTES, BatchBuilder, SealedBatch};
 use super::error::last_words;
-use super::limits::{
-    BATCH_BYTES_MAX, BATCH_BYTES_TARGET, COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX,
-    IN_PLACE_BYTES_MAX,
-};
+use super::limits::{BATCH_BYTES_MAX, COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX, CommitLimits};
 use super::{
     BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, Trail,
     TrimControl,
@@ -86,6 +83,8 @@ pub struct CommitterWiring<R> {
     pub feed: Arc<BatchFeed>,
     /// Where payload buffers go back to, if anywhere; full means that they are dropped.
     pub spent_payloads: Option<Sender<Vec<u8>>>,
+    /// How much goes into a batch, and past the thread.
+    pub limits: CommitLimits,
 }
 
 /// The committer of one partition, as steps.
@@ -104,7 +103,8 @@ impl<R: Release> CommitterSteps<R> {
         partition: u16,
         wiring: CommitterWiring<R>,
     ) -> (Self, InPlace<R>) {
-        let CommitterWiring { inbox, position, health, trim, feed, spent_payloads } = wiring;
+        let CommitterWiring { inbox, position, health, trim, feed, spent_payloads, limits } =
+            wiring;
         let released = Arc::new(AtomicU64::new(0));
         let trail = journal.trail().map(Arc::clone);
         let committer = Arc::new(Mutex::new(Committer {
@@ -116,12 +116,17 @@ impl<R: Release> CommitterSteps<R> {
             trim,
             feed,
             spent_payloads,
+            batch_bytes: limits.batch_bytes,
             released: Arc::clone(&released),
             gathered: Vec::new(),
             batches: Vec::new(),
             spare_buffers: Vec::new(),
         }));
-        let in_place = InPlace { committer: Arc::clone(&committer), released };
+        let in_place = InPlace {
+            committer: Arc::clone(&committer),
+            released,
+            bytes_max: limits.in_place_bytes,
+        };
         (Self { committer, inbox, position, trail }, in_place)
     }
 }
@@ -179,6 +184,8 @@ pub struct InPlace<R> {
     committer: Arc<Mutex<Committer<R>>>,
     /// How many requests have been released since the start.
     released: Arc<AtomicU64>,
+    /// Payload bytes of a request that may go this way.
+    bytes_max: usize,
 }
 
 /// The one place that hands over to a committer.
@@ -210,8 +217,8 @@ impl<R: Release> CommitDesk<R> {
 
     /// As `pass_on`, but commits on this thread if the request is small and nothing is under way.
     pub fn commit_or_pass_on(&mut self, request: CommitRequest<R>) -> bool {
-        if request.payload.len() <= IN_PLACE_BYTES_MAX
-            && let Some(in_place) = &self.in_place
+        if let Some(in_place) = &self.in_place
+            && request.payload.len() <= in_place.bytes_max
             && in_place.released.load(Ordering::Acquire) == self.handed_over
             // Its thread may be at the journal's upkeep.
             && let Some(mut committer) = in_place.committer.try_lock()
@@ -240,6 +247,7 @@ struct Committer<R> {
     trim: Arc<TrimControl>,
     feed: Arc<BatchFeed>,
     spent_payloads: Option<Sender<Vec<u8>>>,
+    batch_bytes: usize,
     /// The last batch sealed; ahead of the journal's own only during a commit.
     tip: ChainPosition,
     released: Arc<AtomicU64>,
@@ -310,7 +318,7 @@ impl<R: Release> Committer<R> {
             }
             newest_seq = request.last_seq;
             let len = builder.len() + request.payload.len();
-            if !builder.is_empty() && len > BATCH_BYTES_TARGET {
+            if !builder.is_empty() && len > self.batch_bytes {
                 self.seal(builder);
                 builder = BatchBuilder::start(self.spare_buffers.pop().unwrap_or_default());
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
+use super::super::limits::IN_PLACE_BYTES_MAX;
 use super::super::log::{Expectation, open_read_only_on};
 use super::super::testing::{FaultPlan, FaultyDisk, next_random};
 use super::super::{
@@ -84,6 +85,7 @@ impl Running {
             trim: Arc::clone(&trim),
             feed: Arc::default(),
             spent_payloads: None,
+            limits: CommitLimits::default(),
         };
         let RunningCommitter { thread, in_place } =
             spawn_committer(opened, IDENTITY.partition, wiring).unwrap();
@@ -263,6 +265,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
         trim: Arc::default(),
         feed: Arc::default(),
         spent_payloads: None,
+        limits: CommitLimits::default(),
     };
     for seq in 1..=20 {
         // The last but one is larger than a batch should be, and gets one of its own.
@@ -412,6 +415,7 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         trim: Arc::default(),
         feed: Arc::default(),
         spent_payloads: None,
+        limits: CommitLimits::default(),
     };
     for seq in 1..=3 {
         let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
@@ -499,6 +503,7 @@ fn payload_buffers_come_back() {
         trim: Arc::default(),
         feed: Arc::default(),
         spent_payloads: Some(spent_payloads),
+        limits: CommitLimits::default(),
     };
     for seq in 1..=5 {
         let payload = Vec::with_capacity(777);

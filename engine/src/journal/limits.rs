@@ -18,6 +18,22 @@ pub const COMMIT_BYTES_TARGET: usize = 8 * 1024 * 1024;
 /// meanwhile waits for little more than the sync, which it would have waited for anyway.
 pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
 
+/// Bounds of a commit that an engine is opened with. Smaller ones are for simulated worlds, whose commits are
+/// small: a start looks for a torn group as far as the bounds of this file reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CommitLimits {
+    /// `BATCH_BYTES_TARGET`, or less.
+    pub batch_bytes: usize,
+    /// `IN_PLACE_BYTES_MAX`, or less.
+    pub in_place_bytes: usize,
+}
+
+impl Default for CommitLimits {
+    fn default() -> Self {
+        Self { batch_bytes: BATCH_BYTES_TARGET, in_place_bytes: IN_PLACE_BYTES_MAX }
+    }
+}
+
 /// Requests gathered into one durable commit, so that empty ones cannot hold up the first.
 pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 

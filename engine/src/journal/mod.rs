@@ -151,6 +151,8 @@ pub enum JournalNote {
         offset: u64,
         /// The newest record before it.
         last_seq: u64,
+        /// Whether a batch of the group is whole, behind one that is not.
+        has_whole_batch: bool,
     },
     /// The file system does not reserve room: commits take longer, and the disk may be found full
     /// by one.
@@ -160,7 +162,7 @@ pub enum JournalNote {
 impl std::fmt::Display for JournalNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::TornTail { file, offset, last_seq } => write!(
+            Self::TornTail { file, offset, last_seq, .. } => write!(
                 f,
                 "what a crash had cut short was dropped from `{file}` at offset {offset}: the \
                  journal goes on after record {last_seq}"

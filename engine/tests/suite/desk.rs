@@ -19,6 +19,7 @@ use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Awaiting, Pacing, Snapshot};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
@@ -64,6 +65,7 @@ pub(crate) fn options(directory: DataDirectory, clock: Clock) -> EngineOptions {
         retention: Retention::Forever,
         pacing: Pacing::default(),
         caches: CacheLimits::default(),
+        commits: CommitLimits::default(),
     }
 }
 

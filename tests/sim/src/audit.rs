@@ -21,7 +21,6 @@ pub fn audit_state(model: &mut Model, state: &ShardState, at: Timestamp, context
     }
     assert_eq!(state.card_count(), model.cards.len(), "{context}");
     for card in 0..model.cards.len() {
-        model.turn_pages(card, at.0);
         audit_card(model, state.card(CardSlot(card as u32)), card, at, context);
     }
     for purchase in &model.purchases {
@@ -41,7 +40,16 @@ fn audit_balances(model: &Model, company: usize, balances: &AccountBalances, con
     assert_eq!(balances.line_count, lines as u64, "{context}");
 }
 
-fn audit_card(model: &Model, record: &CardRecord, at_card: usize, at: Timestamp, context: &str) {
+fn audit_card(
+    model: &mut Model,
+    record: &CardRecord,
+    at_card: usize,
+    at: Timestamp,
+    context: &str,
+) {
+    // Nothing has happened at `at`: the clock may go back to the day before.
+    let closed = model.cards[at_card].clone();
+    model.turn_pages(at_card, at.0);
     let card = &model.cards[at_card];
     let today = BusinessDate::from_naive(date_in(model.companies[card.company].zone, at.0));
     let usage = record.usage.rolled(record.terms.interval, today);
@@ -53,6 +61,7 @@ fn audit_card(model: &Model, record: &CardRecord, at_card: usize, at: Timestamp,
     assert_eq!(usage.pin_failures, card.wrong_pins, "{context}");
     assert_eq!(record.terms, card.terms, "{context}");
     assert_eq!((record.pin.0, record.zip.0), (card.pin, card.zip), "{context}");
+    model.cards[at_card] = closed;
 }
 
 fn audit_progress(
@@ -79,7 +88,6 @@ pub fn audit_reads(model: &mut Model, tables: &Snapshot, at: Timestamp, context:
         audit_balances(model, company, &row.balances, &context);
     }
     for (card, held) in held_by_cards(model).into_iter().enumerate() {
-        model.turn_pages(card, at.0);
         let row = tables.card(CardSlot(card as u32)).unwrap().unwrap();
         audit_card(model, &row.record, card, at, &context);
         assert_eq!(row.held, Minor(held), "{context} card {card}");

@@ -13,6 +13,8 @@ pub enum Mark {
     Unheard,
     /// A start dropped a torn group.
     TornTail,
+    /// A start dropped a group of batches of which a later one was whole.
+    TornGroup,
     /// A start failed at a disk.
     FailedStart,
     /// The journal went on in another segment.
@@ -41,6 +43,8 @@ pub enum Mark {
     LeaderDied,
     /// A node led in place of one that went on, and that answered nobody from then on.
     LeaderFenced,
+    /// Another node was quicker where one took over, with the same barrier.
+    LeaderOvertaken,
     /// A node led and was never heard of again.
     GhostLeader,
     /// A batch arrived that its writer held for lost.
@@ -52,11 +56,12 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
         Self::TornTail,
+        Self::TornGroup,
         Self::FailedStart,
         Self::NextSegment,
         Self::Trimmed,
@@ -71,6 +76,7 @@ impl Mark {
         Self::LieLost,
         Self::LeaderDied,
         Self::LeaderFenced,
+        Self::LeaderOvertaken,
         Self::GhostLeader,
         Self::LateWrite,
         Self::LostAppendAnswer,

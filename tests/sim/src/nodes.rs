@@ -130,6 +130,7 @@ impl Nodes {
                     return (next.machine, AssembledEngine { engine, parts });
                 }
                 TakeOver::Follows(standby) => {
+                    self.marks.push(Mark::LeaderOvertaken);
                     next.running = Some((*standby, following));
                     self.followers.push_front(next);
                 }

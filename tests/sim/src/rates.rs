@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use cardswitch_engine::engine::Retention;
+use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 
@@ -30,6 +31,9 @@ pub(crate) struct Rates {
     pub(crate) caches: CacheLimits,
     pub(crate) pacing: Pacing,
     pub(crate) retention: Retention,
+    pub(crate) commits: CommitLimits,
+    /// So many failed syncs come on five other faults of the disk.
+    pub(crate) failed_syncs: u64,
 }
 
 impl Rates {
@@ -63,7 +67,26 @@ impl Rates {
             pacing: draw_pacing(rng),
             // Small ones, so that segments come and go within a world.
             retention: Retention::Bytes(if rng.chance(50) { 2 << 20 } else { 0 }),
+            commits: CommitLimits::default(),
+            failed_syncs: 0,
         }
+    }
+
+    /// In every other world a batch has few records, and the shard leaves commits to the committer, which is
+    /// slow: a commit has several batches. More syncs fail there, so that some of these are torn.
+    pub(crate) fn with_small_batches(mut self, mut rng: Rng) -> Self {
+        if rng.chance(50) {
+            self.commits = CommitLimits { batch_bytes: 1 << rng.below(12), in_place_bytes: 0 };
+            self.rare.push((Rare::BreakDisk, rng.below(401)));
+            self.failed_syncs = 10;
+            let slow = 1 << rng.below(6);
+            for (action, weight) in &mut self.weights {
+                if *action == Action::Step(Part::Committer) {
+                    *weight = slow;
+                }
+            }
+        }
+        self
     }
 
     pub(crate) fn next(&self, rng: &mut Rng) -> Action {

@@ -18,7 +18,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
-use cardswitch_engine::journal::TrailSteps;
+use cardswitch_engine::journal::{JournalError, TrailSteps};
 use cardswitch_engine::limits;
 use cardswitch_engine::shard::run::Witness;
 use cardswitch_engine::steps::{StepOutcome, Steps};
@@ -156,7 +156,7 @@ struct World {
 impl World {
     fn new(seed: u64, length: u64, place: &Path) -> Self {
         let mut rng = Rng::new(seed ^ 0x5EED);
-        let rates = Rates::draw(&mut rng, length);
+        let rates = Rates::draw(&mut rng, length).with_small_batches(Rng::new(seed ^ 0xBA7C));
         let workload = Workload::new(seed);
         let clock = Arc::new(AtomicI64::new(workload.at));
         let disks = Disks::default();
@@ -318,12 +318,12 @@ impl World {
 
     fn draw_fault(&mut self) -> Happening {
         let nth = 1 + self.rng.below(20);
-        Happening::BreakDisk(match self.rng.below(5) {
+        Happening::BreakDisk(match self.rng.below(5 + self.rates.failed_syncs) {
             0 => DiskFault::FailWrite(nth),
             1 => DiskFault::TearWrite(nth, self.rng.below(8_000) as usize),
-            2 => DiskFault::FailSync(nth),
             3 => DiskFault::FailAfterSync(nth),
-            _ => DiskFault::Full,
+            4 => DiskFault::Full,
+            _ => DiskFault::FailSync(nth),
         })
     }
 
@@ -362,8 +362,12 @@ impl World {
         self.lies_after.is_some_and(|commands| self.story.commands >= commands)
     }
 
+    /// The committer outlives a panic below it, which nothing that befalls a world may cause.
     fn has_failed(&self) -> bool {
-        self.engine().failure().is_some()
+        let failure = self.engine().failure();
+        let panic = JournalError::Panicked { what: String::new() }.to_string();
+        assert!(!failure.iter().any(|why| why.contains(&panic)), "{}: {failure:?}", self.context());
+        failure.is_some()
     }
 
     fn step(&mut self, part: Part) -> StepOutcome {
@@ -560,6 +564,7 @@ fn options(place: &Path, clock: &Arc<AtomicI64>, rates: &Rates) -> EngineOptions
         retention: rates.retention,
         pacing: rates.pacing,
         caches: rates.caches,
+        commits: rates.commits,
     }
 }
 

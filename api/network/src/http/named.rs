@@ -85,6 +85,14 @@ impl Named {
         self.card.unwrap_or_else(|| CardRef::Id(of_row.unwrap_or(CardId(Uuid::nil()))))
     }
 
+    /// The last four digits of its number.
+    pub(super) fn last_four(&self) -> Option<[u8; 4]> {
+        match self.card {
+            Some(CardRef::Pan(_, masked)) => Some(masked.last_four),
+            _ => self.row.as_ref().map(|row| row.profile.last_four),
+        }
+    }
+
     /// The number of that card; none where it is not known.
     pub(super) fn pan(&self, secrets: &Secrets) -> Option<Pan> {
         self.pan.clone().or_else(|| open_pan(secrets, self.row.as_ref()?))

@@ -93,6 +93,8 @@ pub(super) struct Asked<'a> {
 pub(super) struct Planned {
     pub(super) command: TimedCommand,
     pub(super) currency: CurrencyCode,
+    /// Of the card, where it is known.
+    pub(super) last_four: Option<[u8; 4]>,
 }
 
 /// Reads a body. The result counts only if `fields` has no faults afterwards.
@@ -112,7 +114,8 @@ pub(super) fn plan_request(
     let secrets = Some(&*state.secrets);
     let command = Reader { secrets, named: &named, given, fields }.command(asked.operation);
     fields.refuse_unread();
-    Ok(planned(state, asked, command, supplied_at, named.currency))
+    let last_four = named.last_four();
+    Ok(Planned { last_four, ..planned(state, asked, command, supplied_at, named.currency) })
 }
 
 /// Asks for the fields of an operation, as `plan_request` does.
@@ -145,7 +148,7 @@ pub(super) fn planned(
 ) -> Planned {
     let fingerprint = fingerprint_of(&state.secrets, asked);
     let command = Command::Network(Box::new(NetworkRequest { command, fingerprint }));
-    Planned { command: TimedCommand { command, supplied_at }, currency }
+    Planned { command: TimedCommand { command, supplied_at }, currency, last_four: None }
 }
 
 /// The identity of a request that its client marked; without a mark none is a repeat.

@@ -6,6 +6,8 @@ use cardswitch_edge::switch::Switch;
 use cardswitch_secrets::Secrets;
 use cardswitch_wire::urls::Urls;
 
+use super::faults::HttpFaults;
+
 /// Shared by all requests at the door; cheap to clone.
 #[derive(Clone)]
 pub struct DoorState {
@@ -15,4 +17,6 @@ pub struct DoorState {
     pub secrets: Arc<Secrets>,
     /// The addresses of objects.
     pub urls: Urls,
+    /// The faults of answers, for clients under test.
+    pub faults: Option<Arc<HttpFaults>>,
 }

@@ -285,17 +285,18 @@ impl Walk {
         next: Option<&LogSegment>,
     ) -> Result<(ChainPosition, Vec<JournalNote>), JournalError> {
         let (tip, mut notes) = (self.tip(), Vec::new());
-        let torn = |segment: &LogSegment| JournalNote::TornTail {
+        let torn = |segment: &LogSegment, has_whole_batch| JournalNote::TornTail {
             file: segment_name(segment.ordinal),
             offset: segment.end(),
             last_seq: tip.last_seq,
+            has_whole_batch,
         };
         if let Some(stop) = &self.stop {
             match self.behind(&stop.segment)? {
                 Behind::LaterGroup if !self.is_follower => return Err(stop.damaged()),
-                Behind::LaterGroup | Behind::TornGroup => notes.push(torn(&stop.segment)),
+                Behind::LaterGroup | Behind::TornGroup => notes.push(torn(&stop.segment, true)),
                 Behind::Nothing if stop.is_of_batch(BatchNumber(tip.number.0 + 1)) => {
-                    notes.push(torn(&stop.segment));
+                    notes.push(torn(&stop.segment, false));
                 }
                 Behind::Nothing => {}
             }
@@ -303,7 +304,7 @@ impl Walk {
         if let Some(next) = next {
             match self.behind(next)? {
                 Behind::LaterGroup => return Err(missing_segment(next.ordinal)),
-                Behind::TornGroup => notes.push(torn(next)),
+                Behind::TornGroup => notes.push(torn(next, true)),
                 Behind::Nothing => {}
             }
         }

@@ -371,7 +371,9 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
                 let offset = 4 * BLOCK_BYTES;
                 let last_seq = journal.recovered().last_seq;
                 let file = segment_name(3);
-                assert_eq!(journal.notes(), [JournalNote::TornTail { file, offset, last_seq }]);
+                let has_whole_batch = true;
+                let note = JournalNote::TornTail { file, offset, last_seq, has_whole_batch };
+                assert_eq!(journal.notes(), [note]);
             }
             Err(refused) => {
                 let is_noted = matches!(refused, JournalError::EndsBeforeAcknowledged { .. });
@@ -385,8 +387,12 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
     damaged.flip(&segment_name(3), 11 * BLOCK_LEN + 90, 1);
     let journal = open(&damaged).unwrap();
     assert_eq!(journal.recovered().last_seq, 117);
-    let note =
-        JournalNote::TornTail { file: segment_name(3), offset: 11 * BLOCK_BYTES, last_seq: 117 };
+    let note = JournalNote::TornTail {
+        file: segment_name(3),
+        offset: 11 * BLOCK_BYTES,
+        last_seq: 117,
+        has_whole_batch: false,
+    };
     assert_eq!(journal.notes(), [note]);
 }
 

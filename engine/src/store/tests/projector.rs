@@ -10,6 +10,7 @@ use super::world::journal;
 use super::*;
 use crate::command::record::append_record;
 use crate::inbox::{InboxSender, inbox};
+use crate::journal::limits::CommitLimits;
 use crate::journal::log::Expectation;
 use crate::journal::testing::FaultPlan;
 use crate::journal::testing::FaultyDisk;
@@ -64,6 +65,7 @@ fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
         trim: Arc::new(TrimControl::default()),
         feed: Arc::clone(&feed),
         spent_payloads: None,
+        limits: CommitLimits::default(),
     };
     let committer = spawn_committer(journal, 0, wiring).unwrap().thread;
     Line { requests, durable, feed, reader, committer }

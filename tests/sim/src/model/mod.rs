@@ -90,6 +90,7 @@ pub struct Requisition {
     pub status: RequisitionStatus,
 }
 
+#[derive(Clone)]
 pub struct Card {
     pub id: CardId,
     pub allowance_id: AllowanceId,

@@ -14,9 +14,10 @@ use cardswitch_engine::engine::{
     AssembledEngine, DecidingParts, EngineParts, FollowingParts, OpenError,
 };
 use cardswitch_engine::journal::testing::FaultPlan;
+use cardswitch_engine::journal::{JournalError, JournalNote};
 use cardswitch_engine::shard::StateHash;
 use cardswitch_engine::steps::{StepOutcome, Steps};
-use cardswitch_engine::verify::verify_on;
+use cardswitch_engine::verify::{VerifyError, verify_on};
 use parking_lot::Mutex;
 use sha2::Digest as _;
 
@@ -72,9 +73,7 @@ impl World {
 
     /// Marks how far the journal has come, by the names of its segments.
     fn mark_segments(&mut self) {
-        let names = self.disks.journal.names().unwrap();
-        let ordinal = |name: &str| name.strip_suffix(".segment")?.parse::<u64>().ok();
-        let ordinals: Vec<_> = names.iter().filter_map(|name| ordinal(name)).collect();
+        let ordinals = segments(&self.disks);
         self.story.marks.pass_if(Mark::NextSegment, ordinals.iter().any(|ordinal| *ordinal > 2));
         self.story.marks.pass_if(Mark::Trimmed, ordinals.iter().all(|ordinal| *ordinal > 1));
     }
@@ -153,7 +152,16 @@ impl World {
                 let kept = parts.deciding.shard.state().last_seq();
                 self.story.marks.pass_if(Mark::LieLost, kept < self.told);
                 drop((engine, parts));
-                self.verify_machine(&self.place, &lost.after(Crash::Kill));
+                let killed = lost.after(Crash::Kill);
+                let newest = segments(&killed).into_iter().max();
+                match self.try_verify(&self.place, &killed) {
+                    // A start needs no segment before its checkpoint's: `verify` alone finds what is lost there.
+                    Err(VerifyError::Open(OpenError::Journal(JournalError::Damaged {
+                        file,
+                        ..
+                    }))) => assert!(ordinal_of(&file) < newest, "{}: {file}", self.context()),
+                    found => drop(found.unwrap()),
+                }
             }
         }
     }
@@ -217,9 +225,13 @@ impl World {
         let kept = self.parts().deciding.shard.state().last_seq();
         let context = self.context();
         assert!(kept >= self.told, "{context}: {kept:?} of {:?} is left", self.told);
-        let (has_notes, applied) =
-            (!self.engine().journal_notes().is_empty(), self.engine().watermark().applied());
-        self.story.marks.pass_if(Mark::TornTail, has_notes);
+        let applied = self.engine().watermark().applied();
+        for note in self.engine().journal_notes().to_vec() {
+            self.story.marks.pass(Mark::TornTail);
+            let has_whole = matches!(note, JournalNote::TornTail { has_whole_batch: true, .. });
+            // A node of a cluster writes several groups at once.
+            self.story.marks.pass_if(Mark::TornGroup, has_whole && self.nodes.is_none());
+        }
         self.story.marks.pass_if(Mark::TablesBehind, applied < kept);
         let unheard: Vec<_> = std::mem::take(&mut self.unknown).into_iter().chain(shown).collect();
         for executed in unheard {
@@ -272,10 +284,24 @@ impl World {
     }
 
     fn verify_machine(&self, place: &Path, disks: &Disks) -> StateHash {
+        self.try_verify(place, disks).unwrap()
+    }
+
+    /// Errors: a file cannot be read, or is damaged.
+    fn try_verify(&self, place: &Path, disks: &Disks) -> Result<StateHash, VerifyError> {
         let directory = DataDirectory::open_read_only(place).unwrap();
-        let found = verify_on(&directory, disks.storage()).unwrap();
+        let found = verify_on(&directory, disks.storage())?;
         let wrong: Vec<_> = found.figures.iter().filter(|figure| !figure.is_right()).collect();
         assert!(wrong.is_empty(), "{}: {wrong:#?}", self.context());
-        found.state_hash
+        Ok(found.state_hash)
     }
+}
+
+/// The ordinals of the journal's segments.
+fn segments(disks: &Disks) -> Vec<u64> {
+    disks.journal.names().unwrap().iter().filter_map(|name| ordinal_of(name)).collect()
+}
+
+fn ordinal_of(file: &str) -> Option<u64> {
+    file.strip_suffix(".segment")?.parse().ok()
 }
