@@ -1,5 +1,5 @@
 //! What operating a switch costs and how fast its webhooks arrive, measured on real processes of a
-//! release build. README.md of tools tells what each figure means.
+//! release build.
 //!
 //! | file | what |
 //! |---|---|
