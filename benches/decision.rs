@@ -3,8 +3,8 @@
 //! Decisions over random cards, each found by its number, beside two yardsticks over the same cards
 //! in the same order: the cache lines alone that any such decision has to read (see
 //! `yardstick::lines`), and decisions over cards that stand in an array and are found by their
-//! place, without an index. Where cards are few the second is the bound, where they are many the
-//! first. By batches, as the shard does it, and singly, which shows what the batches are for.
+//! place, without an index. The second is the bound for few cards, the first for many. By batches,
+//! as the shard does it, and singly, which shows the gain of batches.
 
 use std::hint::black_box;
 

@@ -56,7 +56,7 @@ fn measure_stored(bench: &mut Bench) {
     }
 }
 
-/// What is asked of one engine.
+/// The load on one engine.
 struct Load<'a> {
     engine: &'a Arc<Engine>,
     cards: u64,

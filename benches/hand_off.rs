@@ -122,7 +122,7 @@ impl ReplyPort for Lane<Reply> {
     }
 }
 
-/// A vector behind a mutex; whoever takes leaves an empty one.
+/// A vector behind a mutex; a taker leaves an empty one.
 struct Lane<T> {
     held: Mutex<Held<T>>,
     news: Condvar,
@@ -172,12 +172,12 @@ impl<T> Drop for LaneEnd<T> {
     }
 }
 
-/// What the yardsticks hand on: as large as nothing but a tag.
+/// A batch of the yardsticks: each command is as small as a tag.
 type Batch = Vec<u64>;
 type Put = Box<dyn Fn(Batch) -> bool + Send>;
 type Take = Box<dyn Fn() -> Option<Batch> + Send>;
 
-/// Bare hand-offs: what the caller puts in comes back to it from the last of two threads.
+/// Bare hand-offs: the caller's batch comes back to it from the last of two threads.
 struct Relay {
     put: Put,
     take: Take,

@@ -98,7 +98,7 @@ impl CommitterLine {
             position: Arc::new(DurablePosition::new(0)),
             health: Arc::new(JournalHealth::default()),
             trim: Arc::clone(&trim),
-            // Nobody takes anything out of it: what is too much is let go of.
+            // Nobody takes anything out of it: it drops batches beyond its bound.
             feed: Arc::new(BatchFeed::default()),
             spent_payloads: Some(spent_payloads),
         };
@@ -125,7 +125,7 @@ impl CommitterLine {
         self.requests.send(request).must("reach the committer");
         assert_eq!(self.told.recv(), Ok(CommitOutcome::Durable));
         self.commits += 1;
-        // The tables are always up to date: what is kept is what retention keeps.
+        // The tables are always up to date: only retention keeps batches.
         self.trim.trim_before(BatchNumber(self.commits));
     }
 
@@ -140,7 +140,7 @@ struct Note(Sender<CommitOutcome>);
 
 impl Release for Note {
     fn release(self, outcome: CommitOutcome) {
-        // Whoever asked waits for it, or is gone.
+        // The caller waits for it, or is gone.
         let _ = self.0.send(outcome);
     }
 }

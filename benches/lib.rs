@@ -1,12 +1,12 @@
-//! What the benches share, so that a bench file holds one question and nothing else.
+//! The shared parts of the benches, so that a bench file holds one question and nothing else.
 //!
 //! | room | what |
 //! |---|---|
 //! | `meter` | medians, latencies, memory, the control, and the frame of a bench's run |
-//! | `yardstick` | what physics and bare libraries give: memory lines, the disk, sockets |
+//! | `yardstick` | the speed of hardware and bare libraries: memory lines, the disk, sockets |
 //! | `program` | cards, purchases, a shard without a journal; everything from a seed; a crate of its own |
 //! | `installation` | data directories: new ones, and one with millions of transactions |
-//! | `caller` | a caller that keeps requests in flight, and who watches an engine meanwhile |
+//! | `caller` | a caller that keeps requests in flight, and a monitor of the engine meanwhile |
 //! | `wire` | clients of the doors |
 
 pub mod caller;

@@ -26,7 +26,7 @@ const BATCH_LEN: u64 = 512;
 const WINDOW: usize = 1_024;
 /// Commands at each iteration of the whole engine.
 const DURABLE_LEN: u64 = WINDOW as u64 * 16;
-/// By how many commands a purchase is older than what follows it.
+/// The number of commands between a purchase and its follow-up.
 const LAG: usize = 4_096;
 
 pub(crate) fn ask(bench: &mut Bench) {
@@ -99,8 +99,8 @@ fn take(shard: &mut BareShard, commands: &[Command]) -> Duration {
     elapsed
 }
 
-/// How many of each kind follow a hundred authorizations. What follows the same purchase comes in
-/// this order.
+/// The number of each kind that follow a hundred authorizations. Follow-ups of the same purchase
+/// come in this order.
 const MIX: [(FollowUp, usize); 4] = [
     (FollowUp::Increment, 10),
     (FollowUp::Presentment, 85),

@@ -1,9 +1,9 @@
 //! How many bytes does a card take in memory?
 //!
-//! What a fresh process has resident before and after a shard gets a million cards, and what it has
-//! when an engine is opened on them, tables and journal included. Names and descriptions are short
-//! and counted apart; there are no holds and no remembered answers. Beside it stands the record
-//! that decisions read, which no layout can do without.
+//! The resident memory of a fresh process before and after a shard gets a million cards, and with
+//! an engine opened on them, tables and journal included. Names and descriptions are short and
+//! counted apart; there are no holds and no remembered answers. Beside it stands the record that
+//! decisions read, which no layout can do without.
 
 use std::path::Path;
 

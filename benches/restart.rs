@@ -27,7 +27,7 @@ use cardswitch_engine::engine::Retention;
 /// Authorizations after the tables' checkpoint, unless the prepared directory was made small.
 const REPLAYED_MAX: u64 = 1_000_000;
 const WINDOW: usize = 4_096;
-/// What it is killed in the middle of.
+/// The authorizations in the middle of which it is killed.
 const FURTHER: u64 = 100_000_000;
 const READ_BYTES: usize = 1 << 20;
 const TABLES: &str = "store.redb";
@@ -84,7 +84,7 @@ fn open_once(data: &Path) {
     // The projector has begun already, so a few records may be missing here.
     let behind = engine.durable_seq().0 - engine.watermark().applied().0;
     println!("{behind} {} {}", bytes_read(), resident_bytes());
-    // Whoever started this process kills it now: a tidy end is another question.
+    // The parent process kills this one now: a tidy end is another question.
     std::thread::sleep(Duration::from_secs(60));
 }
 

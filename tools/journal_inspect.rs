@@ -1,10 +1,10 @@
-//! Prints a journal, batch by batch: what was written when, in which epoch, of which kinds.
+//! Prints a journal, batch by batch: the time, the epoch and the kinds of its records.
 //!
 //! Reads only, also after the writer was killed: the journal is proven as an open for writing would
 //! prove it, and not changed by a byte. A journal in use is refused.
 //!
-//! What must not leave here: hashes of credentials and tokens, sealed card numbers, names and
-//! addresses of people. Effects are shown by slot, public id, amount and state.
+//! Hashes of credentials and tokens, sealed card numbers, names and addresses of people are never
+//! printed. Effects are shown by slot, public id, amount and state.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            // What was proven before the error is shown before it, too.
+            // The batches proven before the error are shown before it, too.
             drop(out);
             eprintln!("journal-inspect: {error}");
             ExitCode::FAILURE
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever reads the output may have seen enough.
+/// Whether the reader of the output has seen enough and closed the pipe.
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
@@ -195,7 +195,7 @@ const fn kind_of(effect: &Effect) -> &'static str {
     }
 }
 
-/// What an effect says, without anything secret or personal.
+/// The content of an effect, without anything secret or personal.
 fn describe(effect: &Effect) -> String {
     match effect {
         Effect::Company(row) => format!("{} {} {:?}", row.slot.0, row.id.0, row.state),
@@ -246,7 +246,7 @@ fn describe(effect: &Effect) -> String {
     }
 }
 
-/// What an effect says of a purchase or its message.
+/// The content of an effect about a purchase or its message.
 fn describe_movement(effect: &Effect) -> String {
     match effect {
         Effect::Transaction(made) => describe_transaction(made),

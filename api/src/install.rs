@@ -1,7 +1,7 @@
 //! Makes a data directory ready for work: keys, companies, an administrator, a token, cards.
 //!
-//! Everything random comes from one source, so that a seeded installation is the same every time;
-//! such a one is for simulations only, since whoever knows the seed knows its keys.
+//! Everything random comes from one source, so that a seeded installation is the same every time.
+//! Such an installation is for simulations only, since its seed reveals its keys.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -53,10 +53,10 @@ use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 /// How many cards are made at a time.
 const CARDS_PER_BATCH: usize = 256;
 
-/// What to install.
+/// The order for an installation.
 #[derive(Clone, Debug)]
 pub struct Installation {
-    /// Where.
+    /// The data directory.
     pub data: PathBuf,
     /// The company.
     pub company: CompanyOrder,
@@ -68,7 +68,7 @@ pub struct Installation {
     pub network: String,
     /// How many test cards.
     pub cards: usize,
-    /// Where to write them.
+    /// The file for the test cards.
     pub cards_out: Option<PathBuf>,
     /// The time to record; the system's where absent.
     pub at: Option<Timestamp>,
@@ -87,7 +87,7 @@ pub struct CompanyOrder {
     pub zone: Tz,
     /// The currency of its account.
     pub currency: CurrencyCode,
-    /// What its account starts with.
+    /// The opening balance of its account.
     pub opening_balance: Minor,
     /// Its line of credit.
     pub credit_limit: Minor,
@@ -97,7 +97,7 @@ pub struct CompanyOrder {
     pub partial_approval: bool,
 }
 
-/// What a new installation is known by; printed once.
+/// The ids and secrets of a new installation; printed once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Credentials {
     /// The company's id.
@@ -228,7 +228,7 @@ fn make_directory(
         }
         (None, Some(path)) => {
             drawn.write_new(&path)?;
-            // It opens nothing. What is told is why there is no directory.
+            // The key opens nothing. The error tells why there is no directory.
             let directory = create().inspect_err(|_| drop(std::fs::remove_file(&path)))?;
             Ok((directory, drawn))
         }
@@ -477,7 +477,7 @@ struct TestCard {
     drawn: DrawnCard,
 }
 
-/// A change as whoever is at the command line makes it.
+/// A change made by the operator at the command line.
 pub fn by_operator(command: AdminCommand) -> TimedCommand {
     let note = AuditNote { actor: Actor::Operator, address: None };
     Command::Noted(Box::new(NotedCommand { note, change: command })).into()

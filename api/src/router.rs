@@ -33,16 +33,16 @@ use tower::util::MapRequestLayer;
 use crate::config::Compat;
 use crate::openapi::{Published, document_routes, documentation_routes};
 
-/// What is served over HTTP; cheap to clone.
+/// The parts behind HTTP; cheap to clone.
 #[derive(Clone)]
 pub struct Served {
-    /// What handlers work with.
+    /// The state of handlers.
     pub state: AppState,
     /// Overviews that follow what happens.
     pub overviews: Arc<LiveOverviews>,
-    /// Who speaks ISO 8583 with the switch.
+    /// The peers that speak ISO 8583 with the switch.
     pub peers: Arc<PeerBoard>,
-    /// Whose habits are followed besides.
+    /// The older client whose habits are followed besides.
     pub compat: Option<Compat>,
 }
 
@@ -67,7 +67,7 @@ pub fn whole(served: Served) -> Router {
         .with_state(state.network_door())
         .merge(documents)
         .merge(scim_routes(&state));
-    // Who asks for a page is found out by the page; from where, is known before.
+    // A page finds out its visitor by itself; the address is known before.
     let site = site_routes(&state, documentation_routes(&published));
     let site = site.layer(Extension(overviews)).layer(Extension(peers));
     let site = site.layer(middleware::from_fn(from_somewhere));

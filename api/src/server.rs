@@ -71,11 +71,11 @@ pub struct Server {
 pub struct DoorAddress {
     /// Its name in logs.
     pub name: String,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
 }
 
-/// What of a switch was open before its doors.
+/// The parts of a switch that were open before its doors.
 pub struct Opened {
     /// The engine, which leads.
     pub engine: Engine,
@@ -85,9 +85,9 @@ pub struct Opened {
     pub watched: Watched,
     /// Its receipts.
     pub receipts: Arc<ReceiptFiles>,
-    /// Where else it is kept how far deliveries are.
+    /// The other place that keeps the progress of deliveries.
     pub deliveries: Box<dyn DeliveriesElsewhere>,
-    /// How its cluster is.
+    /// The state of its cluster.
     pub cluster: ClusterLine,
 }
 
@@ -96,21 +96,23 @@ cardswitch_engine::opaque!(Opened);
 /// The listener for operators, which is there before the doors and outlives them.
 #[derive(Debug)]
 pub struct Watched {
-    /// What is told there.
+    /// The figures and the health that it shows.
     pub telemetry: Arc<Telemetry>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
 
-/// Threads of their own for the ISO 8583 doors: whatever the API is asked, authorizations find a thread.
+/// Threads of their own for the ISO 8583 doors: authorizations find a thread under any load of the
+/// API.
 #[derive(Debug)]
 struct DoorThreads(Option<Runtime>);
 
 impl Drop for DoorThreads {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
-            // What ran there has ended, or nobody waits for it; a runtime must not be waited for here.
+            // Its tasks have ended, or nobody waits for them; a runtime must not be waited for
+            // here.
             runtime.shutdown_background();
         }
     }
@@ -140,7 +142,7 @@ pub enum StartError {
     /// The directories of mail, or the mail server.
     #[error("the mail: {0}")]
     Outbox(MailError),
-    /// What is kept of deliveries.
+    /// The stored progress of deliveries.
     #[error(transparent)]
     Deliveries(DeliveriesError),
     /// An address cannot be listened at.
@@ -254,13 +256,13 @@ impl Server {
         })
     }
 
-    /// Where HTTP is served.
+    /// The address of the HTTP door.
     #[must_use]
     pub const fn http(&self) -> SocketAddr {
         self.http
     }
 
-    /// Where ISO 8583 is served by the door of the setting `iso8583`.
+    /// The address of the ISO 8583 door of the setting `iso8583`.
     #[must_use]
     pub fn iso8583(&self) -> SocketAddr {
         // INVARIANT: that door always stands, as the first one.
@@ -274,7 +276,7 @@ impl Server {
         address_line(self.http, &self.iso8583, self.metrics)
     }
 
-    /// Where figures and health are told.
+    /// The address that shows figures and health.
     #[must_use]
     pub const fn metrics(&self) -> SocketAddr {
         self.metrics
@@ -313,7 +315,7 @@ impl Server {
     pub async fn stop(mut self) {
         self.telemetry.set_stopping();
         if self.engine.failure().is_none() {
-            // Whoever spreads requests over several switches learns of it and sends no more.
+            // A load balancer learns of it meanwhile and sends no more requests.
             tokio::time::sleep(self.stop_delay).await;
         }
         self.stop.send_replace(true);
@@ -333,7 +335,7 @@ fn listen_for_commands(desk: Desk) -> Option<Control> {
 }
 
 impl Watched {
-    /// Where operators ask.
+    /// The address for operators.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -457,7 +459,8 @@ pub(crate) async fn bind(
     Ok((socket, address))
 }
 
-/// What a start begins with: the listener for operators, and what a node has open already.
+/// The beginning of a start: the listener for operators, and the parts that a node has open
+/// already.
 struct Begun {
     watched: Watched,
     opened: Option<(Engine, Secrets)>,
@@ -476,7 +479,7 @@ async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, Sta
             receipts: Some(receipts),
             elsewhere: Some(deliveries),
             cluster: Some(cluster),
-            // Who takes over is open in a moment.
+            // A node that takes over is open in a moment.
             patience: LEADER_PATIENCE,
         },
         None => Begun {
@@ -529,7 +532,7 @@ async fn recover(
     }
 }
 
-/// Logs what whoever runs the switch should know of the journal.
+/// Logs the engine's notes on the journal for the operator.
 fn tell_of_journal((engine, _): &(Engine, Secrets)) {
     for note in engine.journal_notes() {
         tracing::warn!("journal: {note}");

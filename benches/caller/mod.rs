@@ -1,4 +1,4 @@
-//! One caller of an engine that keeps so many requests in flight, and who watches meanwhile.
+//! A caller of an engine that keeps so many requests in flight, and the watchers meanwhile.
 
 mod monitor;
 mod readers;

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How often it asks for the memory, in looks.
 const MEMORY_EVERY: u64 = 20;
 
-/// What was seen.
+/// The observed figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Observed {
     /// The longest that a durable record waited to be in the tables.

@@ -1,4 +1,4 @@
-//! Somebody who reads the tables at a fixed rate while they are written.
+//! A reader of the tables at a fixed rate while they are written.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, TryRecvError, channel};
@@ -91,7 +91,7 @@ impl Reader {
             return Ok(());
         }
         let page = Page::first(PAGE_LEN);
-        // What came first, the opening balance, has no card.
+        // The first transaction, the opening balance, has no card.
         let card = snapshot.transaction(seq)?.and_then(|found| found.record.card);
         let listed = match card.filter(|_| turn % 4 == 1) {
             Some(card) => snapshot.list_card_transactions(card, &page)?,

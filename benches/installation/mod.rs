@@ -38,12 +38,12 @@ const DIRECTORY_ID: [u8; 16] = [3; 16];
 /// Commands in flight while a program is founded.
 const FOUNDING_WINDOW: usize = 1_024;
 
-/// By what cards are found.
+/// The hashes by which cards are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardHashes {
-    /// By numbers that stand for hashes, as `Purchases` names them.
+    /// Numbers that stand for hashes, as `Purchases` names them.
     Simulated,
-    /// By the hashes of real card numbers, as the doors make them.
+    /// The hashes of real card numbers, as the doors make them.
     OfNumbers,
 }
 

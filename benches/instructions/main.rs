@@ -50,7 +50,8 @@ fn report(result: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What the other stages spend on their own input. Returns something of each command.
+/// Makes the input of the other stages, to measure its share of them. Returns something of each
+/// command.
 fn make_commands(count: u64) -> u64 {
     let mut purchases = Purchases::new(CARDS, SEED);
     (0..count)
@@ -113,8 +114,8 @@ fn take_batches(count: u64) -> u64 {
     bytes
 }
 
-/// What a message costs the codec in one of the shipped dialects: it is read, what its answer repeats is kept, and it is
-/// answered as approved. Returns how many bytes the answers have.
+/// Runs the codec on a message in one of the shipped dialects: it is read, the elements that its
+/// answer repeats are kept, and it is answered as approved. Returns the bytes of the answers.
 fn translate(dialect: &str, count: u64) -> u64 {
     let dialect = find(dialect).expect(SHIPPED);
     let frame = purchase(&dialect);

@@ -71,7 +71,7 @@ impl Pace {
 /// A run of the benches.
 pub struct Bench {
     criterion: Criterion,
-    /// The one file to run, where the environment names one.
+    /// The only file to run, where the environment names one.
     only: Option<String>,
     filter: Option<String>,
     name: &'static str,
@@ -81,7 +81,7 @@ pub struct Bench {
 
 impl Bench {
     /// A run as the command line and the environment ask for it; none where they ask for a list or
-    /// a test: whoever tests everything has no use for millions of transactions.
+    /// a test: a run of all tests has no use for millions of transactions.
     #[must_use]
     pub fn from_arguments() -> Option<Self> {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -169,7 +169,7 @@ impl Bench {
             });
         });
         group.finish();
-        // What came before them was the warm-up.
+        // The earlier samples were the warm-up.
         meter.keep_last(self.pace.samples);
         meter
     }

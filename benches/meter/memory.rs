@@ -1,4 +1,4 @@
-//! What the system says of this process's memory and of what it has read.
+//! The system's figures of this process's memory and of the bytes it has read.
 
 use std::fs::read_to_string;
 

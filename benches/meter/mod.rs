@@ -49,7 +49,7 @@ impl Meter {
     }
 }
 
-/// What a closed loop gave: its rate, and how long each request waited.
+/// The result of a closed loop: its rate, and the wait of each request.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// Time an element.

@@ -9,7 +9,7 @@ use crate::Must;
 const TASK: &str = "CARDSWITCH_BENCH_TASK";
 const SEPARATOR: char = '\n';
 
-/// What this process is to do, if it was started by `Process::start`.
+/// The task of this process, if it was started by `Process::start`.
 #[must_use]
 pub fn task() -> Option<Vec<String>> {
     let task = std::env::var(TASK).ok()?;
@@ -57,7 +57,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended already is beyond killing.
+        // A process that has ended already needs no kill.
         drop(self.child.kill());
         drop(self.child.wait());
     }

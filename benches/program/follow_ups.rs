@@ -1,4 +1,4 @@
-//! What comes after an authorization: more of it, its settlement, its end, money back.
+//! The follow-ups of an authorization: more of it, its settlement, its end, money back.
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::{
@@ -29,7 +29,7 @@ impl FollowUp {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Increment, Self::Presentment, Self::Reversal, Self::Refund];
 
-    /// What it is called in figures.
+    /// Its name in figures.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -91,7 +91,7 @@ fn terms_of(card: u64) -> AllowanceTerms {
     }
 }
 
-/// What every cardholder of the program proves.
+/// The credentials that every cardholder of the program presents.
 #[must_use]
 pub fn credentials() -> PresentedCredentials {
     let cvv = Cvv::parse(b"123");

@@ -1,4 +1,4 @@
-//! What a bench needs or has nothing to say without.
+//! Values that a bench needs: without one it has no figure and stops.
 
 /// Takes the value, or stops the bench with the reason.
 pub trait Must<T> {

@@ -47,7 +47,7 @@ impl<C: Client> Connection<C> {
         Self { stream, client, sent: 0, outgoing: Vec::new(), incoming: Vec::new() }
     }
 
-    /// What spells its requests and answers.
+    /// The client that encodes its requests and decodes its answers.
     #[must_use]
     pub const fn client(&self) -> &C {
         &self.client

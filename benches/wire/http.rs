@@ -146,7 +146,7 @@ impl Purchases {
     }
 }
 
-/// What a head says of the length of its body, in any case of letters.
+/// The length of a body by its head, in any case of letters.
 fn content_length(head: &[u8]) -> usize {
     let is_name = |part: &[u8]| part.eq_ignore_ascii_case(LENGTH_NAME);
     let at = head.windows(LENGTH_NAME.len()).position(is_name);

@@ -30,7 +30,7 @@ pub struct Iso8583Client {
     layout: Option<Layout>,
 }
 
-/// Where each request has values of its own.
+/// The places of the values that differ in each request.
 #[derive(Clone, Debug)]
 struct Places {
     pan: Range<usize>,
@@ -40,7 +40,7 @@ struct Places {
     rrn: Range<usize>,
 }
 
-/// Where an answer says what is read of it, learned from one that was decoded whole.
+/// The places of the values read from an answer, learned from one that was decoded whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Layout {
     head: [u8; HEAD_BYTES],
@@ -145,7 +145,7 @@ fn purchase() -> MessageBuilder {
         .set_text(49, "840")
 }
 
-/// Where a text stands in a pattern, once.
+/// The only place of a text in a pattern.
 pub(super) fn find(pattern: &[u8], text: &str) -> Range<usize> {
     let mut places = pattern.windows(text.len()).enumerate();
     let found = places.find(|(_, bytes)| *bytes == text.as_bytes()).map(|(at, _)| at);

@@ -1,5 +1,5 @@
-//! Sends at a fixed rate whatever comes back, and times each request from when it was due to go:
-//! who waits behind a stall is counted as waiting.
+//! Sends at a fixed rate whatever comes back, and times each request from when it was due to go: a
+//! request behind a stall is counted as waiting.
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;

@@ -1,4 +1,4 @@
-//! What the clients talk to: a whole switch, or the ISO 8583 door alone.
+//! The counterpart of the clients: a whole switch, or the ISO 8583 door alone.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -39,13 +39,13 @@ impl Served {
         Self(Server::start(data, &settings).await.must("start a switch"))
     }
 
-    /// Where HTTP is served.
+    /// The address of the HTTP door.
     #[must_use]
     pub const fn http(&self) -> SocketAddr {
         self.0.http()
     }
 
-    /// Where ISO 8583 is served.
+    /// The address of the ISO 8583 door.
     #[must_use]
     pub fn iso8583(&self) -> SocketAddr {
         self.0.iso8583()
@@ -61,7 +61,7 @@ impl Served {
 /// A running ISO 8583 door with something else than an engine behind it.
 #[derive(Debug)]
 pub struct Door {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
     stop: watch::Sender<bool>,
     running: JoinHandle<()>,

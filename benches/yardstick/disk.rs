@@ -1,5 +1,5 @@
-//! What anything durable costs at least: blocks written into a file that was made ready for them,
-//! and bytes appended to one that grows, both with fdatasync; what tables cost: a commit of redb.
+//! The least cost of anything durable: blocks written into a file that was made ready for them, and
+//! bytes appended to one that grows, both with fdatasync. The cost of tables: a commit of redb.
 
 use std::fs::File;
 use std::io::Write;
@@ -85,8 +85,8 @@ impl BareAppend {
     }
 }
 
-/// What a durable answer costs at least, taken just before what it is compared with: a disk is
-/// never twice the same.
+/// The least cost of a durable answer, measured just before the figures it is compared with: a disk
+/// is never twice the same.
 #[derive(Debug, Default)]
 pub struct DiskYardstick {
     /// One block written into a preallocated file with fdatasync.

@@ -82,7 +82,7 @@ impl CardLines {
         as_index(self.index.get(entry * INDEX_ENTRY_BYTES))
     }
 
-    /// A word of each of a card's two lines: where its account is, and what it may spend.
+    /// A word of each of a card's two lines: the place of its account, and its spending limit.
     fn card(&self, slot: usize) -> (usize, u64) {
         let first = slot * CARD_BYTES;
         (as_index(self.cards.get(first)), self.cards.get(first + LINE_BYTES))
@@ -132,7 +132,7 @@ struct HugeArray(MmapMut);
 impl HugeArray {
     fn new(bytes: usize) -> Self {
         let map = MmapOptions::new().len(bytes).map_anon().must("map memory");
-        // Where the system has no huge pages the yardstick is slower, and so is the shard.
+        // Without huge pages of the system the yardstick is slower, and so is the shard.
         drop(map.advise(Advice::HugePage));
         Self(map)
     }

@@ -1,4 +1,4 @@
-//! What the machine and bare libraries give: the figures that every bench stands beside.
+//! The speed of the machine and of bare libraries: the figures that every bench stands beside.
 
 mod disk;
 mod lines;

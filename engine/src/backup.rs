@@ -1,8 +1,8 @@
 //! Backups: a data directory made of one view of the tables and the journal after it, while the switch
 //! goes on; and how a directory comes out of one again, as of any moment the journal reaches.
 //!
-//! A backup is a data directory itself: `verify` proves it like any other. What the engine does not
-//! know of (keys, receipts, settings) is the edge's.
+//! A backup is a data directory itself: `verify` proves it like any other. Files that the engine
+//! does not know of (keys, receipts, settings) are the edge's.
 //!
 //! INVARIANT: the tables of a backup are those of one commit, and its journal continues them in the
 //! same chain. It stands at its place only when it is whole and durable.
@@ -29,29 +29,30 @@ use crate::verify::open_store_overlaid;
 
 pub use error::CopyError;
 
-/// What a backup or a restored directory holds.
+/// The content of a backup or of a restored directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// The newest record.
     pub last_seq: RecordSeq,
-    /// When its command was accepted.
+    /// The instant when its command was accepted.
     pub last_at: Timestamp,
-    /// What tables and journal take on the disk. Units: bytes.
+    /// The size of tables and journal on the disk. Units: bytes.
     pub bytes: u64,
 }
 
-/// What a copy takes beyond what is copied: the least size of its files. Units: bytes.
+/// The room that a copy takes beyond its original: the least size of its files. Units: bytes.
 const SPARE_BYTES: u64 = 16 << 20;
 
-/// Adds what the engine does not know of to the directory it is given.
+/// Adds the files that the engine does not know of to the directory it is given.
 pub type CopyBeside<'a> = &'a mut dyn FnMut(&Path, CopyStage) -> io::Result<()>;
 
-/// How far a copy has come.
+/// The stage of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyStage {
-    /// Before the tables are copied, and once more after: what they name may come and go meanwhile.
+    /// Before the tables are copied, and once more after: files that they name may come and go in
+    /// between.
     Underway,
-    /// Every file of the engine is there for good. What is added now can tell of all of them.
+    /// Every file of the engine is there for good. An addition now can describe all of them.
     Whole,
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn copy_running(
     // The view is let go of first: while it lives, the file of the tables grows.
     drop(tables);
     let mut tail = Tail::begin(&copy, &checkpoint)?;
-    // What comes later than this has no end.
+    // Later batches are left out: they would have no end.
     let last = journal.last()?;
     tail.copy(journal, &Until { batch: Some(last), time: None })?;
     copy.add(beside, CopyStage::Underway)?;
@@ -88,7 +89,7 @@ pub fn copy_at_rest(from: &Path, to: &Path, beside: CopyBeside<'_>) -> Result<Co
     restore(from, to, &RestoreRequest::default(), beside)
 }
 
-/// What a restored directory is to hold beyond the tables of a backup.
+/// Wanted parts of a restored directory beyond the tables of a backup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreRequest<'a> {
     /// A directory whose journal goes on where the backup's ends: the one that the backup was made
@@ -129,7 +130,7 @@ pub fn restore(
     copy.finish(tail, beside)
 }
 
-/// Adds what the journal of another directory has beyond the end so far.
+/// Adds the batches that the journal of another directory has beyond the end so far.
 /// Errors: it has nothing, or does not follow.
 fn go_on_with(
     further: &Path,
@@ -138,7 +139,7 @@ fn go_on_with(
     until: &Until,
 ) -> Result<(), CopyError> {
     if tail.is_cut {
-        // What was asked for is there already.
+        // The copy holds all that was asked for.
         return Ok(());
     }
     let (further, known) = (DataDirectory::open_read_only(further)?, tail.position);
@@ -154,7 +155,7 @@ fn go_on_with(
     Ok(())
 }
 
-/// Why a journal does not go on from a place, where that is why it could not be opened for it.
+/// The reason why a journal does not go on from a place, if that is why it could not be opened.
 fn not_following(error: JournalError, known: ChainPosition) -> CopyError {
     match error {
         JournalError::EndsBeforeCheckpoint { last, .. } => {
@@ -170,12 +171,12 @@ fn not_following(error: JournalError, known: ChainPosition) -> CopyError {
     }
 }
 
-/// What the tables of a directory take, more than a copy of them. Units: bytes.
+/// The room for a copy of a directory's tables, rounded up. Units: bytes.
 fn tables_bytes(directory: &DataDirectory) -> Result<u64, CopyError> {
     Ok(file_bytes(directory.store_path())? + SPARE_BYTES)
 }
 
-/// What the batches after `known` take, about: their share of the files. Units: bytes.
+/// The room that the batches after `known` take, about: their share of the files. Units: bytes.
 fn journal_bytes(
     directory: &DataDirectory,
     journal: &dyn JournalReader,
@@ -224,7 +225,7 @@ struct NewDirectory {
 }
 
 impl NewDirectory {
-    /// Makes it, of the same identity as `of`, where there is room for so much. Units: bytes.
+    /// Makes it, of the same identity as `of`, if there is room for `needed`. Units: bytes.
     fn make(place: &Path, of: &DataDirectory, needed: u64) -> Result<Self, CopyError> {
         if fs::symlink_metadata(place).is_ok() {
             return Err(CopyError::Exists(place.to_path_buf()));
@@ -291,7 +292,7 @@ fn make_room(unfinished: &Path) -> Result<(), CopyError> {
     fs::remove_dir_all(unfinished).map_err(failed)
 }
 
-/// Where copying ends; with the journal where nothing is said.
+/// The end of copying; by default that of the journal.
 struct Until {
     batch: Option<BatchNumber>,
     time: Option<Timestamp>,
@@ -368,7 +369,7 @@ impl Tail {
     }
 }
 
-/// How much of a batch is kept.
+/// The part of a batch that is kept.
 struct Kept {
     records: u32,
     bytes: usize,

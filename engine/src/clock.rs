@@ -1,7 +1,7 @@
 //! The engine's only clock: the system's, or one that stands still until it is moved.
 //!
-//! Nothing outside this file reads the time. The shard turns readings into strictly increasing
-//! instants, so a clock that goes backwards changes no order.
+//! No other file reads the time. The shard turns readings into strictly increasing instants, so a
+//! clock that goes backwards changes no order.
 
 #![expect(clippy::disallowed_types, reason = "this is the one file that reads the clock")]
 
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::domain::ids::Timestamp;
 
-/// Where the time comes from.
+/// The source of the time.
 #[derive(Debug)]
 pub enum Clock {
     /// The system's clock.
     System,
-    /// A clock that only moves when it is told to. Units: microseconds since 1970.
+    /// A clock that only `advance_to` moves. Units: microseconds since 1970.
     Manual(AtomicI64),
-    /// The system's clock as a simulator has it: it goes as it likes, and commands do not move it.
+    /// The system's clock under a simulator, which moves it at will; commands do not move it.
     /// Units: microseconds since 1970.
     Simulated(Arc<AtomicI64>),
 }
@@ -58,8 +58,8 @@ impl Clock {
     }
 }
 
-/// Measures how long something takes, in real time whatever the clock says: for pacing and
-/// metrics, never for a decision.
+/// Measures durations in real time, independent of the clock: for pacing and metrics, never for a
+/// decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopwatch(Instant);
 
@@ -70,13 +70,13 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
-    /// How long it has been.
+    /// The time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 
-    /// How long it had been when `later` started; zero where that was earlier.
+    /// The time from this start to that of `later`; zero if `later` started earlier.
     #[must_use]
     pub fn until(&self, later: Self) -> Duration {
         later.0.saturating_duration_since(self.0)

@@ -1,4 +1,4 @@
-//! The one place that turns values into stored bytes and back: bincode's legacy encoding.
+//! The only place that turns values into stored bytes and back: bincode's legacy encoding.
 //!
 //! The encoding is little endian with fixed-width integers and 64-bit lengths. Reading is limited,
 //! so that a damaged length can never ask for more memory than a record may have.
@@ -8,13 +8,13 @@ use serde::de::DeserializeOwned;
 
 use crate::limits;
 
-/// Why bytes could not be written or read.
+/// The cause of a failed write or read of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// A value is longer than a record may be.
     #[error("value of {bytes} bytes is too long")]
     TooLong {
-        /// How long.
+        /// The length.
         bytes: usize,
     },
     /// The bytes end before the value does.
@@ -23,19 +23,19 @@ pub enum CodecError {
     /// The layout is of a version this build does not know.
     #[error("format version {version} is not known to this build")]
     UnknownVersion {
-        /// Which.
+        /// The version.
         version: u8,
     },
     /// The kind of content is not known.
     #[error("content kind {kind} is not known")]
     UnknownKind {
-        /// Which.
+        /// The kind.
         kind: u8,
     },
     /// The bytes are not an encoded value.
     #[error("malformed value: {what}")]
     Malformed {
-        /// What the decoder found.
+        /// The decoder's finding.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A data directory: its identity, its lock, and where its files are.
+//! A data directory: its identity, its lock, and the paths of its files.
 //!
 //! | file | content |
 //! |---|---|
@@ -26,7 +26,8 @@ const IDENTITY_BYTES_MAX: u64 = 4096;
 pub struct DataDirectory {
     path: PathBuf,
     identity: Identity,
-    /// Held for as long as the directory is open; the system lets go of it with the process.
+    /// The lock, held for as long as the directory is open; the system releases it with the
+    /// process.
     _lock: File,
 }
 
@@ -37,26 +38,26 @@ struct Identity {
     cell: Option<Cell>,
 }
 
-/// Why a directory cannot be used.
+/// The cause of an unusable directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// There is no data directory at the path.
     #[error("`{0}` is no data directory; make one with `cardswitch init`")]
     NotFound(PathBuf),
-    /// There is one already.
+    /// A data directory exists at the path already.
     #[error("`{0}` is a data directory already")]
     Exists(PathBuf),
-    /// Another process uses it.
+    /// Another process uses the directory.
     #[error("data directory `{0}` is in use by another process")]
     InUse(PathBuf),
-    /// It was made by a build with other layouts.
+    /// A build with other layouts made the directory.
     #[error(
         "data directory `{0}` was made by another build of cardswitch, whose files this one does \
          not read; nothing was changed: use that build, or make a new directory with `cardswitch \
          init`"
     )]
     OtherLayouts(PathBuf),
-    /// Its identity file is not one.
+    /// Its identity file has another format.
     #[error("`{0}` was not written by cardswitch")]
     Foreign(PathBuf),
     /// The system refused.
@@ -65,13 +66,13 @@ pub enum DirectoryError {
 }
 
 impl DataDirectory {
-    /// Makes a new data directory at `path`, which may be an existing empty directory. What is made is
-    /// its owner's alone; what is there stays as open as it is.
+    /// Makes a new data directory at `path`, which may be an existing empty directory. A new
+    /// directory is accessible to its owner only; an existing one keeps its permissions.
     pub fn create(path: &Path, id: [u8; 16]) -> Result<Self, DirectoryError> {
         Self::create_in_cell(path, id, None)
     }
 
-    /// As `create`, for a switch of this cell.
+    /// Makes a new data directory for a switch of this cell.
     pub fn create_in_cell(
         path: &Path,
         id: [u8; 16],
@@ -101,7 +102,7 @@ impl DataDirectory {
         Self::open_for(path, Access::Exclusive)
     }
 
-    /// Opens a data directory that nobody writes to, for reading.
+    /// Opens a data directory for reading, while no process writes to it.
     pub fn open_read_only(path: &Path) -> Result<Self, DirectoryError> {
         Self::open_for(path, Access::Shared)
     }
@@ -115,7 +116,7 @@ impl DataDirectory {
     }
 
     /// The id of the directory at `path`, which may be in use.
-    /// Errors: it is none, or has other layouts.
+    /// Errors: no data directory, or one with other layouts.
     pub fn id_of(path: &Path) -> Result<[u8; 16], DirectoryError> {
         let identity = path.join(IDENTITY_FILE);
         read_identity(&open_identity(path, &identity)?, &identity).map(|identity| identity.id)
@@ -134,13 +135,13 @@ impl DataDirectory {
         self.identity.id
     }
 
-    /// The cell of its switch, if it is of one.
+    /// The cell of its switch, if it has one.
     #[must_use]
     pub const fn cell(&self) -> Option<Cell> {
         self.identity.cell
     }
 
-    /// Where the directory is.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,8 +1,8 @@
 //! Files below the journal: the seam under which a disk is real or simulated.
 //!
-//! A `Disk` is one directory of files. What was written is durable only after `write_durably` or
+//! A `Disk` is one directory of files. Written bytes are durable only after `write_durably` or
 //! `sync`; a new, renamed or removed name is durable only after `sync_names`.
-//! What must not live here: what the files hold.
+//! The formats of the files must not live here.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file or a directory is opened for.
+/// The access for which a file or a directory is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskAccess {
     /// Reading beside other readers.
@@ -20,7 +20,7 @@ pub enum DiskAccess {
     Exclusive,
 }
 
-/// Whether blocks stand ready for what a file will hold.
+/// Whether blocks are allocated for the future content of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reservation {
     /// A write in it finds room on the disk.
@@ -34,16 +34,16 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Returns the names of all files, in no order.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Makes an empty file where there is none.
+    /// Makes an empty file under a new name.
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Gives a file another name, which no other file has.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file; who has it open goes on reading it.
+    /// Removes a file; open handles go on reading it.
     fn remove(&self, name: &str) -> io::Result<()>;
 
     /// Makes all names durable. Cost: one sync.
@@ -64,20 +64,20 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// Errors: `UnexpectedEof` behind the end.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Writes bytes, which a kill leaves there and a power failure may not.
+    /// Writes bytes, which survive a kill but may not survive a power failure.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes `parts` one behind the other, durable when it returns.
     /// Errors: any part of it may be on the disk then, in any order. Cost: one sync.
     fn write_durably(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()>;
 
-    /// Makes the file at least `len` bytes long, zeroes behind what it holds.
+    /// Makes the file at least `len` bytes long, with zeroes behind its content.
     fn reserve(&self, len: u64) -> io::Result<Reservation>;
 
-    /// Makes everything written durable.
+    /// Makes all written bytes durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Locks the file for as long as it is open; `false` where others are in the way.
+    /// Locks the file for as long as it is open; `false` if other locks are in the way.
     fn try_lock(&self, access: DiskAccess) -> io::Result<bool>;
 }
 
@@ -89,7 +89,8 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Opens the directory at `path` for writing; makes it, its owner's alone, where there is none.
+    /// Opens the directory at `path` for writing; makes it, with access for its owner only, if
+    /// there is none.
     /// Cost: one sync.
     pub fn open(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(path) {

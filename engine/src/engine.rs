@@ -12,8 +12,8 @@ use crossbeam_channel::TrySendError;
 use parking_lot::{Mutex, RwLock};
 
 pub use self::standby::{Standby, TakeOver};
-use self::wiring::{Commits, Recovered, Threads};
 pub use self::wiring::{DecidingParts, EngineParts, FollowingParts};
+use self::wiring::{Recovered, Threads};
 use crate::backup::{Copied, CopyBeside, CopyError, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
@@ -237,7 +237,7 @@ impl Engine {
         progress: &RecoveryProgress,
     ) -> Result<AssembledEngine, OpenError> {
         let (recovered, following) = Recovered::open(options, store, open_journal, progress)?;
-        let (engine, deciding) = recovered.lead(|log| log, Commits::InPlace);
+        let (engine, deciding) = recovered.lead();
         Ok(AssembledEngine { engine, parts: EngineParts { deciding, following } })
     }
 
@@ -414,6 +414,7 @@ impl Engine {
             drop(deciding.shard.join());
             drop(deciding.loader.map(std::thread::JoinHandle::join));
             drop(deciding.committer.join());
+            drop(deciding.trail.map(std::thread::JoinHandle::join));
         }
         drop(threads.segments.join());
         threads.projector.stop();

@@ -30,7 +30,7 @@ impl Doorbell {
     }
 
     /// Sleeps until it rings, or until the time is up; always the same thread.
-    fn wait(&self, timeout: Option<Duration>) {
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
         self.listener.get_or_init(std::thread::current);
         if self.is_rung.swap(false, Ordering::SeqCst) {
             return;

@@ -1,7 +1,7 @@
-//! Reads a data directory at rest: its tables as of the end of its journal.
+//! Reads a data directory at rest: its tables at the end of its journal.
 //!
-//! Nothing is written, also after kill -9: what recovery would change stays in memory, as for
-//! `verify`, which proves what is only read here.
+//! Inspection writes nothing, also after kill -9: changes of recovery stay in memory, as for
+//! `verify`, which also proves the data.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::journal::log::open_read_only;
 use crate::store::{Snapshot, Store, StoreError, catch_up};
 use crate::verify::{VerifyError, open_store_overlaid};
 
-/// A data directory that is read, and that nobody writes to meanwhile.
+/// A data directory that is read, while no process writes to it.
 #[derive(Debug)]
 pub struct Inspection {
     store: Store,
-    /// Keeps others from writing.
+    /// The lock that keeps other processes from writing.
     _directory: DataDirectory,
 }
 
 impl Inspection {
     /// Opens the data directory at `path`, which no other process may be writing to.
     /// Errors: a file that cannot be opened, or that is damaged.
-    /// Cost: proves the journal's chain and projects what the tables have not yet.
+    /// Cost: proves the journal's chain and projects the records that the tables lack.
     pub fn open(path: &Path) -> Result<Self, VerifyError> {
         let directory = DataDirectory::open_read_only(path)?;
         let store = open_store_overlaid(&directory)?;

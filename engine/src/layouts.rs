@@ -1,11 +1,12 @@
-//! The fingerprint of the engine's layouts in a data directory: batches of the journal, records, rows,
-//! indexes, blocks, runs. What it does not cover has a format number of its own, which is checked when
-//! it is read: the journal's head, its segments' heads and its note, and the files of the edge.
+//! The fingerprint of the engine's layouts in a data directory: batches of the journal, records,
+//! rows, indexes, blocks, runs. Other files have a format number of their own, which is checked
+//! when they are read: the journal's head, its segments' heads and its note, and the files of the
+//! edge.
 //!
-//! It stands in the directory's identity file. A directory with another fingerprint was made by a build
-//! with other layouts and is refused. Compatibility begins with the first released version: until then
-//! a change of layout is a new fingerprint and nothing more.
+//! The fingerprint stands in the directory's identity file. A directory with another fingerprint
+//! was made by a build with other layouts and is refused. Compatibility begins with the first
+//! released version: until then a change of layout is a new fingerprint and nothing more.
 
 /// The first 16 hex digits of the SHA-256 over a fixed journal, sealed, and the tables made of it.
-/// `store::tests::layouts` says what it is to be.
+/// `store::tests::layouts` computes the expected value.
 pub const FINGERPRINT: &str = "db4826036f44d9cd";

@@ -1,7 +1,8 @@
-//! Reads for the shard what is not in its memory: one thread, answers in the order of the questions.
+//! The loader: reads rows for the shard that are not in its memory, on one thread, with replies in
+//! the order of the questions.
 //!
-//! The shard never waits for the tables to catch up: what they do not have yet is in its memory
-//! (`shard/recall.rs`), so any snapshot taken after a question answers it.
+//! The shard never waits for the tables to catch up: rows that they do not have yet are in its
+//! memory (`shard/recall.rs`). So any snapshot taken after a question answers it.
 
 mod tables;
 
@@ -16,7 +17,7 @@ use crate::inbox::Doorbell;
 use crate::shard::{AnswerPlace, Loaded, LoadedTransaction, PurchaseKey, RecallRequest};
 use crate::steps::{StepOutcome, Steps};
 
-/// Why the tables cannot be read.
+/// The cause of a failed read of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecallError(pub String);
 
@@ -28,52 +29,52 @@ impl fmt::Display for RecallError {
 
 impl std::error::Error for RecallError {}
 
-/// What the loader asks a snapshot of the tables.
+/// The questions of the loader to a snapshot of the tables.
 pub trait Recall {
     /// A transaction, declined or not.
     fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError>;
 
-    /// The answer kept at a place.
+    /// The reply kept at a place.
     fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError>;
 
-    /// The transactions that carry a key and were not declined, the newest first; one that does not
-    /// carry it may be among them.
+    /// The transactions that carry a key and were not declined, the newest first. Some may not
+    /// carry it after all.
     fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError>;
 
-    /// Where the answers are that have this key of a message.
+    /// The places of the replies that have this key of a message.
     fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError>;
 
-    /// The holds that end after `after` and by `until`, or by an earlier instant where there are
-    /// many; that instant.
+    /// The holds that end after `after` and by `until`, or by an earlier instant if they are many,
+    /// with that instant.
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError>;
 }
 
-/// Holds and their ends, and by when they are all there.
+/// Holds with their ends, and the instant up to which they are complete.
 pub type HoldEnds = (Vec<(TransactionSeq, Timestamp)>, Timestamp);
 
 /// Takes snapshots of the tables.
 pub trait RecallSource: Send + Sync {
-    /// What is visible now.
+    /// A snapshot of the visible rows.
     fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError>;
 }
 
 /// A question of the shard.
 #[derive(Clone, Debug)]
 pub enum LoaderQuestion {
-    /// What a command needs.
+    /// The needs of a command.
     Command(RecallRequest),
-    /// Transactions that timers need.
+    /// The needs of timers: transactions.
     Transactions(Vec<TransactionSeq>),
     /// The holds that end after the first instant and by the second.
     Holds(Timestamp, Timestamp),
 }
 
-/// What the tables said.
+/// The answer of the tables to a question.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// To `Command` and `Transactions`.
+    /// The answer to `Command` and `Transactions`.
     Loaded(Loaded),
-    /// To `Holds`.
+    /// The answer to `Holds`.
     Holds(HoldEnds),
 }
 
@@ -98,9 +99,9 @@ impl Answer {
 /// The shard's end of the loader.
 #[derive(Debug)]
 pub struct LoaderEnds {
-    /// Where questions go.
+    /// The sender of questions.
     pub questions: Sender<LoaderQuestion>,
-    /// Where answers come, in the order of the questions.
+    /// The receiver of answers, in the order of the questions.
     pub answers: Receiver<Result<Answer, RecallError>>,
 }
 
@@ -110,14 +111,14 @@ pub struct Loader {
     questions: Receiver<LoaderQuestion>,
     answers: Sender<Result<Answer, RecallError>>,
     shard: Arc<Doorbell>,
-    /// A question that came while it waited.
+    /// A question received by `wait`.
     next: Option<LoaderQuestion>,
 }
 
 impl Loader {
     /// Makes a loader that rings the shard's bell with each answer.
     pub fn new(source: Arc<dyn RecallSource>, shard: &Arc<Doorbell>) -> (Self, LoaderEnds) {
-        // The shard bounds how many questions are open.
+        // The shard bounds the number of open questions.
         let (questions, asked) = unbounded();
         let (answered, answers) = unbounded();
         let shard = Arc::clone(shard);
@@ -182,7 +183,7 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<Loaded, RecallErr
         loaded.purchases.push((*key, owner.as_ref().map(|owner| owner.record.seq)));
         loaded.transactions.extend(owner);
     }
-    // Who takes a refund back needs what it gave room to.
+    // The reversal of a refund needs the purchase that it gave room to.
     let refunded: Vec<_> =
         loaded.transactions.iter().filter_map(|loaded| loaded.record.refund_of).collect();
     for seq in refunded {
@@ -198,8 +199,8 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<Loaded, RecallErr
     Ok(loaded)
 }
 
-/// The transaction that a key names: the newest that carries it and is no refund, or else the
-/// oldest refund, since a refund takes no key over.
+/// The owner of a key: its newest transaction that is no refund, or else its oldest refund, since a
+/// refund takes no key over.
 fn find_owner(
     tables: &dyn Recall,
     key: PurchaseKey,

@@ -1,4 +1,4 @@
-//! What the engine counts and times of itself, for operators: never looked at by a decision.
+//! The engine's counters and timers for operators; no decision reads them.
 //!
 //! Stages are timed once for each batch that passes them and counted for each command in it, so
 //! that a busy engine spends a few clock readings on hundreds of commands. Readers see each figure
@@ -14,13 +14,13 @@ use crate::domain::response_code::ResponseCode;
 
 /// The upper bound of the first bucket is 2 to this power: about a microsecond. Units: nanoseconds.
 const FIRST_BOUND_LOG2: u32 = 10;
-/// How many buckets have a bound, each twice the one before it: the last is about 17 seconds.
+/// The number of buckets with a bound, each twice the one before it: the last is about 17 seconds.
 pub const BOUNDED_BUCKETS: usize = 25;
 
-/// How long something took, of many.
+/// The distribution of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// The last one takes what is beyond all bounds.
+    /// The last bucket takes durations beyond all bounds.
     buckets: [AtomicU64; BOUNDED_BUCKETS + 1],
     sum_ns: AtomicU64,
 }
@@ -28,9 +28,9 @@ pub struct Histogram {
 /// A histogram at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistogramNow {
-    /// How many fell into each bucket and no earlier one.
+    /// The number of durations in each bucket alone, not summed over lower ones.
     pub buckets: [u64; BOUNDED_BUCKETS + 1],
-    /// What all of them took together. Units: nanoseconds.
+    /// The sum of all durations. Units: nanoseconds.
     pub sum_ns: u64,
 }
 
@@ -41,12 +41,12 @@ impl Histogram {
         1 << (bucket + FIRST_BOUND_LOG2 as usize)
     }
 
-    /// Counts one.
+    /// Counts one duration.
     pub fn record(&self, took: Duration) {
         self.record_many(took, 1);
     }
 
-    /// Counts several that took equally long.
+    /// Counts several equal durations.
     /// Cost: two atomic additions.
     pub fn record_many(&self, took: Duration, count: u64) {
         if count == 0 {
@@ -69,7 +69,7 @@ impl Histogram {
 }
 
 impl HistogramNow {
-    /// How many there were.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -83,24 +83,24 @@ fn bucket_of(took_ns: u64) -> usize {
     usize::try_from(bucket).unwrap_or(BOUNDED_BUCKETS).min(BOUNDED_BUCKETS)
 }
 
-/// Everything the engine counts and times.
+/// The meters of the engine.
 #[derive(Debug, Default)]
 pub struct Meters {
-    /// How long commands waited for the shard.
+    /// The time that commands waited for the shard.
     pub queue: Histogram,
-    /// How long the shard took for the batch that a command was in: rules, changes, records.
+    /// The time that the shard took for the batch of a command: rules, changes, records.
     pub decide: Histogram,
-    /// How long answers waited from there until they were durable and let go.
+    /// The time from there until replies were durable and released.
     pub journal: Histogram,
-    /// How long each durable commit of the journal took.
+    /// The duration of each durable commit of the journal.
     pub commit: Histogram,
-    /// What was answered.
+    /// The counts of replies.
     pub answers: AnswerCounts,
     /// Commands that were refused because too many were waiting.
     pub overloaded: AtomicU64,
 }
 
-/// Answers that are no decisions about a purchase: kind and outcome, in the order of their counts.
+/// Replies other than decisions about a purchase: kind and outcome, in the order of their counts.
 pub const OTHER_ANSWERS: [(&str, &str); 17] = [
     ("reversal", "reversed"),
     ("reversal", "not_found"),
@@ -121,7 +121,7 @@ pub const OTHER_ANSWERS: [(&str, &str); 17] = [
     ("any", "outcome_unknown"),
 ];
 
-/// How often each answer was given, repeats included.
+/// The counts of each reply, repeats included.
 #[derive(Debug, Default)]
 pub struct AnswerCounts {
     decisions: [AtomicU64; ResponseCode::ALL.len()],
@@ -129,13 +129,13 @@ pub struct AnswerCounts {
 }
 
 impl AnswerCounts {
-    /// How often purchases and advices were answered with each response code.
+    /// The number of replies to purchases and advices, by response code.
     pub fn decisions(&self) -> impl Iterator<Item = (ResponseCode, u64)> {
         let counts = self.decisions.iter().map(|count| count.load(Ordering::Relaxed));
         ResponseCode::ALL.into_iter().zip(counts)
     }
 
-    /// How often anything else was answered: kind, outcome, count.
+    /// The numbers of other replies: kind, outcome, count.
     pub fn others(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let counts = self.others.iter().map(|count| count.load(Ordering::Relaxed));
         OTHER_ANSWERS.into_iter().zip(counts).map(|((kind, outcome), count)| (kind, outcome, count))
@@ -157,7 +157,7 @@ fn add_some(total: &AtomicU64, more: u64) {
     }
 }
 
-/// The answers of one commit, counted apart so that each total is touched once.
+/// The replies of one commit, counted apart so that each total is touched once.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     decisions: [u64; ResponseCode::ALL.len()],
@@ -165,7 +165,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts an answer.
+    /// Counts a reply.
     pub(crate) fn note(&mut self, reply: &Reply) {
         match place_of(reply) {
             MeterSlot::Decision(place) => self.decisions[place] += 1,
@@ -173,7 +173,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was counted to the totals.
+    /// Adds the counts to the totals.
     pub(crate) fn add_to(&self, meters: &Meters) {
         meters.answers.add(self);
     }

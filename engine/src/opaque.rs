@@ -1,6 +1,6 @@
-//! Types that show nothing of what they hold: secrets, which reach no log, error or panic, and tables.
+//! Types with opaque `Debug` output: secrets, which reach no log, error or panic, and tables.
 
-/// Shows the values of types by the names of these alone.
+/// Shows values by the names of their types alone.
 #[macro_export]
 macro_rules! opaque {
     ($($type:ty),+) => {$(

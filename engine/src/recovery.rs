@@ -1,7 +1,7 @@
 //! Rebuilds the hot state: the tables' rows as of their checkpoint, then the journal after it.
 //!
-//! An engine that starts takes in what decisions need and the newest of the past (`Recent`); the
-//! rest is read when it is asked for (`loader`). A proof takes in everything (`Whole`).
+//! A starting engine restores the rows that decisions need and the newest of the past (`Recent`);
+//! the rest is read on demand (`loader`). A proof restores everything (`Whole`).
 //!
 //! INVARIANT: recovery is only `apply`: no command is executed again.
 
@@ -22,10 +22,10 @@ use crate::recovery_progress::RecoveryProgress;
 use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState, TransactionRoom};
 use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
 
-/// Keys are read from the tables and entered by so many.
+/// The number of keys that are read from the tables and entered together.
 const KEYS_TOGETHER: usize = 512;
 
-/// Rebuilds the state of an engine that starts: the tables' rows, then the journal after `position`,
+/// Rebuilds the state of a starting engine: the tables' rows, then the journal after `position`,
 /// their checkpoint.
 pub(crate) fn recover(
     store: &Store,
@@ -34,15 +34,16 @@ pub(crate) fn recover(
     open_journal: impl FnOnce() -> Result<LogJournal, JournalError>,
     progress: &RecoveryProgress,
 ) -> Result<(LogJournal, ShardState), OpenError> {
-    // The tables are read while the journal is proven; neither looks at the other. Who is done makes
-    // memory ready for the tail.
+    // The tables are read while the journal is proven, independently of each other. A thread that is
+    // done helps to make memory ready for the tail.
     let room: OnceLock<TransactionRoom> = OnceLock::new();
     let (opened, restored) = std::thread::scope(|scope| {
         let (made, is_made) = bounded::<()>(1);
         let room = &room;
         let restored = scope.spawn(move || {
             let restored = restore(store, caches)?;
-            // Ends when the other thread is done with the journal; no room is made where that fails.
+            // The wait ends when the other thread is done with the journal; no room is made if that
+            // failed.
             let _is_over = is_made.recv();
             if let Some(room) = room.get() {
                 room.make_present();
@@ -68,8 +69,8 @@ pub(crate) fn recover(
     Ok((journal, state))
 }
 
-/// Memory for what the batches after `position` bring, which a tail as long as checkpoints allow
-/// fills. None where they fit what there is room for anyway.
+/// Memory for the effects of the batches after `position`, if those are many: a tail as long as
+/// checkpoints allow fills it. None if they fit the room that is there anyway.
 fn room_for_tail(
     journal: &LogJournal,
     position: ChainPosition,
@@ -96,11 +97,12 @@ fn replay_tail(
 ) -> Result<(), OpenError> {
     progress.begin_replay(journal.recovered().last_seq.saturating_sub(position.last_seq));
     let (decoded, batches) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
-    // What was applied comes back to be filled again: new memory is dear.
+    // Applied vectors come back to be filled again: new memory is dear.
     let (spent, spare) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
     std::thread::scope(|scope| {
         let applying = scope.spawn(move || {
-            // Dropped when it ends, whatever happens: the other thread waits for room in it.
+            // The loop drops `batches` at its end, even by a panic: the other thread waits for room
+            // there.
             for mut records in batches {
                 let count = records.len() as u64;
                 state.replay(&mut records);
@@ -108,11 +110,11 @@ fn replay_tail(
                 drop(spent.try_send(records));
             }
         });
-        // Here, where the journal was proven: pages go where those were.
+        // This thread proved the journal before, so its pages can use the memory of those.
         let read = journal.visit_recovered(position, |header, payload| {
             let mut records = spare.try_recv().unwrap_or_default();
             decode_batch(header.number, payload, &mut records)?;
-            // Nobody is there to receive it only where applying has broken off.
+            // The receiver is gone only if applying has broken off.
             drop(decoded.send(records));
             Ok(())
         });
@@ -122,7 +124,7 @@ fn replay_tail(
     })
 }
 
-/// Rebuilds what an engine keeps in memory, and the keys of the last day's messages, as of the tables'
+/// Rebuilds the engine's memory, and the keys of the last day's messages, at the tables'
 /// checkpoint.
 fn restore(store: &Store, caches: CacheLimits) -> Result<(ShardState, MessageKeys), StoreError> {
     let beside = store.open_beside()?;
@@ -130,7 +132,7 @@ fn restore(store: &Store, caches: CacheLimits) -> Result<(ShardState, MessageKey
     Ok((restore_recent(store, caches)?, read_message_keys(store, caches)?))
 }
 
-/// Rebuilds what an engine keeps in memory, as of the tables' checkpoint.
+/// Rebuilds the engine's memory at the tables' checkpoint.
 fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, StoreError> {
     let mut state = ShardState::with_limits(caches);
     state.begin_restore(store.read()?.card_count()?);
@@ -151,7 +153,7 @@ fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, Stor
     Ok(state)
 }
 
-/// Reads the keys of the last day's messages, as of the tables' checkpoint.
+/// Reads the keys of the last day's messages, at the tables' checkpoint.
 fn read_message_keys(store: &Store, caches: CacheLimits) -> Result<MessageKeys, StoreError> {
     let checkpoint = store.checkpoint()?;
     let since = checkpoint.applied_at.plus(-Timestamp::DAY);
@@ -170,7 +172,7 @@ fn read_message_keys(store: &Store, caches: CacheLimits) -> Result<MessageKeys, 
     Ok(keys)
 }
 
-/// Rebuilds the whole state as of the tables' checkpoint.
+/// Rebuilds the whole state at the tables' checkpoint.
 pub(crate) fn restore_whole(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
     let mut state = ShardState::default();
     state.begin_restore(store.read()?.card_count()?);
@@ -193,7 +195,7 @@ fn resume(state: &mut ShardState, checkpoint: &Checkpoint) {
     );
 }
 
-/// Folds what the journal still holds into the state; returns how many records that were.
+/// Folds the remaining records of the journal into the state; returns their number.
 pub(crate) fn replay<J: JournalReader>(
     state: &mut ShardState,
     mut follower: JournalFollower<J>,

@@ -1,15 +1,15 @@
-//! How far a start has come, for whoever waits for it.
+//! The progress of a start, for its observers.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a start is about.
+/// The stage of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStage {
     /// The tables are read, and the journal is proven beside that.
     Reading,
     /// The records after the tables' checkpoint are replayed.
     Replaying,
-    /// All of it is done.
+    /// The start is complete.
     Recovered,
 }
 
@@ -27,7 +27,7 @@ impl RecoveryStage {
     }
 }
 
-/// Written by the start, read by anybody meanwhile.
+/// The progress, written by the start and read by observers meanwhile.
 #[derive(Debug, Default)]
 pub struct RecoveryProgress {
     stage: AtomicU8,
@@ -35,19 +35,19 @@ pub struct RecoveryProgress {
     to_replay: AtomicU64,
 }
 
-/// How far it has come at one moment.
+/// The progress at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryNow {
-    /// What it is about.
+    /// The stage.
     pub stage: RecoveryStage,
-    /// How many records have been replayed.
+    /// The number of replayed records.
     pub replayed: u64,
-    /// How many there are to replay; known once that has begun.
+    /// The number of records to replay; known once the replay has begun.
     pub to_replay: u64,
 }
 
 impl RecoveryProgress {
-    /// How far it has come.
+    /// The progress now.
     #[must_use]
     pub fn now(&self) -> RecoveryNow {
         let stage = usize::from(self.stage.load(Ordering::Acquire));

@@ -1,4 +1,4 @@
-//! How edges hand commands to the shard and get their answers back.
+//! Submission of commands by edges to the shard, and the return of its answers.
 //!
 //! Answers come on the committer's thread, once they are durable. A port belongs to a connection or
 //! to a waiting task, not to a single command, so that a batch of answers costs one call and one
@@ -10,16 +10,16 @@ use crate::clock::Stopwatch;
 use crate::command::TimedCommand;
 use crate::command::reply::Reply;
 
-/// Where answers go.
+/// The destination of answers.
 pub trait ReplyPort: Send + Sync {
     /// Takes one answer; must not block.
     fn deliver(&self, tag: u64, reply: Reply);
 
-    /// Called after the last answer of a batch; wakes whoever waits.
+    /// Ends a batch of answers, and wakes the waiter.
     fn flush(&self) {}
 
-    /// Takes the answers of a batch, all of them, and wakes whoever waits; must not block. A port
-    /// that can take many at once does so here, with one lock.
+    /// Takes all answers of a batch, and wakes the waiter; must not block. A port that can take
+    /// many at once does so here, with one lock.
     fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
         for (tag, reply) in replies.drain(..) {
             self.deliver(tag, reply);
@@ -31,11 +31,11 @@ pub trait ReplyPort: Send + Sync {
 /// A command on its way to the shard.
 #[derive(Clone)]
 pub struct Envelope {
-    /// What is asked.
+    /// The command.
     pub command: TimedCommand,
     /// Returned with the answer, so that the sender can match it.
     pub tag: u64,
-    /// Where the answer goes.
+    /// The destination of the answer.
     pub port: Arc<dyn ReplyPort>,
 }
 
@@ -43,7 +43,7 @@ pub struct Envelope {
 pub struct Submission {
     /// The commands.
     pub envelopes: Vec<Envelope>,
-    /// Since when they wait.
+    /// The time of the wait so far.
     pub since: Stopwatch,
 }
 
@@ -55,7 +55,7 @@ impl Submission {
     }
 }
 
-/// Why commands were not taken. They never entered the engine: nothing of them will happen.
+/// A refusal of commands. They never entered the engine: nothing of them will happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// Too many commands wait already.

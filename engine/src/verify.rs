@@ -1,7 +1,7 @@
 //! Proves a data directory offline: the chain is whole, the replay equals the tables, the money adds up.
 //!
-//! Reads only, also after kill -9: the tables are read through an overlay that keeps every change
-//! in memory. Each figure that was compared is reported, right or wrong.
+//! Verification only reads, also after kill -9: the tables are read through an overlay that keeps
+//! every change in memory. Each compared figure is reported, right or wrong.
 
 use std::fs::File;
 use std::panic::resume_unwind;
@@ -24,11 +24,11 @@ use crate::store::{AuditFigure, ProjectionError, Store, StoreError, catch_up};
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// What was compared.
+    /// The name of the compared figure.
     pub name: String,
-    /// What it should be.
+    /// The expected value.
     pub expected: String,
-    /// What it is.
+    /// The value found.
     pub found: String,
 }
 
@@ -40,7 +40,7 @@ impl Figure {
     }
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug)]
 pub struct Verification {
     /// Every figure compared.
@@ -49,9 +49,9 @@ pub struct Verification {
     pub state_hash: StateHash,
     /// The number of records in the state.
     pub records: u64,
-    /// How many of them were replayed for the comparison.
+    /// The number of those replayed for the comparison.
     pub replayed: u64,
-    /// The generations of the key of card numbers that are of use after the last record.
+    /// The generations of the key of card numbers that are in use after the last record.
     pub pan_generations: PanGenerations,
 }
 
@@ -63,7 +63,7 @@ impl Verification {
     }
 }
 
-/// Why a directory cannot be verified; damage to a file is among the reasons.
+/// The cause of an impossible verification; damage to a file is one.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// The directory itself.
@@ -94,7 +94,7 @@ pub fn verify(path: &Path) -> Result<Verification, VerifyError> {
     })
 }
 
-/// As `verify`, of files that are elsewhere than in their directory.
+/// Verifies files that are elsewhere than in their directory.
 /// Errors: as `verify`.
 pub fn verify_on(
     directory: &DataDirectory,
@@ -124,7 +124,8 @@ fn verify_opened(
     let followed = followed?;
     let history = match folded? {
         Some(history) => history,
-        // What was let go of is in the tables alone: those that followed have to give the same state.
+        // The journal no longer holds its first records, so they are in the tables alone: tables
+        // that followed the journal must give the same state.
         None => (restore_whole(&store)?.0.part_hashes(), followed.tail),
     };
     let mut figures = vec![figure("journal records", journal.tip.last_seq, followed.last_seq.0)];
@@ -139,8 +140,8 @@ fn verify_opened(
     })
 }
 
-/// Folds the journal from its first record, where everything was kept. Returns the state's hashes and how
-/// many records that were.
+/// Folds the journal from its first record, if it holds that. Returns the state's hashes and the
+/// number of records.
 fn fold_history(journal: &ReadOnlyJournal) -> Result<Option<(Vec<PartHash>, u64)>, OpenError> {
     if journal.first > BatchNumber(1) {
         return Ok(None);
@@ -151,12 +152,12 @@ fn fold_history(journal: &ReadOnlyJournal) -> Result<Option<(Vec<PartHash>, u64)
     Ok(Some((state.part_hashes(), replayed)))
 }
 
-/// What the tables give with the records that they lack.
+/// The tables after following the journal, with the records that they lacked.
 struct FollowedTables {
-    /// The state of their checkpoint and those records.
+    /// The parts of the state of their checkpoint and those records.
     parts: Vec<PartHash>,
     last_seq: RecordSeq,
-    /// How many records they lacked.
+    /// The number of records they lacked.
     tail: u64,
     /// The sums, once the tables have followed.
     audit: Vec<AuditFigure>,

@@ -11,7 +11,7 @@ const EVIL: &str = "https://evil.example.com/callback";
 const DEVELOPER: &str = "eve@example.com";
 const PASSWORD: &str = "correct horse battery";
 
-/// What a hidden field of a page holds.
+/// The value of a hidden field of a page.
 fn field(page: &HttpResponse, name: &str) -> String {
     let text = page.text();
     let (_, rest) = text.split_once(&format!("name=\"{name}\" value=\"")).expect("a hidden field");

@@ -147,7 +147,7 @@ fn wait_until_stopped(trace: &Path) -> String {
 }
 
 /// The files were proven, and opened again by their paths for use: the settings last of all, links
-/// followed. Whatever was put there in between came into force.
+/// followed. A file put there in between came into force.
 #[test]
 fn what_is_exchanged_after_it_was_proven_is_not_restored() {
     let installation = Installation::init(60, 8_907);

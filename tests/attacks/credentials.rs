@@ -60,7 +60,7 @@ fn a_thousand_cvvs_tell_five_times_that_they_are_wrong() {
     assert!(answers[5].contains("1701"), "{}", answers[5]);
     assert!(answers[5..].iter().all(|told| *told == answers[5]), "the right CVV stood out");
 
-    // Who shows none is not asked.
+    // A purchase without a CVV is not checked for one.
     acquirer.ask(&Purchase::of(card, 100).request()).expect_approved();
 }
 
@@ -111,8 +111,8 @@ fn ten_thousand_pins_by_advices_tell_nothing() {
     acquirer.ask(&purchase.request()).expect_approved();
 }
 
-/// What is told of a locked card is the same whether what is shown is right, through both doors and
-/// every message: in answers, in the transaction, in its explanation, in its event.
+/// A locked card is answered the same for right and wrong credentials, through both doors and every message:
+/// in answers, in the transaction, in its explanation, in its event.
 #[test]
 fn a_locked_credential_answers_the_same_right_or_wrong() {
     let seed = seed_for("a_locked_credential_answers_the_same_right_or_wrong");
@@ -176,7 +176,7 @@ fn an_increment_by_its_transaction_alone_compares_the_pin() {
     assert_eq!(increment(&card.pin), 0);
 }
 
-/// Which credentials a guess shows.
+/// The credentials that a guess shows.
 #[derive(Debug)]
 struct Shown {
     expiry: bool,
@@ -304,7 +304,7 @@ fn post(switch: &Switch, path: &str, body: &Value) -> Value {
     switch.network_api().post(&format!("/network/v1/{path}"), body).expect(200)
 }
 
-/// What an answer tells beside what names its message and the balance that the message before left.
+/// An answer without the names of its message and the balance that the message before left.
 fn told_by_iso(answer: &Message) -> String {
     let (code, reason) = (answer.response(), answer.get(44).unwrap_or_default());
     format!("{code} {reason} {}", answer.get(38).is_some())
@@ -319,7 +319,7 @@ fn told_by_http(answer: &Value) -> Value {
     told
 }
 
-/// What a read token learns of a message: the transaction, why it was decided so, and its event.
+/// The view of a read token on a message: the transaction, the reason of its decision, and its event.
 fn told_by_api(switch: &Switch, answer: &Value) -> Option<Value> {
     let id = answer["transaction_id"].as_str()?;
     let api = switch.api();

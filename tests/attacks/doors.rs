@@ -1,5 +1,5 @@
-//! What one door takes, the other takes: the same request with hostile texts and amounts, through ISO
-//! 8583 and through HTTP, against two switches made from one seed.
+//! Both doors take the same requests: each request with hostile texts and amounts goes through ISO 8583 and
+//! through HTTP, against two switches made from one seed.
 
 use cardswitch_harness::{
     Acquirer, HttpClient, HttpRequest, Installation, Message, Purchase, Random, TestCard,
@@ -12,7 +12,7 @@ fn what_one_door_takes_the_other_takes() {
     ask_both("what_one_door_takes_the_other_takes", &CLEAN);
 }
 
-/// Requests with texts that steer are refused by both; what tells of money is taken by both.
+/// Both doors refuse requests with texts that steer a terminal; both take messages about moved money.
 #[test]
 fn hostile_texts_are_taken_by_both_doors_or_by_neither() {
     ask_both("hostile_texts_are_taken_by_both_doors_or_by_neither", &HOSTILE);
@@ -47,7 +47,7 @@ fn twin_of<'a>(installation: &'a Installation, card: &TestCard) -> &'a TestCard 
     twin.expect("one seed makes the same cards")
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// It was judged, with this code in DE39.
@@ -280,7 +280,7 @@ const HOSTILE: [&[u8]; 11] = [
     b"\xff",
 ];
 
-/// A JSON text; what is no UTF-8 stands in it as it is.
+/// A JSON text; bytes that are no UTF-8 stand in it as they are.
 fn json_text(text: &[u8]) -> Vec<u8> {
     let mut json = vec![b'"'];
     for chunk in text.utf8_chunks() {

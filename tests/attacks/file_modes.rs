@@ -1,5 +1,5 @@
-//! Whoever else has an account on the machine: no file of a data directory, a backup or a restored
-//! directory is theirs to read, whatever umask the switch was started under.
+//! Other users of the machine: they can read no file of a data directory, a backup or a restored directory,
+//! under any umask of the switch.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};

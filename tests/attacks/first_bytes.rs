@@ -59,7 +59,7 @@ fn other_protocols_at_the_iso_8583_door_carry_nothing_out() {
     for why in ["an HTTP request", "a TLS hello", "a length above that of any frame"] {
         assert!(log.contains(why), "`{why}` is not in the log:\n{log}");
     }
-    // The same message alone is one that moves money: what was shown above is not its fault.
+    // The same message alone moves money: the refusals above are not due to its content.
     let answer = neighbour.ask(&refund(&Purchase::of(card, 5_000)));
     assert_eq!(answer.response(), "00", "{answer:?}");
     assert_ne!(balance(), before);

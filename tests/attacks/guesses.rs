@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const ADDRESSES: u8 = 120;
 const ATTACK: Duration = Duration::from_secs(20);
-/// What the first tries take until each waits the longest, and how long that is.
+/// The number of first tries until each waits the longest, and that wait.
 const FREE: f64 = 9.0;
 const PACE_S: f64 = 5.0;
 

@@ -13,8 +13,9 @@ const CONNECTIONS_MAX: usize = 16_384;
 const CONNECTIONS_MIN: usize = 4_000;
 /// The longest message that is announced. Units: bytes.
 const FRAME_BYTES: u16 = 4_096;
-/// What a connection with half a frame may cost, its task included, and what earlier ones left behind: memory is given
-/// back to the thread it was taken by, and another may serve the next. Units: bytes.
+/// The memory that a connection with half a frame may cost, with its task and the rest of earlier connections.
+/// Memory is given back to the thread it was taken by, and another thread may serve the next connection. Units:
+/// bytes.
 const COST_BYTES_MAX: u64 = 16 * 1_024;
 
 /// A connection with all but one byte of the longest frame, which the switch has read.
@@ -25,7 +26,7 @@ fn half(source: Ipv4Addr, door: SocketAddr) -> Acquirer {
     let half = vec![b'x'; usize::from(FRAME_BYTES) - 1];
     let bytes = [&length[..], &echo, &FRAME_BYTES.to_be_bytes(), &half].concat();
     acquirer.send_raw(&bytes).expect("the door reads");
-    // What came in one piece with the echo was read with it.
+    // The bytes that came in one piece with the echo were read with it.
     assert_eq!(acquirer.receive().expect("an echo is answered").response(), "00");
     acquirer
 }

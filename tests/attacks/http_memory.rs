@@ -1,6 +1,6 @@
-//! What the switch keeps of those who have shown no credentials: thousands of connections with half
-//! heads, and with bodies that nobody asked for. Each attack is held while it is measured, and made
-//! twice: what stays of the first is no more than the second finds room in.
+//! The memory of the switch under clients without credentials: thousands of connections with half heads,
+//! and with bodies that nobody asked for. Each attack is held while it is measured, and made twice: the second
+//! finds room in the memory that the first has left.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
@@ -11,13 +11,13 @@ use cardswitch_harness::{Installation, Purchase, Switch, crowd};
 /// How many connections an attack with heads opens, and how many one with bodies does.
 const HEADS: usize = 5_000;
 const BODIES: usize = 1_000;
-/// What a connection may cost: the longest head, and what it takes to serve one. Units: bytes.
+/// The memory that a connection may cost: the longest head, and the state of serving it. Units: bytes.
 const CONNECTION_BYTES_MAX: u64 = 28 << 10;
 /// How many requests of one address may be at work, and what the body of each may cost while it
 /// grows. Units: bytes.
 const BODIES_MAX: u64 = 128;
 const BODY_BYTES_MAX: u64 = 2 * (64 << 10);
-/// What everything else may have grown meanwhile. Units: bytes.
+/// The growth of everything else meanwhile. Units: bytes.
 const SLACK_BYTES: u64 = 32 << 20;
 
 /// One connection, and how much of its bytes the switch has taken.

@@ -1,5 +1,5 @@
 //! Connections that say nothing, as many as one address can open, where there are few file descriptors: other
-//! addresses go on being served at every door, and health is told to whoever asks.
+//! addresses go on being served at every door, and every watcher is told the health.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 

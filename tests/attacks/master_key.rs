@@ -1,6 +1,5 @@
-//! The master key: it lies where the operator wants it, is replaced while the switch decides purchases,
-//! and whoever has an old one opens nothing with it. A kill between any two writes leaves a directory
-//! that one of both keys opens.
+//! The master key: it lies where the operator wants it, is replaced while the switch decides purchases, and an
+//! old one opens nothing. A kill between any two writes leaves a directory that one of both keys opens.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -248,7 +247,7 @@ fn what_restore_says_to_do_next_works() {
     }
 }
 
-/// What was left of it was in the way of the next try.
+/// The rest of a failed try was in the way of the next try.
 #[test]
 fn a_master_key_that_cannot_be_made_leaves_no_directory_and_the_other_way_round() {
     let home = tempfile::tempdir().expect("a temporary directory");
@@ -273,8 +272,8 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.expect("cp is there").success());
 }
 
-/// What is done to files, and what makes it durable, under all the names that a system has for it: those
-/// after a question mark are not there on every processor.
+/// The system calls that change files and make changes durable, under all their names. Names after a question
+/// mark are not there on every processor.
 const FILE_CALLS: [&str; 5] = [
     "write",
     "fsync,fdatasync",

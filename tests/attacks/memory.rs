@@ -1,7 +1,6 @@
-//! Whoever sees the memory of a running switch: a core dump is never written, nobody but root looks in,
-//! and what root finds is told here. Keys that are in use are there, since the switch works with them.
-//! What is not there is what is finished: numbers, CVVs and PINs of purchases that were answered, the
-//! master key and the data key.
+//! The memory of a running switch: a core dump is never written, and nobody but root looks in. Root finds the
+//! keys that are in use, since the switch works with them. Root finds no secrets that are done with: numbers,
+//! CVVs and PINs of answered purchases, the master key and the data key.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,7 +23,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
 
-/// Whom a process of the test is run as: somebody without rights, where the test itself is root's.
+/// The user of a process of the test, without rights, where the test itself is root's.
 const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -42,8 +41,8 @@ fn a_switch_leaves_no_core_dump() {
     switch.stop();
 }
 
-/// What is root's in /proc is what the user that the switch runs as may not look into. Where the test is
-/// root's itself, the switch is run as somebody else.
+/// The files in /proc that belong to root are closed to the user of the switch. If the test itself is root's, the
+/// switch runs as another user.
 #[test]
 fn only_root_looks_into_a_switch() {
     let installation = Installation::init(60, 8_932);
@@ -92,7 +91,7 @@ fn core_of(switch: &Switch, home: &Path) -> Vec<u8> {
     core
 }
 
-/// What must not be in the core: a name for it, and its bytes.
+/// Bytes that must not be in the core, and a name for them.
 struct Secret {
     name: String,
     bytes: Vec<u8>,
@@ -124,7 +123,7 @@ fn found_in(core: &[u8], secrets: &[Secret]) -> Vec<String> {
     found
 }
 
-/// What is told of a card by a purchase with everything its holder knows, as texts and as numbers.
+/// The secrets of a card in a purchase with everything its holder knows, as texts and as numbers.
 fn secrets_of(card: &TestCard, pin: &str) -> Vec<Secret> {
     let name = |what: &str| format!("{what} of {}", card.card_id);
     let number: u64 = card.pan.parse().expect("digits");
@@ -224,7 +223,7 @@ fn nothing_that_is_finished_is_in_memory() {
         secrets.push(Secret::new(name, bytes.collect::<Vec<_>>()));
     }
     secrets.push(Secret::new("the data key", data_key_of(&data)));
-    // What is there, so that the search is known to search: the path of the directory.
+    // The path of the directory is there: finding it proves that the search works.
     let marker = [Secret::new("the path", text(&data))];
     let core = core_of(&switch, installation.home());
     assert!(!found_in(&core, &marker).is_empty(), "{} bytes of core hold nothing", core.len());

@@ -87,7 +87,7 @@ fn a_head_that_can_be_read_in_two_ways_is_refused() {
     heads.assert_unharmed();
 }
 
-/// What is smuggled behind such a body would be answered: two answers, not one.
+/// A request smuggled behind such a body would be answered: two answers, not one.
 #[test]
 fn bodies_whose_end_is_open_to_doubt_smuggle_nothing() {
     const SMUGGLED: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -264,7 +264,7 @@ fn http2_is_refused_in_words_that_its_clients_understand() {
     heads.assert_unharmed();
 }
 
-/// Which of two keys counts is nobody's to choose, whichever door they come through.
+/// Two equal keys leave it open which one counts, through any door.
 #[test]
 fn a_key_that_comes_twice_is_named_and_refused() {
     let installation = Installation::init(1, 867);

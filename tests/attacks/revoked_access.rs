@@ -1,7 +1,7 @@
-//! Who goes on reading after their access has ended: polls that wait, event streams and live pages.
+//! Readers after the end of their access: polls that wait, event streams and live pages.
 //!
-//! Access ends in the middle of a wait. The wait ends with it, with nothing else happening, and what
-//! happens afterwards is told to nobody. A request whose body comes later than that changes nothing.
+//! Access ends in the middle of a wait. The wait ends with it, with nothing else happening, and the reader
+//! learns of nothing that happens afterwards. A request whose body comes later than that changes nothing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -82,7 +82,7 @@ fn polls(switch: &Switch, token: &str) -> Vec<JoinHandle<HttpResponse>> {
     let poll = |_| {
         let (client, cursor) = (switch.api_with(token), cursor.clone());
         let path = format!("/v1/events?after={cursor}&wait_s={WAIT_S}");
-        // Whoever looks whether all of them wait takes a place for a moment.
+        // The check whether all of them wait takes a place for a moment.
         thread::spawn(move || {
             loop {
                 let answer = client.get(&path);
@@ -106,7 +106,7 @@ fn wait_for_all(api: &HttpClient) {
 struct Office {
     switch: Switch,
     installation: Installation,
-    /// Who the app is, as fields of a form.
+    /// The app's credentials, as fields of a form.
     app: String,
 }
 
@@ -153,8 +153,8 @@ impl Office {
         format!("/v1/members/{}", row["id"].as_str().expect("an id"))
     }
 
-    /// Polls and streams wait with a new token, which ends then; afterwards something happens or not.
-    /// What the polls were answered, and what the streams were told.
+    /// Polls and streams wait with a new token, which ends then; afterwards something happens or not. Returns the
+    /// answers to the polls, and the events of the streams.
     fn end_in_the_middle(&self, ending: &Ending, happens: bool) -> (Vec<HttpResponse>, String) {
         let (switch, token) = (&self.switch, self.token());
         let (streams, polls) = (streams(switch, &token), polls(switch, &token));
@@ -211,8 +211,8 @@ const ENDINGS: [Ending; 4] = [
     },
 ];
 
-/// Access was asked for before each wait, and what came of the wait was told all the same: one event
-/// to whoever had lost access. A wait in which nothing happened went on to its end.
+/// Access was checked before each wait, and the outcome of the wait was told all the same: one event to a reader
+/// who had lost access. A wait in which nothing happened went on to its end.
 #[test]
 fn polls_and_streams_end_with_their_token_and_are_told_nothing_more() {
     for happens in [false, true] {
@@ -311,8 +311,8 @@ fn a_form_that_was_held_back_changes_nothing_once_a_session_or_a_role_has_ended(
     }
 }
 
-/// Rights are checked by the head of a request: whoever kept the body back made the change later, up to
-/// a minute after the token was revoked, or was told by a repeat what was made.
+/// Rights are checked by the head of a request. A client that kept the body back made the change later, up to a
+/// minute after the token was revoked, or learned from a repeat what was made.
 #[test]
 fn a_body_that_was_held_back_changes_and_tells_nothing_once_access_has_ended() {
     let installation = Installation::init(60, 1_903);

@@ -47,7 +47,7 @@ fn evaluate(expression: &str) -> u64 {
     value
 }
 
-/// What a constant of a file is, in bytes, seconds or pieces.
+/// The value of a constant of a file, in bytes, seconds or pieces.
 fn constant(file: &str, name: &str) -> u64 {
     let source = fs::read_to_string(repository().join(file)).expect(file);
     let start = format!("const {name}: ");

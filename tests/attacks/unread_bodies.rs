@@ -1,5 +1,5 @@
-//! Answers to requests whose bodies nobody reads: a kept connection takes the next request, or was said
-//! to end; and whoever is still sending gets the answer, not a reset.
+//! Answers to requests whose bodies nobody reads: a kept connection takes the next request, or was said to end;
+//! and a client that is still sending gets the answer, not a reset.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -140,7 +140,7 @@ fn a_kept_connection_takes_the_next_request_or_was_said_to_end() {
                 let open = stream.take().unwrap_or_else(|| connect(switch.http));
                 let (answer, left) = ask(open, bytes_of(&refusal, framing, len), &pieces);
                 assert!(refusal.statuses.contains(&answer.status), "{shown}: {}", answer.status);
-                // What comes in pieces may come too late on a machine that is at work.
+                // A body in pieces may come too late on a busy machine.
                 let may_end = len > 64 << 10 || !matches!(framing, Framing::Whole);
                 assert!(left.is_some() || may_end, "{shown} ended the connection");
                 if left.is_some() {

@@ -23,8 +23,8 @@ fn buy(installation: &Installation, switch: &Switch) {
     switch.network_api().post("/network/v1/authorizations", &body).expect(200);
 }
 
-/// Buys until a receiver that takes everything was told twice, one purchase after the other: whoever is
-/// told of the same events beside it was told of the first.
+/// Buys until a receiver that takes everything was told twice, one purchase after the other. By then every other
+/// receiver of the same events was told of the first.
 #[track_caller]
 fn buy_and_tell(installation: &Installation, switch: &Switch, good: &HookReceiver) {
     for _ in 0..2 {
@@ -127,7 +127,7 @@ fn this_machine_and_private_networks_are_reached_only_where_that_is_allowed() {
     receiver.wait_until(|hooks| !hooks.is_empty());
     switch.stop();
 
-    // What was allowed once is not by that: every connection is judged by how the switch is served now.
+    // An earlier permission does not count: every connection is judged by the present settings of the switch.
     let switch = installation.serve();
     let known = receiver.hooks().len();
     let sent = switch.api().post(&format!("{path}/test"), &Value::Null).expect(200);
@@ -148,7 +148,8 @@ fn this_machine_and_private_networks_are_reached_only_where_that_is_allowed() {
     assert!(shown(&["--allow-local-webhooks=false"]).contains("allow_local_webhooks = false"));
 }
 
-/// How hostile receivers answer, for as long as anybody reads: what comes first, and what over and over.
+/// The answers of hostile receivers, for as long as anybody reads: the first part, and the part sent over and
+/// over.
 const FLOODS: [(&str, &str, &str); 7] = [
     ("a body by its length", "HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n", "x"),
     ("a body without length", "HTTP/1.1 500 No\r\n\r\n", "x"),
@@ -159,7 +160,7 @@ const FLOODS: [(&str, &str, &str); 7] = [
     ("a status", "HTTP/1.1 200 ", "z"),
 ];
 
-/// A receiver that floods whoever connects, until nobody reads any more.
+/// A receiver that floods each client until it stops reading.
 fn flood((first, over_and_over): (&'static str, &'static str)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
@@ -188,11 +189,11 @@ fn flood_one(socket: TcpStream, first: &str, again: &str) -> std::io::Result<()>
     }
 }
 
-/// Every answer is cut off: what receivers say costs a bounded amount of memory, however many say it.
+/// Every answer is cut off: answers cost a bounded amount of memory, however many receivers send them.
 #[test]
 fn answers_that_never_end_take_no_memory() {
     const EACH: usize = 8;
-    /// Of each answer: 64 KiB are read of its body, as much is kept of its head, and twice that is on
+    /// The memory of an answer: 64 KiB are read of its body, as much is kept of its head, and twice that is on
     /// its way. Units: bytes.
     const ANSWER_BYTES_MAX: u64 = 512 * 1024;
     let installation = Installation::init(60, 1_913);

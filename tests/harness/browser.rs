@@ -12,12 +12,12 @@ pub struct Browser {
     client: HttpClient,
     origin: String,
     cookies: BTreeMap<String, String>,
-    /// What binds the forms of the page seen last.
+    /// The value that binds the forms of the page seen last.
     csrf: String,
 }
 
 impl Browser {
-    /// One that has been nowhere yet, for the site at `address`.
+    /// A browser that has been nowhere yet, for the site at `address`.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self {

@@ -22,7 +22,7 @@ pub struct TestCard {
     pub pin: String,
     /// The billing ZIP; empty if it has none.
     pub zip: String,
-    /// What it was made to show: `ordinary`, or the cause of a decline.
+    /// Its purpose: `ordinary`, or the cause of a decline.
     pub profile: String,
 }
 

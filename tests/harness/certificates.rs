@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::installation::text_of;
 
-/// One who signs certificates.
+/// A signer of certificates.
 #[derive(Debug)]
 pub struct Authority {
     folder: PathBuf,

@@ -21,7 +21,7 @@ use crate::lan::{LAN_ADDRESSES, Lan};
 use crate::switch::Switch;
 
 const NODES: usize = 3;
-/// Of the nodes; those of etcd come behind.
+/// The machines of the nodes; those of etcd come behind.
 const MACHINES: u8 = 3;
 /// How often something that is waited for is looked at. Nothing here fails for being slow.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -32,9 +32,9 @@ pub struct Cluster {
     nodes: Vec<Option<Switch>>,
     members: Vec<Member>,
     doors: Vec<[SocketAddr; 3]>,
-    /// Where the cluster is.
+    /// The address of the cluster's journal.
     pub journal: String,
-    /// What the first node's directory was made by; everything of the others is beside it.
+    /// The installation of the first node's directory; everything of the others is beside it.
     pub installation: Installation,
     lan: Option<Lan>,
     /// Whether the clocks of nodes can be turned.
@@ -130,7 +130,7 @@ impl Cluster {
     pub fn copy(&self, from: usize, to: usize) {
         let backup = self.installation.home().join("backup");
         let (from, to) = (self.data(from), self.data(to));
-        // What is not there needs no removal.
+        // A missing directory needs no removal.
         drop((std::fs::remove_dir_all(&backup), std::fs::remove_dir_all(&to)));
         let key = self.master_key();
         run_cardswitch(&["backup", "--data", text_of(&from), "--to", text_of(&backup)])
@@ -144,7 +144,7 @@ impl Cluster {
     #[track_caller]
     pub fn join(&self, node: usize) {
         let (data, key) = (self.data(node), self.master_key());
-        // What is not there needs no removal.
+        // A missing directory needs no removal.
         drop(std::fs::remove_dir_all(&data));
         let join = ["cluster", "join", "--data", text_of(&data), "--master-key", text_of(&key)];
         self.command(&join).expect_done();
@@ -237,7 +237,7 @@ impl Cluster {
         self.nodes[node].take().expect("the node was started")
     }
 
-    /// Which node leads, as they tell of themselves, if exactly one says so.
+    /// The node that leads by its own word, if exactly one says so.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
         let mut leaders =
@@ -256,7 +256,7 @@ impl Cluster {
         self.told_by(node)?["status"].as_str().map(str::to_owned)
     }
 
-    /// What a node says of itself, if it answers.
+    /// A node's report on itself, if it answers.
     #[must_use]
     pub fn told_by(&self, node: usize) -> Option<Value> {
         let watcher = HttpClient::anonymous(self.doors[node][2]);
@@ -302,7 +302,7 @@ impl Cluster {
         });
     }
 
-    /// What `cluster status` says, if etcd answers.
+    /// The output of `cluster status`, if etcd answers.
     #[must_use]
     pub fn status(&self) -> Option<Value> {
         let output = self.command(&["cluster", "status", "--json"]);
@@ -391,7 +391,7 @@ impl Member {
 
     fn end(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // One that has ended needs no end.
+            // A process that has ended needs no kill.
             drop(process.kill());
             drop(process.wait());
         }

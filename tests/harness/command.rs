@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a finished `cardswitch` command left behind.
+/// The output and the exit code of a finished `cardswitch` command.
 #[derive(Debug)]
 pub struct CommandOutput {
     /// The exit code; `None` if a signal ended it.
@@ -73,7 +73,7 @@ pub fn run_cardswitch_reading(arguments: &[&str], input: impl AsRef<[u8]>) -> Co
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("cardswitch starts");
     let mut stdin = child.stdin.take().expect("a pipe was asked for");
-    // One that was asked wrongly has ended before it read.
+    // A command with wrong arguments has ended before it read.
     drop(stdin.write_all(input.as_ref()));
     drop(stdin);
     let output = child.wait_with_output().expect("cardswitch ends");
@@ -97,7 +97,7 @@ pub fn last_json_line(text: &str) -> Value {
 
 pub(crate) fn cardswitch_command(arguments: &[&str]) -> Command {
     let mut command = Command::new(cardswitch_binary());
-    // Whoever runs the suite may have settings of their own: they are no part of it.
+    // The environment of the suite may have settings of its own: they are no part of it.
     for (name, _) in env::vars().filter(|(name, _)| name.starts_with("CARDSWITCH_")) {
         command.env_remove(name);
     }
@@ -121,7 +121,7 @@ pub(crate) fn command_in(namespace: Option<&str>, command: Command) -> Command {
     started_by(starter, &command)
 }
 
-/// What `starter` runs instead of itself, by the arguments behind its own.
+/// The command that `starter` runs instead of itself, by the arguments behind its own.
 fn started_by(mut starter: Command, command: &Command) -> Command {
     starter.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {

@@ -87,7 +87,7 @@ impl HookReceiver {
         Self { address, shared }
     }
 
-    /// Where it is.
+    /// Its address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/hook", self.address)
@@ -135,7 +135,7 @@ impl HookReceiver {
 impl Drop for HookReceiver {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        // Wakes the one who accepts.
+        // This wakes the accepting thread.
         drop(TcpStream::connect(self.address));
     }
 }

@@ -15,14 +15,14 @@ use crate::command::{
 };
 use crate::switch::Switch;
 
-/// What `init --json` prints, once.
+/// The output of `init --json`, printed once.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     /// The company made by `init`.
     pub company_id: String,
     /// Its account.
     pub account_id: String,
-    /// Who administers it.
+    /// The administrator's e-mail address.
     pub admin_email: String,
     /// The administrator's password.
     pub admin_password: String,
@@ -37,7 +37,7 @@ pub struct Credentials {
 pub struct Installation {
     directory: TempDir,
     starts: AtomicU32,
-    /// What `init` printed.
+    /// The output of `init`.
     pub credentials: Credentials,
     /// The cards that `init` made.
     pub cards: Portfolio,
@@ -223,7 +223,7 @@ impl Installation {
         self.directory.path().join("data")
     }
 
-    /// Where everything of this installation is: data directory, cards file, logs.
+    /// The directory of this installation: data directory, cards file, logs.
     #[must_use]
     pub fn home(&self) -> &Path {
         self.directory.path()

@@ -26,14 +26,14 @@ pub struct Lan {
 /// A direction as a machine sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// What others send to it.
+    /// Packets from others to it.
     Inward,
-    /// What it sends.
+    /// Packets from it to others.
     Outward,
 }
 
-/// Whether networks can be made here, but where somebody has said that they cannot; then it is told that
-/// `what` is not tested.
+/// Whether networks can be made here. If the environment says that they cannot, this prints that `what` is not
+/// tested.
 #[must_use]
 pub fn has_machines(what: &str) -> bool {
     let is_left_out = env::var("CARDSWITCH_NAMESPACES").is_ok_and(|wish| wish == "none");
@@ -209,7 +209,7 @@ fn port(machine: u8) -> String {
 }
 
 fn remove_namespace(name: &str) {
-    // One that was not made needs no removal.
+    // A missing namespace needs no removal.
     drop(Command::new("ip").args(["netns", "delete", name]).output());
 }
 

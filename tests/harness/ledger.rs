@@ -1,4 +1,4 @@
-//! What the switch itself says it holds: the transactions of a card, as `/network/v1` lists them.
+//! The ledger by the switch's own word: the transactions of a card, as `/network/v1` lists them.
 
 use serde_json::Value;
 
@@ -15,13 +15,13 @@ pub struct NetworkTransaction {
     pub state: String,
     /// Its amount, whatever its sign.
     pub amount_minor: i64,
-    /// What is still held.
+    /// The amount still held.
     pub held_minor: i64,
-    /// What is posted.
+    /// The amount posted.
     pub posted_minor: i64,
     /// 0 or the code of the decline.
     pub response_code: i64,
-    /// What an approval gave.
+    /// The authorization id of an approval.
     pub authorization_id: Option<String>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A test installs a data directory (`Installation`), runs switches on it (`Switch`), and talks to
 //! them as strangers do: `HttpClient` and `Acquirer`, which know the two doors and nothing inside.
-//! Nothing here may depend on the engine or the API crate: what only compiles against them is no
-//! test of the contract. A failed expectation panics with what was expected, for this is test code.
+//! Nothing here may depend on the engine or the API crate: code that compiles against them does not test the
+//! contract. A failed expectation panics with the expected value, for this is test code.
 
 mod acquirer;
 mod browser;

@@ -21,7 +21,7 @@ pub struct Route {
     pub http: SocketAddr,
     /// Address of the ISO 8583 door of all cells.
     pub iso8583: SocketAddr,
-    /// Where figures and health are told.
+    /// The address that shows figures and health.
     pub metrics: SocketAddr,
     log: NamedTempFile,
 }

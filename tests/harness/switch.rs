@@ -18,13 +18,13 @@ pub struct Switch {
     child: Child,
     log_path: PathBuf,
     credentials: Credentials,
-    /// Where `/v1` and `/network/v1` answer.
+    /// The address of `/v1` and `/network/v1`.
     pub http: SocketAddr,
-    /// Where the ISO 8583 door answers.
+    /// The address of the ISO 8583 door.
     pub iso8583: SocketAddr,
-    /// Where figures and health are told.
+    /// The address that shows figures and health.
     pub metrics: SocketAddr,
-    /// Where its further ISO 8583 doors answer, by name.
+    /// The addresses of its further ISO 8583 doors, by name.
     doors: BTreeMap<String, SocketAddr>,
 }
 
@@ -61,12 +61,12 @@ impl Switch {
             eprintln!("serve printed `{ready}` and ended with {status:?}; its log:\n{log}");
         }
         let [http, iso8583, metrics] = doors.expect("serve prints its ready line first");
-        // Whatever else it prints must not fill the pipe and stop it.
+        // Its further output must not fill the pipe and stop it.
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
         Self { child, log_path, credentials, http, iso8583, metrics, doors: further }
     }
 
-    /// Where a further ISO 8583 door answers.
+    /// The address of a further ISO 8583 door.
     #[track_caller]
     #[must_use]
     pub fn door(&self, name: &str) -> SocketAddr {
@@ -79,7 +79,7 @@ impl Switch {
         self.child.id()
     }
 
-    /// What `init` printed of its directory.
+    /// The output of `init` about its directory.
     #[must_use]
     pub const fn credentials(&self) -> &Credentials {
         &self.credentials

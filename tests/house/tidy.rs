@@ -1,5 +1,5 @@
-//! What repeats between rooms is held by a test, not by memory: which crate may know which, one name
-//! for each type of a crate, no drawers, no file of tests that nothing builds.
+//! Rules that hold in all rooms, held by a test, not by memory: which crate may know which, one name for each
+//! type of a crate, no drawers, no file of tests that nothing builds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -148,7 +148,7 @@ fn every_file_of_tests_belongs_to_a_binary() {
     }
 }
 
-/// What a binary or library of a folder begins with, if there are sources in it.
+/// The root file of a binary or library of a folder, if there are sources in it.
 fn root_of(folder: &Path) -> Option<PathBuf> {
     let roots = ["main.rs", "lib.rs"].map(|name| folder.join(name));
     let found = roots.into_iter().find(|root| root.is_file());

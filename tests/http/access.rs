@@ -1,4 +1,4 @@
-//! Who may ask `/v1`, and what every refusal looks like: one shape, a request id, nothing internal.
+//! The rights to ask `/v1`, and the form of every refusal: one shape, a request id, nothing internal.
 
 use cardswitch_harness::{HttpClient, HttpRequest, Installation};
 use serde_json::json;

@@ -18,7 +18,7 @@ fn run(installation: &Installation, arguments: &[&str]) -> CommandOutput {
     run_cardswitch_reading(&[command, &data, rest].concat(), PASSWORD)
 }
 
-/// What is printed, without what differs from run to run: ids, secrets, times and addresses.
+/// The output without the parts that differ from run to run: ids, secrets, times and addresses.
 fn shape(text: &str) -> String {
     const RUN_LEN_MIN: usize = 12;
     let is_drawn = |letter: char| letter.is_ascii_hexdigit() || "-:.TZ".contains(letter);
@@ -94,7 +94,7 @@ fn play(installation: &Installation) -> Vec<String> {
         all(&["token", "revoke", "--company", company, "--token", &token]);
         all(&["token", "revoke", "--company", company, "--token", &token]);
     }
-    // What was drawn stands among the arguments, too.
+    // Drawn values stand among the arguments, too.
     shapes.iter().map(|told| shape(told)).collect()
 }
 

@@ -61,7 +61,7 @@ fn purchase_right_after_a_change_sees_it() {
     api.put(&card_path, &json!({"state": "active"})).expect_error(409);
 }
 
-/// What would start after it ends could never be used, and was taken without a word.
+/// An allowance that would start after it ends could never be used, and was taken without a word.
 #[test]
 fn a_window_that_ends_before_it_starts_is_refused_whichever_end_moves() {
     let installation = Installation::init(60, 838);

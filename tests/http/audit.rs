@@ -1,4 +1,5 @@
-//! `/v1/audit-events`: who changed what, and from where; `/v1/access-tokens`: who may, and their end.
+//! `/v1/audit-events`: the actor, the change and the address; `/v1/access-tokens`: rights to see them, and their
+//! end.
 
 use cardswitch_harness::{HttpClient, HttpRequest, Installation, run_cardswitch};
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ fn a_change_is_noted_with_who_what_and_where_but_never_with_values() {
         // The token of `init` acts for the administrator.
         "actor": {"kind": "access_token", "id": tokens["results"][0]["id"],
             "member_id": tokens["results"][0]["member"]["id"]},
-        // Nobody said that the one who forwards is to be believed.
+        // The proxy is not configured as trusted.
         "address": "127.0.0.1",
         "object": {"kind": "card", "id": installation.cards.ordinary().card_id},
         "fields": ["description"],
@@ -42,7 +43,7 @@ fn a_change_is_noted_with_who_what_and_where_but_never_with_values() {
     assert_eq!(event, &expected);
     assert!(!api.get("/v1/audit-events?limit=1000").text().contains(secret));
 
-    // What was refused changed nothing, and neither did what was so already.
+    // A refused change changed nothing, and neither did one to the present value.
     let count = page["count"].as_u64();
     api.put(&card, &json!({"state": "bent"})).expect_error(400);
     api.put(&card, &json!({"description": secret})).expect(200);
@@ -119,7 +120,7 @@ fn a_log_is_its_companys_and_for_administrators() {
     let made = api.post("/v1/labels", &json!({"name": "Red"})).expect(201);
     assert_eq!(events(&api, &format!("object={}", id_of(&made))).len(), 1);
     assert_eq!(events(&stranger, &format!("object={}", id_of(&made))).len(), 0);
-    // What the operator did for the other company stands in that one's log.
+    // The operator's acts for the other company stand in that company's log.
     let founded = events(&stranger, "action=company.created");
     assert_eq!((founded.len(), &founded[0]["actor"]["kind"]), (1, &json!("operator")));
     assert_eq!(founded[0]["address"], Value::Null);

@@ -1,5 +1,5 @@
-//! `/v1/cards/:id/number` and `/pin`: who is shown a number, what the log says of it, and that a
-//! PIN set here is the one that purchases are held to.
+//! `/v1/cards/:id/number` and `/pin`: the rights to see a number, the log's note of it, and purchases that
+//! need the PIN set here.
 
 use cardswitch_harness::{HttpClient, Installation, TestCard};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What operators do to a data directory at rest: users, apps, tokens, and what companies are.
+//! Operators' commands on a data directory at rest: users, apps, tokens and companies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -162,7 +162,7 @@ fn apps_are_registered_approved_and_listed() {
     assert!(!listed.to_string().contains(secret));
     refused(&installation, &["app", "approve", "--app", id, "--scope", "admin"]);
 
-    // What an operator registers is approved; what it may ask for can be narrowed and given back.
+    // An app that an operator registers is approved; its scopes can be narrowed and given back.
     let wide = ["app", "add", "--company", company, "--name", "Wide", "--scope", "admin,scim"];
     let wide = run(&installation, &wide);
     let id = wide["client_id"].as_str().expect("an id");
@@ -265,7 +265,7 @@ fn a_company_that_is_not_approved_spends_nothing() {
     }
 }
 
-/// Who lost a phone and forgot an answer could not be helped by anybody.
+/// Nobody could help a user who lost a phone and forgot an answer.
 #[test]
 fn an_operator_takes_away_second_factors_and_ends_sessions() {
     let installation = Installation::init(60, 1_308);

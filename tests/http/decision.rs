@@ -108,7 +108,7 @@ fn each_increment_is_explained_beside_the_first_decision() {
     let text = declined["least_change"][0]["text"].as_str().expect("words");
     assert!(text.starts_with("raise daily_limit by 5.10"), "{text}");
 
-    // What is named is true: so much more is approved, and a cent more is not.
+    // The named change is right: so much more is approved, and a cent more is not.
     let to = minor(&declined["least_change"][0]["change"]["to"]);
     set_daily_limit(&switch, &card, to - 1);
     assert_eq!(add(10.0)["response_code"], 1502);

@@ -14,7 +14,7 @@ use cardswitch_harness::{
 };
 use serde_json::{Value, json};
 
-/// What was promised: a round and a response code, or none while a change is under way.
+/// The expected outcome: a round and a response code, or none while a change is under way.
 #[derive(Debug, Default)]
 struct Promise(AtomicU64);
 
@@ -85,11 +85,11 @@ fn open_allowance() -> Value {
     })
 }
 
-/// What stands in the way of a purchase.
+/// The obstacles of a purchase.
 #[derive(Debug, Default)]
 struct Standing {
     is_suspended: bool,
-    /// What the allowance answers.
+    /// The response code of the allowance.
     allowance: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/members`: who there is, what may change, and everything that ends when somebody leaves.
+//! `/v1/members`: lists of members, changes to them, and everything that ends when one leaves.
 
 use cardswitch_harness::{HttpClient, Installation, Switch};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn member_shows_every_field_of_the_specification() {
     assert_eq!(created["code"], Value::Null);
     assert_eq!(api.get(&path).expect(200), created);
     assert_eq!(api.get("/v1/members?limit=1").expect(200)["results"][0], created);
-    // The one who administers was made by `init`.
+    // The administrator was made by `init`.
     let all = api.get("/v1/members?ordering=created_at").expect(200);
     assert_eq!((&all["count"], &all["results"][0]["role"]), (&json!(2), &json!("administrator")));
     assert_eq!(all["results"][0]["email"], installation.credentials.admin_email.as_str());
@@ -131,7 +131,7 @@ fn put_is_partial_and_never_changes_the_address() {
     expected["first_name"] = json!("Grace B.");
     expected["role"] = json!("reviewer");
     assert_eq!(api.put(&path_of(&before), &change).expect(200), expected);
-    // What was read can be sent back as it is, an administrator's too.
+    // A body can be sent back as it was read, an administrator's too.
     assert_eq!(api.put(&path_of(&before), &expected).expect(200), expected);
     let admin = administrator(&api);
     assert_eq!(api.put(&path_of(&admin), &admin).expect(200), admin);

@@ -27,7 +27,7 @@ const NEW_PASSWORD: &str = "analytical engine no. 7";
 const PASSPHRASE: &str = "Rosinante of La Mancha";
 const REDIRECT: &str = "https://books.example.com/callback";
 
-/// What must be nowhere: a name for it, and the ways in which it might be written.
+/// A secret that must be nowhere: its name, and the ways in which it might be written.
 struct Secret {
     name: &'static str,
     forms: Vec<Vec<u8>>,
@@ -102,13 +102,13 @@ fn buy(switch: &Switch, card: &TestCard, pin: &str) {
     let request = HttpRequest { method: "POST", path, headers, body: bytes.as_bytes() };
     assert_eq!(network.send(&request).status, 400);
     assert_eq!(switch.anonymous().post(path, &body).status, 401);
-    // Where a client puts a number that belongs nowhere.
+    // A client may put a number into a path or a query, where it does not belong.
     for path in [format!("/v1/cards/{}", card.pan), format!("/v1/cards?description={}", card.pan)] {
         let _ = switch.api().get(&path);
     }
 }
 
-/// What is set and shown through `/v1`; returns the key of a shared link.
+/// Sets and shows secrets through `/v1`; returns the key of a shared link.
 fn use_api(switch: &Switch, card: &TestCard) -> String {
     let api = switch.api();
     let number = api.get(&format!("/v1/cards/{}/number", card.card_id)).expect(200);
@@ -225,7 +225,7 @@ fn assert_nowhere(installation: &Installation, secrets: &[Secret]) {
         if exempt.contains(&path) || path.starts_with(&outbox) {
             continue;
         }
-        // A letter goes on its way meanwhile: what it is then is there once the switch has stopped.
+        // A letter goes on its way meanwhile: its file is there once the switch has stopped.
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             read => read.expect("a file can be read"),
@@ -237,7 +237,7 @@ fn assert_nowhere(installation: &Installation, secrets: &[Secret]) {
     assert!(bytes_read > 100_000, "there was much to look through: {bytes_read} bytes");
 }
 
-/// What stands before a find, which is what one needs to know who wrote it.
+/// The text before a find, which shows its author.
 fn surroundings(bytes: &[u8], at: usize, len: usize) -> String {
     let start = at.saturating_sub(200);
     String::from_utf8_lossy(&bytes[start..(at + len).min(bytes.len())]).into_owned()
@@ -297,7 +297,7 @@ fn nothing_secret_is_in_any_file_whatever_the_log_tells() {
     assert_nowhere(&installation, &secrets);
     switch.stop();
     assert_nowhere(&installation, &secrets);
-    // What is read back at a start is told as little. This time letters wait for a server.
+    // The reading at a start reveals as little. This time letters wait for a server.
     let keys = tempfile::tempdir().expect("a temporary directory");
     let mail = mail_arguments(&keys.path().join("smtp-password"));
     let switch = installation.serve_logging("trace", &mail.each_ref().map(String::as_str));

@@ -1,5 +1,5 @@
-//! What operators see of a real switch: figures that agree with what was sent, rules and a dashboard
-//! that name no others, health from start to end, and a log that programs can read.
+//! The view of operators on a real switch: figures that agree with the requests, rules and a dashboard that name
+//! no others, health from start to end, and a log that programs can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ fn figures(switch: &Switch) -> Figures {
     figures_of(&switch.watcher())
 }
 
-/// Those that are told to this client.
+/// The figures that this client reads.
 #[track_caller]
 pub(crate) fn figures_of(watcher: &HttpClient) -> Figures {
     let answer = watcher.get("/metrics");
@@ -178,7 +178,7 @@ fn expressions() -> Vec<String> {
         .map(|target| target["expr"].as_str().expect("a target has an expression").to_owned())
         .collect();
     assert!(found.len() > 30, "the dashboard shows something");
-    // What is not an expression of a rule names no figures but in backticks.
+    // Lines of a rule beside its expression name figures in backticks only.
     let rules = read("alerts.yml");
     found.extend(rules.lines().filter(|line| !line.contains('`')).map(str::to_owned));
     found
@@ -285,11 +285,11 @@ fn a_switch_that_stops_says_so_goes_on_and_loses_nothing() {
     switch.ask_to_stop();
     until_stopping(&switch.watcher());
     until_stopping(&switch.anonymous());
-    // Who has not heard of it yet is served: new connections, purchases, requests.
+    // Clients that have not heard of it yet are served: new connections, purchases, requests.
     let mut late = switch.acquirer();
     let _ = late.ask(&Purchase::of(card, 100).request()).expect_approved();
     assert_eq!(switch.api().get("/v1/company").status, 200);
-    // What is in flight when the doors close is answered.
+    // Requests in flight when the doors close are answered.
     let mut answered = 2;
     while late.send(&Purchase::of(card, 100).request()).is_ok() {
         let Ok(answer) = late.receive() else { break };

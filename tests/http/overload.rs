@@ -88,7 +88,7 @@ fn connect(address: SocketAddr, bytes: &str) -> TcpStream {
     stream
 }
 
-/// What a connection says until it ends.
+/// The bytes of a connection until it ends.
 fn rest_of(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     // A connection that is reset has ended, too.
@@ -181,7 +181,7 @@ fn receivers_that_never_answer_hold_up_no_purchase() {
     receiver.wait_until(|hooks| hooks.len() >= ENDPOINTS);
     buy(&mut acquirer, card, PURCHASES);
     assert_eq!(figure(&switch, "cardswitch_webhook_delivered_total"), 0, "none was answered");
-    // What is not delivered is still owed.
+    // Events that are not delivered are still pending.
     while figure(&switch, "cardswitch_webhook_pending_deliveries") < (ENDPOINTS * 100) as u64 {
         std::thread::yield_now();
     }
@@ -213,7 +213,7 @@ fn purchases_keep_their_pace_beside_everything_that_is_slow() {
     let switch = installation.serve_with(&unbounded);
     let card = installation.cards.ordinary();
     let mut acquirer = switch.acquirer();
-    // What long lists are made of.
+    // These purchases make the lists long.
     buy(&mut acquirer, card, 1_000);
     let before = median(&mut acquirer, card);
     let receiver = HookReceiver::start(Manner::Silent);

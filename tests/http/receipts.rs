@@ -136,7 +136,7 @@ fn what_is_no_receipt_is_refused_and_changes_nothing() {
     assert_eq!(api.get(&path).expect(200)["receipt"], Value::Null);
     let names = fs::read_dir(installation.data().join("receipts")).expect("a directory").count();
     assert_eq!(names, 0, "nothing is kept of what is refused");
-    // What is called a PNG may be another kind of receipt: what it is counts.
+    // A file sent as a PNG may be another kind of receipt: its content counts.
     assert_eq!(
         send(&api, &receipt, "image/png", PDF).expect(201)["content_type"],
         "application/pdf"
@@ -238,7 +238,7 @@ fn receipts_survive_kill_9_and_files_that_nothing_names_are_removed() {
         assert!(api.get(receipt).bytes() == content, "{receipt} came back as it was sent");
     }
     api.get(&deleted).expect_error(404);
-    // Those of the two receipts that were replaced go, too: three contents are left.
+    // The files of the two replaced receipts go, too: three contents are left.
     while fs::read_dir(&directory).expect("a directory").count() > kept.len() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -167,7 +167,7 @@ fn pending_ones_change_and_only_they_can_be_taken_back() {
     let api = switch.api();
     let asked = ask(&api, &member, 5.0);
     let path = path_of(&asked);
-    // What was read can be sent back, but for the status: only a verdict can be set.
+    // A body can be sent back as it was read, but for the status: only a verdict can be set.
     for status in ["pending", "Approved", ""] {
         let detail = api.put(&path, &json!({"status": status})).expect_error(400);
         assert_eq!(detail["param"], "status", "{status}");

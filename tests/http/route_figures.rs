@@ -1,4 +1,4 @@
-//! What operators see of a router: figures of each door of each cell, and which of them are reached.
+//! The view of operators on a router: figures of each door of each cell, and whether it is reached.
 
 use cardswitch_harness::{HttpClient, Installation, Message, Purchase, Route, Switch, next_stan};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! `/scim/v2`: members as an identity provider sees and keeps them. What the standard asks of every
-//! server is tested from outside; here is what it means for members.
+//! `/scim/v2`: members as an identity provider sees and keeps them. The standard's demands on every server are
+//! tested from outside; these tests hold their effects on members.
 
 use std::fs;
 
@@ -387,7 +387,7 @@ fn a_role_for_who_takes_no_part_is_refused_and_leaving_is_not() {
     drop(switch);
 }
 
-/// Whoever was made inactive used to be two records and was never invited afterwards.
+/// A member that was made inactive used to be two records and was never invited afterwards.
 #[test]
 fn whoever_takes_part_for_the_first_time_is_invited_then() {
     let installation = Installation::init(60, 1_111);

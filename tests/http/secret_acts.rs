@@ -1,5 +1,5 @@
-//! What makes secrets pass through a switch: everything that people and programs do with one on the
-//! site, with webhooks and by mail. Each act returns what must be nowhere afterwards.
+//! Acts that make secrets pass through a switch: everything that people and programs do with one on the site,
+//! with webhooks and by mail. Each act returns the secrets that must be nowhere afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const WRONG_ANSWER: &str = "a stork, or was it a crane";
 /// The password of the mail server.
 pub(crate) const SMTP_PASSWORD: &str = "Zanzibar-Mombasa-7";
 
-/// A secret: what it is, and the ways in which it might be written.
+/// A secret: its name, and the ways in which it might be written.
 pub(crate) type Kept = (&'static str, Vec<Vec<u8>>);
 
 /// The bytes that a text in base 32 or 64 stands for.
@@ -127,8 +127,8 @@ pub(crate) fn use_second_factors(
     ]
 }
 
-/// What has a switch send its letters to a server that is not there, with a password for it that is
-/// read from `file`.
+/// The arguments that have a switch send its letters to a server that is not there, with a password for it that
+/// is read from `file`.
 pub(crate) fn mail_arguments(file: &Path) -> [String; 6] {
     fs::write(file, format!("{SMTP_PASSWORD}\n")).expect("a file can be written");
     let file = file.to_str().expect("temporary paths are UTF-8");

@@ -1,5 +1,5 @@
-//! `/v1/shared-links`: who may see them, what becomes of them, and that nothing of what opens one
-//! lies on the disk in clear.
+//! `/v1/shared-links`: the rights to see them, their end, and that no key or passphrase of one lies on the disk
+//! in clear.
 
 use std::fs;
 use std::path::Path;

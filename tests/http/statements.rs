@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const OPENING: i64 = 5_000_000_000;
 const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
-/// What a company and its merchants may be called.
+/// Names that a company and its merchants may have.
 const COMPANY: &str = "Łódź & 東京 <Ltd>";
 const MERCHANT: &str = "=Café \"Ω\", 山田";
 
@@ -498,7 +498,7 @@ fn csv_rows(answer: &HttpResponse) -> Vec<Vec<String>> {
     rows.map(|row| row.iter().map(str::to_owned).collect()).collect()
 }
 
-/// What stands in each element of a name, in order.
+/// The texts of the elements of a name, in order.
 fn elements<'t>(text: &'t str, name: &str) -> impl Iterator<Item = &'t str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let parts: Vec<&str> = text.split(open.as_str()).skip(1).collect();

@@ -1,4 +1,4 @@
-//! `/v1/transactions`, `/v1/accounts`, `/v1/company`: what purchases leave behind.
+//! `/v1/transactions`, `/v1/accounts`, `/v1/company`: the traces of purchases.
 
 use cardswitch_harness::{HttpClient, Installation, Purchase, Random, Switch, TestCard, minor};
 use serde_json::{Value, json};

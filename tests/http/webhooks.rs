@@ -230,7 +230,7 @@ fn nothing_is_lost_when_the_switch_is_killed() {
         bought.iter().all(|transaction| told.contains(&transaction.as_str()))
     };
     receiver.wait_until(is_told);
-    // What came twice came as the same message, or with the same events.
+    // A message whose id came twice came with the same events.
     let mut by_id: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for hook in receiver.hooks() {
         let known =
@@ -288,8 +288,8 @@ fn is_told_of(hooks: &[Hook], transaction: &str) -> bool {
     hooks.iter().any(|hook| transactions(&hook.events).contains(&transaction))
 }
 
-/// Where an endpoint began was what the dispatcher saw when it noticed: a kill right after the answer
-/// had it begin with what happened after the restart.
+/// An endpoint began at the place that the dispatcher saw when it noticed the endpoint. After a kill right after
+/// the answer it began with the events after the restart.
 #[test]
 fn an_endpoint_is_told_of_all_that_came_after_it_was_made_or_turned_on() {
     let installation = Installation::init(60, 1_306);
@@ -360,7 +360,7 @@ fn nothing_is_skipped_where_the_log_has_lost_its_newest_part() {
     switch.stop();
     let before = receiver.hooks();
 
-    // What was told is known; the journal is the older one.
+    // The progress of deliveries is the newer one; the journal is the older one.
     fs::copy(installation.data().join("deliveries.redb"), older.join("deliveries.redb"))
         .expect("a file can be copied");
     let switch = installation.serve_directory(&older, &LOCAL);

@@ -1,4 +1,4 @@
-//! Whom the ISO 8583 door lets in where it listens to more than this machine, as in a container.
+//! The peers that the ISO 8583 door admits where it listens to more than this machine, as in a container.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;

@@ -215,7 +215,7 @@ fn single_use_card_serves_one_purchase() {
     assert_eq!(body["state"], "suspended");
     assert_eq!(body["suspension_reason"], "single_use");
 
-    // What was bought can still be given back, and that re-opens nothing.
+    // A purchase can still be reversed, and that re-opens nothing.
     let reversal = acquirer.ask(&first.reversal(&authorization_id));
     assert_eq!(reversal.response(), "00");
     acquirer.ask(&Purchase::of(card, SMALL_MINOR).request()).expect_declined(1202);

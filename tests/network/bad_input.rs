@@ -1,5 +1,5 @@
-//! What no acquirer should send: the sender gets a format error where one can be given, its
-//! neighbours notice nothing, memory stays bounded, and no card number reaches the log.
+//! Input that no acquirer should send: the sender gets a format error where one can be given, its neighbours
+//! notice nothing, memory stays bounded, and no card number reaches the log.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ fn impossible_length_prefixes_harm_only_their_own_connection() {
     empty.send_raw(&[0, 0]).expect("the connection is open");
     scene.assert_unharmed();
 
-    // 65535 is beyond any frame, so nobody knows where the next one starts; what came before is answered.
+    // 65535 is beyond any frame, so nobody knows where the next one starts; the earlier messages are answered.
     let mut huge = scene.switch.acquirer();
     huge.send(&scene.purchase().request()).expect("the connection is open");
     huge.send_raw(&[0xFF, 0xFF]).expect("the connection is open");

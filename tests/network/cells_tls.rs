@@ -60,7 +60,7 @@ impl Cells {
     }
 }
 
-/// What a purchase and a change at a cell get.
+/// The answers to a purchase and to a change at a cell.
 fn answers(route: &Route, cell: &Cell) -> (String, String) {
     let answer = route.acquirer().ask(&Purchase::of(cell.card(), 100).request());
     let made = cell.api(route).post("/v1/categories", &json!({"name": "Travel"}));
@@ -119,7 +119,7 @@ fn files_that_are_replaced_count_without_a_restart() {
     believe(&cells.authority.certificate());
     route.signal("HUP");
     while answers(&route, &cells.secured).0 != "00" {}
-    // One that cannot be used changes nothing.
+    // A certificate that cannot be used changes nothing.
     fs::write(&believed, "nonsense").expect("a file can be written");
     route.signal("HUP");
     while !route.log().contains("the certificates before stay in use") {

@@ -1,4 +1,4 @@
-//! `dev`, `buy` and `bench`: what somebody new does in the first minute.
+//! `dev`, `buy` and `bench`: the first minute of a new user.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -162,7 +162,7 @@ impl Drop for Dev {
     }
 }
 
-/// What follows a word at the start of a line.
+/// The text behind a word at the start of a line.
 fn after<'a>(told: &'a [String], word: &str) -> &'a str {
     let found = told.iter().find_map(|line| line.trim_start().strip_prefix(word));
     found.expect(word).trim()
@@ -202,7 +202,7 @@ fn dev_is_found_by_buy_and_keeps_what_is_in_it() {
     assert!(reset.contains("runs already"), "{reset}");
     dev.stop();
 
-    // What was there is there again, until one begins anew.
+    // The earlier program is there again, until `--reset` begins anew.
     let mut dev = Dev::start(state.path(), &[]);
     let again = dev.told();
     assert_eq!(after(&again, "password"), password);

@@ -200,7 +200,7 @@ fn transfers_are_in_transit_until_they_settle_or_come_back() {
     installation_verifies(&installation, switch);
 }
 
-/// What cannot be posted changes nothing; what is unusual is posted and flagged.
+/// A presentment that cannot be posted changes nothing; an unusual one is posted and flagged.
 #[test]
 fn bad_presentments_and_refunds_lose_nothing_and_post_nothing_twice() {
     let installation = Installation::init(60, 615);

@@ -1,5 +1,5 @@
-//! What follows an authorization over ISO 8583: reversals in full and in part, presentments,
-//! advices, and that money comes back exactly once.
+//! The messages after an authorization over ISO 8583: reversals in full and in part, presentments, advices, and
+//! that money comes back exactly once.
 
 use cardswitch_harness::{
     Acquirer, HttpClient, Installation, NetworkTransaction, Purchase, Switch, TestCard, minor,

@@ -33,7 +33,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Which door of the switch is loaded.
+/// The door of the switch under load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Door {

@@ -39,7 +39,7 @@ pub(crate) fn draw(sweep: &Sweep, title: &str, marks: &[Mark]) -> String {
     out
 }
 
-/// Where a rate and a latency lie.
+/// The axes on which a rate and a latency lie.
 struct Chart {
     rates: Axis,
     latencies: Axis,

@@ -26,7 +26,7 @@ use cardswitch_load::tally::Tally;
 
 /// From "everybody is connected" to the first instant. Units: nanoseconds.
 const START_DELAY_NS: u64 = 100_000_000;
-/// What a worker says when it is connected.
+/// The line of a worker that is connected.
 const READY: &str = "ready\n";
 
 /// A run as all its processes know it.
@@ -34,7 +34,7 @@ const READY: &str = "ready\n";
 pub(crate) struct Job {
     pub(crate) door: Door,
     pub(crate) address: SocketAddr,
-    /// Where broken connections are opened again, if at all.
+    /// The addresses at which broken connections are opened again, if at all.
     pub(crate) again: Vec<SocketAddr>,
     pub(crate) key: Key,
     pub(crate) cards: PathBuf,

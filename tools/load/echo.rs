@@ -1,4 +1,4 @@
-//! Counterparts that do no work: what a client and the kernel cost without a switch behind them.
+//! Counterparts that do no work: the cost of a client and the kernel without a switch behind them.
 //!
 //! Over ISO 8583 every byte goes back as it came; over HTTP every request has the same answer. One
 //! thread a connection, so use few connections.

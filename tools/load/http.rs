@@ -186,7 +186,7 @@ impl Reader {
     }
 }
 
-/// Where the length's digits start, however its name is spelled.
+/// The start of the length's digits, in any spelling of its name.
 fn length_at(header: &[u8]) -> Option<usize> {
     const NAME: &[u8] = b"\ncontent-length:";
     let at = header.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME))?;

@@ -169,7 +169,7 @@ fn load_echo(job: &Job, cards: &[Card]) -> Result<Report, Failure> {
     carry_out(&Job { address: echo.address, again: Vec::new(), ..job.clone() }, cards)
 }
 
-/// What is loaded.
+/// The target of the load.
 struct Target {
     door: Door,
     address: SocketAddr,
@@ -249,7 +249,7 @@ impl Target {
         }
     }
 
-    /// What a switch of the run's own has had of processors so far. Units: nanoseconds.
+    /// The processor time of a switch of the run's own so far. Units: nanoseconds.
     fn usage_ns(&self) -> Result<u64, Failure> {
         self.own.as_ref().map_or(Ok(0), |own| Ok(own.switch.usage()?.cpu_ns))
     }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::crew::Key;
 use cardswitch_load::Failure;
 
-/// What the company starts with: more than any load spends.
+/// The opening balance of the company: more than any load spends.
 const OPENING_BALANCE: &str = "90000000000";
 
 /// A running `cardswitch serve`.
@@ -28,7 +28,7 @@ pub(crate) struct OwnSwitch {
     directory: TempDir,
 }
 
-/// What a switch has used so far.
+/// The usage of a switch so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     /// Units: nanoseconds of processors.
@@ -66,7 +66,7 @@ impl OwnSwitch {
         cards_file(self.directory.path())
     }
 
-    /// What the switch has used so far.
+    /// The usage of the switch so far.
     /// Errors: it is gone.
     pub(crate) fn usage(&self) -> Result<Usage, Failure> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
@@ -126,7 +126,7 @@ fn serve(
         let log = fs::read_to_string(log)?;
         return Err(format!("serve printed `{ready}` instead of its doors; its log:\n{log}").into());
     };
-    // Whatever else it prints must not fill the pipe and stop it.
+    // Its further output must not fill the pipe and stop it.
     thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
     Ok((child, http, iso8583))
 }

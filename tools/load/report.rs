@@ -12,7 +12,7 @@ use cardswitch_load::tally::{Counts, Tally};
 /// Codes that say "approved": DE39, and `response_code`.
 const APPROVED: [&str; 2] = ["00", "0"];
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
     pub(crate) door: Door,
@@ -64,7 +64,7 @@ impl Latency {
 }
 
 impl Report {
-    /// What a job gave.
+    /// The result of a job.
     pub(crate) fn new(job: &Job, tally: &Tally) -> Self {
         let counts = tally.counts.clone();
         let is_approved = |(code, _): &&(String, u64)| APPROVED.contains(&code.as_str());

@@ -11,7 +11,7 @@ const KEPT_SHARE: f64 = 0.99;
 /// After so many rates in a row that were not kept, greater ones are not tried.
 const NOT_KEPT_MAX: usize = 2;
 
-/// Which rates are tried, and what is asked of them.
+/// The rates to try, and the demands on them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// Units: messages a second.

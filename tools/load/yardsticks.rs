@@ -1,5 +1,5 @@
-//! What any durable answer and any round trip cost on this machine, measured in the same run: a
-//! bare commit of redb, and a counterpart that does no work.
+//! The least cost of a durable answer and of a round trip on this machine, measured in the same
+//! run: a bare commit of redb, and a counterpart that does no work.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

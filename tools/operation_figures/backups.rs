@@ -1,5 +1,5 @@
-//! What a backup of a large directory takes while the switch runs, and what authorizations feel of it;
-//! beside it, under the same load, `cp` of the same files.
+//! The time of a backup of a large directory while the switch runs, and its effect on
+//! authorizations; beside it, under the same load, `cp` of the same files.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! What watching a switch costs its authorizations: the same load on a switch that nobody watches, and
-//! on one with endpoints, streams of events and a scrape of its figures each second, in turns.
+//! The cost of watching a switch for its authorizations: the same load on a switch that nobody
+//! watches, and on one with endpoints, streams of events and a scrape of its figures each second,
+//! in turns.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -11,10 +11,10 @@ use crate::outcome::Outcome;
 use crate::receiver::{Noted, REFUSING, Receiver, start_silent};
 use crate::served::{Answered, Programs, Served};
 
-/// What comes before it is not counted: connections are made, memory is touched.
+/// The warm-up, which is not counted: connections are made, memory is touched.
 const WARM_UP: Duration = Duration::from_millis(1_500);
 
-/// At what rate, and to how many.
+/// The rate of purchases, and the numbers of endpoints.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     pub(crate) endpoints: Vec<usize>,
@@ -81,7 +81,7 @@ fn load(
     Ok((answered, receiver.take()?))
 }
 
-/// What one of the runs with many endpoints has.
+/// The endpoints of one of the runs with many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fan {
     None,

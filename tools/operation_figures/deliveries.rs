@@ -16,7 +16,7 @@ use crate::outcome::{Outcome, fail};
 use crate::receiver::{Noted, Receiver};
 use crate::served::{Programs, Served};
 
-/// What stands where the signature of a message would: as long as one.
+/// A stand-in for the signature of a message, as long as one.
 const SIGNATURE: &str = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 /// How much is delivered.

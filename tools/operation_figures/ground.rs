@@ -33,12 +33,12 @@ const WINDOW: usize = 4_096;
 /// The tables are waited for after so many purchases: nobody is served meanwhile.
 const STEP: u64 = 100_000;
 
-/// What is to be there.
+/// The contents of the directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) cards: u64,
     pub(crate) companies: u64,
-    /// Where the endpoints of companies are, the same number for each company, in order.
+    /// The addresses of the companies' endpoints, the same number for each company, in order.
     pub(crate) endpoints: Vec<String>,
     /// Transactions that are there already; endpoints are older, and have been told of none.
     pub(crate) purchases: u64,
@@ -72,7 +72,7 @@ impl Ground {
         Ok(Self { directory, data, cards_file })
     }
 
-    /// Where something may be put beside it.
+    /// A path beside it for another file.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

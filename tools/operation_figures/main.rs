@@ -1,12 +1,12 @@
-//! What operating a switch costs and how fast its webhooks arrive, measured on real processes of a
+//! The cost of operating a switch and the speed of its webhooks, measured on real processes of a
 //! release build.
 //!
 //! | file | what |
 //! |---|---|
 //! | `ground` | data directories to stand on |
 //! | `served` | the switch as another process, and the load on it |
-//! | `receiver` | what takes webhooks, and what does not |
-//! | `deliveries` | how many leave a second |
+//! | `receiver` | receivers of webhooks, some of which take none |
+//! | `deliveries` | deliveries a second |
 //! | `delay` | how long after its purchase an event arrives, at few endpoints and at many |
 //! | `cost` | authorizations with and without all that watching |
 //! | `backups` | a backup under load |
@@ -213,7 +213,7 @@ const fn backup_of(arguments: &Arguments) -> backups::Scale {
     }
 }
 
-/// Where and when. Source: proc(5).
+/// The machine and the date. Source: proc(5).
 fn machine() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let value = |text: &str, name: &str| {

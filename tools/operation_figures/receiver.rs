@@ -39,7 +39,7 @@ pub(crate) struct Receiver {
     noted: Arc<Mutex<Noted>>,
 }
 
-/// What came since the last look.
+/// The deliveries since the last look.
 #[derive(Clone)]
 pub(crate) struct Noted {
     pub(crate) requests: u64,
@@ -110,12 +110,12 @@ impl Receiver {
         Ok(Self { address, noted })
     }
 
-    /// Where endpoint number `number` is.
+    /// The address of endpoint number `number`.
     pub(crate) fn url(&self, number: usize) -> String {
         format!("http://{}/hook/{number}", self.address)
     }
 
-    /// What came since the last look; nothing has, from now on.
+    /// Takes the deliveries since the last look; the counts begin anew.
     pub(crate) fn take(&self) -> Outcome<Noted> {
         let nothing = Noted::nothing()?;
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +196,7 @@ pub(crate) fn start_silent(runtime: &Runtime) -> Outcome<String> {
     Ok(url)
 }
 
-/// Where nobody listens.
+/// An address at which nobody listens.
 pub(crate) const REFUSING: &str = "http://127.0.0.1:1/refused";
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Those beside this one.
+    /// The programs beside this one.
     /// Errors: one is not there.
     pub(crate) fn beside() -> Outcome<Self> {
         let own = std::env::current_exe()?;
@@ -73,14 +73,14 @@ impl Served {
                 fs::read_to_string(log)?
             ));
         };
-        // Whatever else it prints must not fill the pipe and stop it.
+        // Its further output must not fill the pipe and stop it.
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
         let (data, cards_file) = (ground.data.clone(), ground.cards_file.clone());
         let programs = programs.clone();
         Ok(Self { child, programs, data, cards_file, log, http, metrics, iso8583 })
     }
 
-    /// What the process keeps in memory. Units: bytes.
+    /// The resident memory of the process. Units: bytes.
     /// Source: proc(5), VmRSS of `status`.
     pub(crate) fn resident_bytes(&self) -> Outcome<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
@@ -154,7 +154,7 @@ struct Printed {
     run: Answered,
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Answered {
     /// Units: messages a second.

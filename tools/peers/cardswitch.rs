@@ -87,7 +87,7 @@ impl InProcess {
         });
     }
 
-    /// What the account holds once the query tables have come up. Units: minor units.
+    /// The sum of the account's holds once the query tables have caught up. Units: minor units.
     pub(crate) fn held_minor(&self) -> Outcome<i64> {
         account_held_minor(&self.engine)
     }
@@ -163,7 +163,7 @@ impl OverIso8583 {
         self.acquirer.keep_in_flight(window, duration)
     }
 
-    /// As of the engine in process.
+    /// As for the engine in process.
     pub(crate) fn held_minor(&self) -> Outcome<i64> {
         account_held_minor(&self.engine)
     }
@@ -201,7 +201,7 @@ struct Acquirer {
     purchases: Purchases,
     /// Card numbers by the hash that the stream names cards by.
     numbers: std::collections::HashMap<u64, String>,
-    /// Of what is in flight, by trace number: when it was sent, and how much it asks for.
+    /// The purchases in flight, by trace number: the instant of sending, and the amount.
     sent: std::collections::HashMap<u64, (Instant, i64)>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
@@ -314,8 +314,8 @@ impl Acquirer {
     }
 }
 
-/// What a run has approved is what the account holds.
-/// Errors: it is not.
+/// Checks that the account holds the sum that a run has approved.
+/// Errors: the sums differ.
 pub(crate) fn check_held(tally: &Tally, held_minor: i64) -> Outcome<()> {
     if tally.approvals == tally.answers && tally.approved_minor == held_minor {
         return Ok(());

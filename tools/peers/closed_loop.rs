@@ -35,7 +35,7 @@ pub(crate) enum Discipline {
     OneEach,
 }
 
-/// What a closed loop gave.
+/// The result of a closed loop.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) latencies: Latencies,
@@ -50,7 +50,7 @@ impl Measured {
     }
 }
 
-/// What was answered.
+/// The counts of answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) answers: u64,
@@ -138,7 +138,7 @@ impl Waiting {
     /// Lets one more purchase go.
     fn draw(&self) {
         let purchase = self.purchases.borrow_mut().next_purchase();
-        // The hash is uniform; its upper half leaves the lower one to whoever hashes again.
+        // The hash is uniform; its upper half leaves the lower one to the hash tables of peers.
         let lane = usize::try_from(purchase.pan_hash >> 32).unwrap_or(0) % self.queues.len();
         self.queues[lane].purchases.borrow_mut().push_back((Instant::now(), purchase));
         self.queues[lane].news.notify_one();
@@ -155,7 +155,7 @@ impl Waiting {
             let (sent_at, batch) = queue.take(batch_max);
             if batch.is_empty() {
                 if Instant::now() >= self.stop_at {
-                    // Whoever waits beside this lane shall see it, too.
+                    // Another waiter of this lane shall see it, too.
                     queue.news.notify_one();
                     return Ok(());
                 }

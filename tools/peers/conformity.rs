@@ -1,8 +1,8 @@
-//! Asks a peer what cardswitch's rules say, before it is measured: the same work, or no figure.
+//! Holds a peer to cardswitch's rules before it is measured: the same work, or no figure.
 //!
 //! Each row changes an ordinary card or purchase in one way and names the rules that then fail, by
-//! the bit both peers use (the order of precedence), and the response code. What spans purchases
-//! (a repeat, a single use, a budget that runs out, wrong PINs in a row) follows in steps.
+//! the bit both peers use (the order of precedence), and the response code. Rules that span
+//! purchases (a repeat, a single use, a budget that runs out, wrong PINs in a row) follow in steps.
 
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Peer};
@@ -14,7 +14,7 @@ const PIN: u64 = 0xfeed_beef_dead_cafe;
 /// One minute. Units: microseconds.
 const MINUTE: i64 = 60_000_000;
 
-/// What is changed, what then fails, and the code.
+/// The name of a change, the change, the rules that then fail, and the code.
 type Row = (&'static str, fn(&mut Card, &mut Purchase, i64), u32, u16);
 
 const ROWS: [Row; 33] = [
@@ -91,7 +91,7 @@ const INTERVALS: [Interval; 6] = [
 
 /// Checks every rule at the instant `now`, one by one and in a batch.
 /// Units: `now` in microseconds since 1970.
-/// Errors: the first answer that is another one; what is stored is not what was answered.
+/// Errors: the first answer that is another one; the stored sums differ from the answers.
 pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     let (program, mut purchases) = prepare(now);
     peer.found(&program)?;
@@ -146,7 +146,7 @@ impl<P: Peer> Asked<'_, P> {
     }
 }
 
-/// What an answer has to be: its name here, the rules that fail, and the code.
+/// The expected answer: its name here, the rules that fail, and the code.
 struct Expected(&'static str, u32, u16);
 
 impl Expected {

@@ -1,4 +1,4 @@
-//! What a peer is asked is what cardswitch answers: the same check, on the engine's own shard.
+//! Cardswitch passes the check that peers have to pass, on the engine's own shard.
 
 use cardswitch_benches::program::{self, BareShard, START, founding};
 use cardswitch_engine::command::Command;

@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What went wrong, and below it why: a database tells its reason there.
+/// The text of an error and of its sources: a database tells its reason there.
 fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -236,8 +236,8 @@ impl Run<'_> {
     }
 }
 
-/// What a peer has stored is what it has answered, to the last minor unit.
-/// Errors: it is not.
+/// Checks that a peer has stored the sums that it has answered, to the last minor unit.
+/// Errors: the sums differ.
 fn check_books(tally: &Tally, books: &Books) -> Outcome<()> {
     let answered = Books {
         account_held_minor: tally.approved_minor,
@@ -269,7 +269,7 @@ fn write_report(report: &Report, directory: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// What this machine is, as far as it tells.
+/// The description of this machine, as far as the system tells.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

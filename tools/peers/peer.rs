@@ -1,4 +1,4 @@
-//! What the run asks of a peer, and what every peer's client shares.
+//! The interface of a peer to the run, and the shared parts of all peers' clients.
 
 use std::time::Duration;
 
@@ -42,12 +42,12 @@ pub(crate) struct Load {
     pub(crate) duration: Duration,
 }
 
-/// What a peer has stored, three times over. Units: minor units.
+/// The sums that a peer has stored, three times over. Units: minor units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Books {
     /// Holds on the account.
     pub(crate) account_held_minor: i64,
-    /// What the cards' current periods have used.
+    /// The usage of the cards' current periods.
     pub(crate) cards_spent_minor: i64,
     /// Holds of transactions.
     pub(crate) transactions_held_minor: i64,

@@ -123,7 +123,7 @@ fn write_axis(
     }
 }
 
-/// What any durable answer costs on this disk.
+/// Draws the least cost of a durable answer on this disk.
 fn write_yardstick(out: &mut String, scale: &Scale, commit_us: f64, height: f64) {
     let (x, bottom) = (scale.x(commit_us), height - FOOT);
     write_line(out, "mark", (x, TOP), (x, bottom), 1.5);

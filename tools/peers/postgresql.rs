@@ -37,7 +37,7 @@ const FOUNDING_CARDS: usize = 10_000;
 const FLUSH: &str = "SELECT set_config('synchronous_commit', 'on', true), \
      pg_logical_emit_message(true, '', '')";
 
-/// What differs from a fresh cluster.
+/// The settings that differ from a fresh cluster.
 const SETTINGS: [(&str, &str); 25] = [
     ("listen_addresses", "127.0.0.1"),
     ("unix_socket_directories", ""),
@@ -246,7 +246,7 @@ impl Server {
     fn stop(&mut self) {
         if let Ok(mut command) = self.home.command(&self.pg_ctl) {
             command.args(["stop", "--pgdata=data", "--mode=immediate", "--silent"]);
-            // Where this fails, the kill below does it.
+            // If this fails, the kill below ends it.
             drop(command.status());
         }
         end(&mut self.child);
@@ -295,11 +295,12 @@ fn launch(home: &Home, postgres: &Path, port: u16, commit_delay_us: u32) -> Outc
 /// When a transaction lets its locks go, beside the flush that makes it durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
-    /// As PostgreSQL does by itself: whoever waits for the account waits for the disk, too.
+    /// As PostgreSQL does by itself: a transaction that waits for the account waits for the disk,
+    /// too.
     AfterFlush,
     /// The transaction commits without waiting, and a second one behind it on the same connection
     /// waits until the log up to itself is on disk. Only then is the purchase answered. A crash in
-    /// between loses both, and whatever saw the first: the log is lost from its end.
+    /// between loses both, and every transaction that saw the first: the log is lost from its end.
     BeforeFlush,
 }
 

@@ -1,4 +1,4 @@
-//! What every contender is given: a card program, and an endless stream of purchases on it.
+//! The input of every contender: a card program, and an endless stream of purchases on it.
 //!
 //! Plain values only, from which each contender makes what it understands. The ordinary program
 //! and stream are those of the benches, value for value (a test below holds them together); other
@@ -17,7 +17,7 @@ const MERCHANT_CATEGORIES: [u16; 6] = [5812, 5411, 5541, 4121, 5999, 5732];
 /// One card in so many is limited to a few merchant categories.
 const SCOPED_EVERY: u64 = 4;
 
-/// Where every purchase is made.
+/// The merchant of every purchase.
 pub(crate) const MERCHANT: Merchant = Merchant {
     mid: 445_566,
     card_acceptor_id: "000000000445566",

@@ -29,7 +29,7 @@ const ACCOUNT: &str = "account";
 /// Commands sent at a time while a program is founded.
 const FOUNDING_CARDS: usize = 1_000;
 const READ_BYTES: usize = 64 << 10;
-/// Where a card's usage tells what is spent.
+/// The place of the spent sum in a card's usage.
 const SPENT: std::ops::Range<usize> = 12..20;
 
 const SETTINGS: [(&str, &str); 11] = [

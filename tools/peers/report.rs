@@ -8,7 +8,7 @@ use crate::closed_loop::Measured;
 use crate::peer::Load;
 use crate::yardsticks::Yardsticks;
 
-/// Who is measured.
+/// A measured contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Contender {
     /// The engine, called in process.
@@ -28,7 +28,7 @@ impl Contender {
     pub(crate) const ALL: [Self; 5] =
         [Self::Cardswitch, Self::Iso8583, Self::Postgresql, Self::PostgresqlOneEach, Self::Redis];
 
-    /// What the table and the plot call it.
+    /// Its name in the table and the plot.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Cardswitch => "cardswitch, in process",
@@ -50,7 +50,7 @@ impl Contender {
     }
 }
 
-/// What one contender gave with so many in flight.
+/// The result of one contender with so many purchases in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) contender: Contender,
@@ -60,7 +60,7 @@ pub(crate) struct Cell {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) answers: u64,
-    /// What a redb commit took just before the contender. Units: microseconds.
+    /// The time of a redb commit just before the contender. Units: microseconds.
     pub(crate) redb_commit_us: f64,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Report {
     pub(crate) date: String,
     pub(crate) cards: u64,
     pub(crate) seconds: u64,
-    /// What the peers say of themselves.
+    /// The peers' descriptions of themselves.
     pub(crate) servers: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a durable answer costs on this disk at least, measured beside the contenders.
+//! The least cost of a durable answer on this disk, measured beside the contenders.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

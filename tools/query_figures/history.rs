@@ -94,7 +94,7 @@ pub(crate) const fn id_of(seq: u64) -> Uuid {
     Uuid::from_u64_pair(mix(seq), mix(!seq))
 }
 
-/// What becomes of a transaction: seventy of a hundred are completed.
+/// The kind and the final state of a transaction: seventy of a hundred are completed.
 fn fate(mark: u64) -> (TransactionKind, TransactionState) {
     let state = match (mark >> 20) % 100 {
         0..70 => TransactionState::Completed,

@@ -1,5 +1,5 @@
-//! What the lists of transactions cost, beside PostgreSQL with the indexes an expert would give it:
-//! the same rows in both, the same questions, in one run. README.md tells what is compared.
+//! The cost of lists of transactions, beside PostgreSQL with the indexes an expert would give it:
+//! the same rows in both, the same questions, in one run. README.md describes the comparison.
 //!
 //! Every answer of one is compared with the other's: count and page.
 
@@ -134,9 +134,9 @@ fn compare(
     Ok(())
 }
 
-/// What a cell's questions came to.
+/// The result of a cell's questions.
 struct Measured {
-    /// The median count of what fits.
+    /// The median count of matching rows.
     count: u64,
     latency: Latency,
 }

@@ -29,7 +29,8 @@ const USER: &str = "figures";
 /// Rows of one file that is copied in.
 const COPIED_ROWS: usize = 1_000_000;
 
-/// What differs from a fresh cluster: everything fits in memory, and nothing is written meanwhile.
+/// The settings that differ from a fresh cluster: everything fits in memory, and nothing is written
+/// meanwhile.
 const SETTINGS: [(&str, &str); 14] = [
     ("listen_addresses", "127.0.0.1"),
     ("unix_socket_directories", ""),
@@ -77,7 +78,7 @@ impl Postgresql {
         Ok(self.runtime.block_on(self.client.batch_execute(statements))?)
     }
 
-    /// By files on the server's side: what is fastest.
+    /// Loads files on the server's side: the fastest way.
     fn copy(&self, history: &History) -> Outcome<()> {
         let path = self.server.home.path().join("rows");
         let mut rows = history.rows().peekable();
@@ -97,7 +98,7 @@ impl Postgresql {
         self.runtime.block_on(self.ask(question))
     }
 
-    /// What a statement costs that reads nothing.
+    /// Runs a statement that reads nothing, to measure its cost.
     pub(crate) fn answer_nothing(&self) -> Outcome<()> {
         self.runtime.block_on(async {
             let statement = self.statement("SELECT 1").await?;
@@ -272,7 +273,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Ok(mut command) = self.home.command(&self.pg_ctl) {
             command.args(["stop", "--pgdata=data", "--mode=immediate", "--silent"]);
-            // Where this fails, the kill below does it.
+            // If this fails, the kill below ends it.
             drop(command.status());
         }
         end(&mut self.child);

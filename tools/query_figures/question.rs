@@ -13,7 +13,7 @@ pub(crate) const PAGE_LEN: usize = 10;
 /// A deep offset, where there are twice as many.
 const DEEP: u64 = 1_000_000;
 
-/// What is asked of the greatest company's transactions.
+/// A question about the greatest company's transactions.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) filter: Filter,
@@ -80,7 +80,7 @@ const SHAPES: [(&str, Shape); 14] = [
     ("exclude_verifications", |_| Filter::WithoutVerifications),
     ("by id", |row| Filter::Id(row.seq)),
 ];
-/// What is read behind a deep offset.
+/// The lists that are read behind a deep offset.
 const DEEP_SHAPES: [&str; 4] = ["no filter", "state=completed", "exclude_declines", "category"];
 
 /// A transaction without such a dimension gives the first that there is.

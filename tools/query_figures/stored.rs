@@ -29,7 +29,7 @@ use crate::history::{History, Row, all_dimensions};
 use crate::outcome::Outcome;
 use crate::question::{Filter, Found, PAGE_LEN, Question};
 
-/// Rows of one commit: what comes in some ten milliseconds under load.
+/// Rows of one commit: as many as come in some ten milliseconds under load.
 const COMMIT_ROWS: usize = 4_000;
 /// Commits between two checkpoints.
 const CHECKPOINT_COMMITS: u64 = 100;
@@ -147,7 +147,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Writes a run; what was waiting becomes completed in a run of its own.
+    /// Writes a run; waiting transactions become completed in a run of their own.
     fn commit(&mut self, projection: Projection, at: Timestamp, kind: CommitKind) -> Outcome<()> {
         self.write(&projection, kind)?;
         let mut changes = Projection::default();

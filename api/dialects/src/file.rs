@@ -1,4 +1,5 @@
-//! What a dialect file may say. Every key may be left out; what is not said is as in the dialect it is based on.
+//! The keys of a dialect file. Every key may be left out: its value is then that of the dialect the
+//! file is based on.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub(crate) struct DialectFile {
     pub(crate) bytes: Option<BytesName>,
     /// The place of the filler in a variable field with an odd number of packed digits.
     pub(crate) filler: Option<FillerName>,
-    /// What lengths count.
+    /// The unit of lengths.
     pub(crate) counted: Option<CountedName>,
     /// How messages are told apart on a stream.
     pub(crate) length: Option<Spanned<String>>,
@@ -122,7 +123,7 @@ pub(crate) enum FillerName {
     Right,
 }
 
-/// What lengths count.
+/// The unit of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CountedName {
@@ -187,7 +188,7 @@ pub(crate) struct TagsTable {
     pub(crate) read: BTreeMap<String, String>,
 }
 
-/// What stands behind the number of a field.
+/// The value behind the number of a field.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldEntry(pub(crate) FieldTable);
 

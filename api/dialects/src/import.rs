@@ -1,7 +1,8 @@
 //! From the specifications of other tools to dialect files: moov-io/iso8583 in JSON, jPOS packagers in XML.
 //!
-//! Only layouts are taken over: which fields there are, and how each stands on the wire. What cannot be said in a dialect
-//! file is refused with its field and line; nothing is left out without a word.
+//! Only layouts are taken over: which fields there are, and how each stands on the wire. A layout
+//! that a dialect file cannot express is refused with its field and line; nothing is left out
+//! without a word.
 
 use std::fmt::Write as _;
 
@@ -51,7 +52,7 @@ pub(crate) struct Prefix {
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) number: u8,
-    /// Where it stands in the specification, from 1.
+    /// Its line in the specification, from 1.
     pub(crate) line: usize,
     /// Whether it is said to hold digits alone.
     pub(crate) is_numeric: bool,
@@ -71,7 +72,7 @@ pub(crate) struct Described8583 {
 }
 
 impl Described8583 {
-    /// Of what a specification has, in the order of the fields.
+    /// The layout of a specification's fields, sorted by their numbers.
     /// Errors: no message type or no bitmap.
     pub(crate) fn of(
         mti: Option<Written>,
@@ -86,11 +87,11 @@ impl Described8583 {
     }
 }
 
-/// What is wrong with a specification, and in which line.
+/// The fault of a specification, and its line.
 pub(crate) type Refused = (usize, String);
 
-/// The dialect file of a specification; `file` is what errors call it.
-/// Errors: no specification of a known tool; what a dialect file cannot say, with its field and line.
+/// The dialect file of a specification; `file` is its name in errors.
+/// Errors: no specification of a known tool; a layout that a dialect file cannot express.
 pub fn import(file: &str, text: &str) -> Result<String, DialectError> {
     let refuse =
         |(line, reason): Refused| DialectError { file: file.to_owned(), line: Some(line), reason };
@@ -105,7 +106,7 @@ pub fn import(file: &str, text: &str) -> Result<String, DialectError> {
         return Err(refuse((1, reason.to_owned())));
     };
     let (made, first_field_line) = render(file, &described);
-    // Whatever is wrong with a line that was made is wrong with the one it was made of.
+    // A fault of a rendered line is one of the line it was made of.
     parse(file, &made).map_err(|error| {
         let place = error.line.and_then(|line| line.checked_sub(first_field_line));
         let source = place.and_then(|place| described.fields.get(place));
@@ -178,7 +179,7 @@ fn entry(described: &Described, letters: Letters) -> String {
     }
 }
 
-/// What the field may hold: as the standard has it, where that can be written so.
+/// The class of the field: that of the standard, where that can be written so.
 fn class_of(described: &Described) -> Class {
     let standard = field(described.number).map_or(Class::Printable, |spec| spec.class);
     match described.written {

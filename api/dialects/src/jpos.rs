@@ -99,7 +99,7 @@ fn attribute(attributes: Attributes<'_>, name: &str) -> Option<String> {
     Some(found.value.into_owned())
 }
 
-/// What a class says.
+/// The layout that the name of a class means.
 struct Layout {
     prefix: Option<Prefix>,
     written: Written,

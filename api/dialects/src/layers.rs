@@ -11,12 +11,12 @@ use crate::file::{
 };
 use crate::{DialectError, shipped};
 
-/// What `base` says for a file that is based on nothing.
+/// The value of `base` in a file that is based on nothing.
 const NOTHING: &str = "none";
-/// Shipped files are based on each other at most so often.
+/// The longest chain of shipped files, each based on the next.
 const BASES_MAX: usize = 4;
 
-/// All that a file and those below it say.
+/// The settings of a file together with those below it.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Layered {
     pub(crate) version: Version,
@@ -36,8 +36,8 @@ pub(crate) struct Layered {
 }
 
 impl Layered {
-    /// Of a file's text.
-    /// Errors: what the file cannot say, and a base that there is not.
+    /// The settings of a file's text.
+    /// Errors: a setting that a file cannot have, or a missing base.
     pub(crate) fn of(file: &str, text: &str) -> Result<Self, DialectError> {
         Self::within(file, text, BASES_MAX)
     }

@@ -36,9 +36,9 @@ pub const SHIPPED: [(&str, &str); 5] = [
 pub struct DialectError {
     /// The file, or the name of a shipped dialect.
     pub file: String,
-    /// Where in it, from 1.
+    /// The line in it, from 1.
     pub line: Option<usize>,
-    /// What is wrong, with the field where it is one.
+    /// The fault, with its field where it has one.
     pub reason: String,
 }
 

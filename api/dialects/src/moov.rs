@@ -86,7 +86,7 @@ fn written(field: &MoovField<'_>) -> Result<Written, String> {
         // Text that stands for bytes is these bytes on the wire.
         "Binary" | "ASCIIToHex" => Written::Bytes,
         "Hex" | "HexToASCII" => Written::Hex(Letters::Ascii),
-        // What a composite holds is taken as a whole: as text where all of its parts are.
+        // The parts of a composite are taken as a whole: as text where all of them are.
         "" if field.subfields.is_some() => {
             let parts = field.subfields.map_or("", RawValue::get);
             composite(&parts.split_whitespace().collect::<String>())

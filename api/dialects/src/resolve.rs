@@ -168,7 +168,7 @@ fn parts_of(number: u8, form: &FieldForm, table: &FieldTable) -> Result<Vec<Fiel
         let element = match table.element {
             Some(0) => return Ok(Vec::new()),
             Some(element) => element,
-            // Where its content cannot be that of the element of its number, it leads nowhere.
+            // A field whose content cannot be that of the element of its number leads nowhere.
             None if !leads_to_its_number(number, form) => return Ok(Vec::new()),
             None => number,
         };

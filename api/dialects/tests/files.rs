@@ -1,4 +1,4 @@
-//! Dialect files: what each key does to the wire, and what a wrong file is told, with its line and field.
+//! Dialect files: the effect of each key on the wire, and the error of a wrong file, with its line and field.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -94,7 +94,7 @@ fn each_key_changes_the_wire() {
     }
 }
 
-/// What a file is told: nothing where it is right.
+/// The error of a file, or `right`.
 fn told(text: &str) -> String {
     parse("my.toml", text).map_or_else(|error| error.to_string(), |_| "right".to_owned())
 }

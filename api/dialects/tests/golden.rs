@@ -53,7 +53,7 @@ fn golden_messages_are_read_and_written_as_another_codec_has_them() {
     }
 }
 
-/// What nobody has sent before is written as it is read: the year alone is not told in the default dialect, and the
+/// A message that answers no request is written as it is read. The default dialect lacks only the year, and the
 /// function code of a reversal follows from its amounts.
 #[test]
 fn reversals_of_1993_are_written_without_a_request() {
@@ -77,7 +77,7 @@ fn reversals_of_1993_are_written_without_a_request() {
     }
 }
 
-/// Whatever part of a message comes, its fault is told and nothing is read that is not there.
+/// Every part of a message has a fault, and nothing is read beyond its end.
 #[test]
 fn every_truncation_of_a_golden_message_is_told() {
     for path in golden_files() {

@@ -1,4 +1,5 @@
-//! What holds for all bytes in each shipped dialect, over random ones. A failure prints the smallest case and its seed.
+//! Properties of all bytes in each shipped dialect, over random ones. A failure prints the smallest case and its
+//! seed.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 

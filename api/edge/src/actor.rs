@@ -1,8 +1,8 @@
-//! Who acts, and from where, on the way to the record of what they change.
+//! The actor of a change and its address, on their way to the record of the change.
 //!
-//! Handlers do not carry it about: it is scoped to the task that runs them, like the claim of an
-//! idempotency key, and `AppState::carry_out` picks it up there. Work that a task leaves to another
-//! one is the switch's own.
+//! Handlers do not pass the note along. It is scoped to the task that runs them, like the claim of
+//! an idempotency key, and `AppState::carry_out` picks it up there. Work that a task leaves to
+//! another task is the switch's own.
 
 use std::future::Future;
 
@@ -15,17 +15,17 @@ use parking_lot::Mutex;
 use crate::client_address::ClientAddress;
 
 tokio::task_local! {
-    /// The note of whoever this task acts for.
+    /// The note of the actor that this task acts for.
     static NOTE: Mutex<AuditNote>;
 }
 
-/// Does `work` for the one in the note.
+/// Does `work` for the actor in the note.
 pub async fn acting<T>(note: AuditNote, work: impl Future<Output = T>) -> T {
     NOTE.scope(Mutex::new(note), work).await
 }
 
-/// Answers a request of which it is not known yet who asks, but from where: whoever finds out says
-/// so by `act_as`.
+/// Answers a request whose address is known but whose actor is not. The code that identifies the
+/// actor calls `act_as`.
 pub async fn from_somewhere(request: Request, next: Next) -> Response {
     let address = ClientAddress::of(request.extensions());
     acting(AuditNote { actor: Actor::Switch, address }, next.run(request)).await

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::client_address::network_of;
 
-/// The counts; who has none is not there.
+/// The counts. An address with none has no entry.
 #[derive(Clone, Debug, Default)]
 pub struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
@@ -28,7 +28,7 @@ impl AddressCounts {
         AddressPlace { counts: self.clone(), network: network_of(address), count: 0 }
     }
 
-    /// One more, where `address` does not have `max`.
+    /// Takes one more place, unless `address` has `max`.
     pub fn take(&self, address: IpAddr, max: usize) -> Option<AddressPlace> {
         let mut place = self.place(address);
         place.set(1, max).then_some(place)

@@ -1,14 +1,16 @@
-//! Tables of bounded size for what outsiders can make the switch remember: tries, letters, requests.
+//! Tables of bounded size for facts that outsiders make the switch remember: tries, letters,
+//! requests.
 //!
-//! A full table first forgets what says nothing any more, then the entry with which least is lost.
-//! INVARIANT: what holds somebody back is never forgotten before its time: who wants to be forgotten
-//! would only have to fill the table with others. Where nothing else is left, there is no room.
+//! A full table first forgets entries that have ended, then the entry of the least weight.
+//! INVARIANT: an entry that blocks a client is never forgotten before its end. Otherwise a blocked
+//! client would only have to fill the table with others. A table of nothing but such entries has no
+//! room.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// From this weight on an entry holds somebody back.
+/// The least weight of an entry that blocks a client.
 pub const BLOCKING: u64 = 1 << 32;
 
 /// One entry of a table.
@@ -16,14 +18,14 @@ pub trait Entry {
     /// The clock it goes by.
     type Time: Copy + Ord;
 
-    /// From when on it says nothing any more; none as long as it is in use.
+    /// The instant from which it has no effect; none as long as it is in use.
     fn ends_at(&self) -> Option<Self::Time>;
 
-    /// How much is lost with it; `BLOCKING` or more where it holds somebody back.
+    /// The loss if it is forgotten; `BLOCKING` or more where it blocks a client.
     fn weight(&self) -> u64;
 }
 
-/// There is no room: every entry holds somebody back.
+/// There is no room: every entry blocks a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -222,7 +224,7 @@ mod tests {
     const LENGTH: Duration = Duration::from_secs(900);
     const LEN_MAX: usize = 8;
 
-    /// What somebody does: whose window, and how much later than the one before.
+    /// The acts of clients: the window of each, and its delay after the act before.
     fn acts() -> impl Strategy<Value = Vec<(u16, u64)>> {
         prop::collection::vec((0..40_u16, 0..60_u64), 1..400)
     }
@@ -252,7 +254,7 @@ mod tests {
             }
         }
 
-        /// Nobody gets more in a window than they may, but for what was forgotten as the lightest.
+        /// No client gets more in a window than it may, but for entries forgotten as the lightest.
         #[test]
         fn with_room_for_all_nobody_gets_more_than_they_may(acts in acts()) {
             let mut windows = Windows::new(LENGTH, 40);

@@ -1,8 +1,7 @@
-//! From which address a request comes, seen past the proxies that are known to stand before the
-//! switch.
+//! The address of a request's client, seen past the configured proxies before the switch.
 //!
-//! `X-Forwarded-For` is what anybody writes: an entry counts only where the one who added it, which
-//! is the next one to the right and at last the peer itself, is a configured proxy.
+//! Anybody can write `X-Forwarded-For`. An entry counts only if its author is a configured proxy.
+//! The author is the next entry to the right, and for the last entry the peer itself.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,10 +12,10 @@ use axum::http::{Extensions, HeaderMap, HeaderName};
 
 use crate::peers::PeerNetwork;
 
-/// The header in which proxies say for whom they ask.
+/// The header in which proxies name their client.
 pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Where a request comes from.
+/// The address of a request's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 

@@ -1,7 +1,7 @@
 //! File descriptors: how many the system grants, and how connections share them.
 //!
-//! Each connection takes one, and so do the files of the engine. Where they run out nothing is accepted any more, at no
-//! door, and nobody learns of it: health is asked over a connection, too.
+//! Each connection takes one, and so do the files of the engine. If they run out, no door accepts
+//! any more, and nobody learns of it: health is asked over a connection, too.
 //!
 //! | part | who |
 //! |---|---|
@@ -78,8 +78,8 @@ pub struct SendBounds {
     pub healthy: usize,
     /// To receivers that did not take the last.
     pub failing: usize,
-    /// Names of receivers that are looked up for the first try of a message. Each takes a thread until the system
-    /// answers, however long ago whoever asked gave up.
+    /// Names of receivers that are looked up for the first try of a message. Each takes a thread
+    /// until the system answers, even after its asker gave up.
     pub lookups: usize,
     /// Names looked up for later tries: names that nobody knows must not keep others from being looked up.
     pub later_lookups: usize,

@@ -1,4 +1,4 @@
-//! What a connection is read from and written to: a socket, or TLS over one.
+//! The stream under a connection: a socket, or TLS over one.
 
 use std::future::Future;
 
@@ -41,7 +41,7 @@ impl DoorStream for TlsStream<TcpStream> {
     }
 
     async fn into_socket(mut self) -> TcpStream {
-        // Whoever is gone needs no goodbye.
+        // A failure does not matter: a peer that is gone needs no goodbye.
         drop(timeout(lingering::SILENCE, self.shutdown()).await);
         self.into_inner().0
     }

@@ -1,8 +1,8 @@
-//! What a client is told when a request fails. The only file that knows statuses of failures.
+//! The answers to requests that fail. The only file that knows statuses of failures.
 //!
 //! Every failure has the same body, `{"detail": {code, message, param, errors, doc_url}}`. A code means
-//! one cause, which `wire/error_codes` explains. Nothing internal is ever in a message: causes of 500s go to the log. What the engine's
-//! rejections are told as is in `rejections`.
+//! one cause, which `wire/error_codes` explains. Nothing internal is ever in a message: causes of
+//! 500s go to the log. The answers to the engine's rejections are in `rejections`.
 
 mod rejections;
 
@@ -137,7 +137,7 @@ impl ApiError {
     }
 }
 
-/// Declares failures: what each is called here, its parts, the status, the code, the message.
+/// Declares failures: the name of each here, its parts, the status, the code, the message.
 macro_rules! failures {
     ($($(#[$about:meta])+
         $name:ident($($part:ident: $type:ty)?) $status:ident $code:literal $message:expr;)*) => {
@@ -214,15 +214,15 @@ failures! {
     /// An app did not say which it is, or not with the right secret.
     invalid_client() UNAUTHORIZED "invalid_client"
         "no app has this `client_id` and `client_secret`";
-    /// What an app asks a token with is no good.
+    /// The grant with which an app asks for a token is not valid.
     invalid_grant(message: &str) BAD_REQUEST "invalid_grant" message;
-    /// No answer is waited for under this token any more, or never was.
+    /// The token of a question awaits no answer any more, or never did.
     challenge_over() UNAUTHORIZED "challenge_over"
         "no answer is waited for under this access token: it is unknown, its time is over, or \
             its answers were wrong";
     /// The answer to a question was wrong.
     wrong_answer() FORBIDDEN "wrong_answer" "the answer is wrong; another may be given";
-    /// What was uploaded is no receipt.
+    /// The uploaded file is no receipt.
     not_a_receipt() UNSUPPORTED_MEDIA_TYPE "unsupported_media_type"
         "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field `file` of \
             `multipart/form-data`";
@@ -239,7 +239,7 @@ failures! {
     /// Nothing is sent to a webhook endpoint that is off.
     webhook_endpoint_disabled() CONFLICT "webhook_endpoint_disabled"
         "the webhook endpoint is off: enable it first";
-    /// What would answer has too much to do.
+    /// The part of the switch that would answer has too much to do.
     overloaded() SERVICE_UNAVAILABLE "overloaded" "too many requests are waiting";
     /// A physical card keeps its number to itself.
     card_not_virtual() CONFLICT "card_not_virtual"
@@ -308,7 +308,7 @@ impl ApiError {
         self.code
     }
 
-    /// What people are told.
+    /// The message for people.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -1,7 +1,8 @@
 //! One HTTP connection, from its first byte to its last: hyper with bounds of our own.
 //!
-//! What is judged here holds for every request of every listener, so that no handler can forget it: the
-//! size and the shape of a head, what becomes of a body that nobody read, and how the connection ends.
+//! The checks here hold for every request of every listener, so that no handler can forget them:
+//! the size and the shape of a head, the discarding of an unread body, and the end of the
+//! connection.
 //!
 //! INVARIANT: a connection with unread bytes is announced to end (`Connection: close`), and ends so that
 //! its client can read the answer: see `lingering`.
@@ -106,7 +107,7 @@ async fn answer_one<F: Future<Output = Response>>(
             let response = answer(Request::from_parts(parts, body.clone())).await;
             (response, body.discard_rest().await)
         }
-        // Where its body ends is open to doubt.
+        // The end of its body is open to doubt.
         Err(error) => (refusal(&parts.method, parts.uri.path(), error).await, false),
     };
     let (name, value) = match may_go_on {
@@ -129,8 +130,8 @@ mod tests {
     use super::*;
     use crate::request_body::read_body;
 
-    /// What a client reads that sends `request` as a whole and then listens until the end, where requests
-    /// are answered by `answer`.
+    /// The bytes that a client reads until the end, after it sent `request` as a whole. `answer`
+    /// answers the requests.
     async fn exchange<F>(
         answer: impl Fn(Request<RequestBody>) -> F,
         request: &[u8],
@@ -159,7 +160,8 @@ mod tests {
         [head.into_bytes(), vec![b'x'; body_bytes]].concat()
     }
 
-    /// Whatever answers, whichever its status: the next request is answered too, or was said not to be.
+    /// After an answer of any status the next request is answered too, or the answer announced the
+    /// end.
     #[tokio::test]
     async fn no_answer_leaves_a_body_in_the_way_of_the_next_request() {
         let statuses = [200, 204, 303, 400, 401, 403, 404, 405, 413, 415, 429, 431, 500, 503];

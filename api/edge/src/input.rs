@@ -1,4 +1,4 @@
-//! What handlers take from a request: an id in the path, a JSON body, a query that asks for a list.
+//! The extractors of handlers: an id in the path, a JSON body, a query that asks for a list.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
@@ -14,7 +14,7 @@ use crate::request_body::read_json_body;
 /// The longest JSON body, where a path takes no longer one. Units: bytes.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// What a handler answers.
+/// The result of a handler.
 pub type Answer<T> = Result<T, ApiError>;
 
 /// The id in a path. A path without a UUID there leads nowhere.
@@ -51,12 +51,12 @@ impl<S: Send + Sync, const BYTES_MAX: usize> FromRequest<S> for JsonBody<BYTES_M
     }
 }
 
-/// What asks for a list: its query, and where it was asked.
+/// A request for a list: its query and its address.
 #[derive(Debug)]
 pub struct ListQuery {
     /// The parameters.
     pub query: Query,
-    /// Where.
+    /// The address of the list.
     pub address: ListAddress,
 }
 

@@ -27,8 +27,8 @@ impl<K, B> Default for KeptConnections<K, B> {
 }
 
 impl<K: PartialEq, B> KeptConnections<K, B> {
-    /// One to `place` that rests. Those that are closed are forgotten, and those to other places that
-    /// `is_left` names.
+    /// A resting connection to `place`. Closed connections are forgotten, and so are connections to
+    /// places that `is_left` names.
     pub fn take(&self, place: &K, is_left: impl Fn(&K) -> bool) -> Option<KeptConnection<K, B>> {
         let mut kept = self.0.lock();
         kept.retain(|kept| !kept.sender.is_closed() && !is_left(&kept.place));

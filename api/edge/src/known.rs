@@ -1,5 +1,5 @@
-//! What the tables said once and never say otherwise, remembered so that the network's requests need
-//! not ask again: the currency of a card's account, and the network key as of a view of the tables.
+//! A cache of facts that never change in the tables, so that the network's requests need not read
+//! them again: the currency of a card's account, and the network key of one view of the tables.
 //!
 //! INVARIANT: only what is there is remembered. A card keeps its number and account for ever and an
 //! account its currency; that a card is not there is asked again each time.
@@ -18,7 +18,7 @@ const CARDS_MAX: usize = 1 << 18;
 const CURRENCY_BITS: u32 = 16;
 const _: () = assert!(CARDS_MAX >= 1 << CURRENCY_BITS && CARDS_MAX.is_power_of_two());
 
-/// Facts by what names them.
+/// The remembered facts.
 pub(crate) struct Known {
     /// At the low bits of a card's hash: the others, and the currency in their stead; zero for none.
     currencies: Box<[AtomicU64]>,
@@ -59,7 +59,8 @@ impl Known {
     }
 
     /// The network key in tables that have come this far, `read` from them where it is not known.
-    /// `applied` is how far they had come before the call: what is read may be newer, never older.
+    /// `applied` is the progress of the tables before the call: a key read may be newer, never
+    /// older.
     /// Errors: those of `read`.
     pub(crate) fn network_key<E>(
         &self,

@@ -1,9 +1,10 @@
-//! Access that is asked for once and then lasts: that of polls that wait, of streams, of live pages and
-//! of files that are written while they are sent. It is asked again after each wait, and ends the wait.
+//! Access that is asked for once and then lasts: that of polls that wait, of streams, of live pages
+//! and of files that are written while they are sent. It is asked again after each wait, and its
+//! end ends the wait.
 //!
-//! Tables say who may see what. They are looked at when they may say something else, whoever changed
-//! them and how. INVARIANT: whoever was told that access has ended can rely on it that nothing more is
-//! told: a change wakes those who wait before it is answered.
+//! Access rights are in the tables. They are read again after every change of rights, by anyone.
+//! INVARIANT: after the answer to a change that ends access, the former reader gets nothing more:
+//! the change wakes the waiting readers before it is answered.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -37,7 +38,7 @@ impl std::fmt::Debug for LastingAccess {
 }
 
 impl LastingAccess {
-    /// One that ends at `ends_at`, or as soon as the tables do not give it any more.
+    /// An access that ends at `ends_at`, or as soon as the tables do not give it any more.
     pub fn new(
         switch: &Switch,
         ends_at: Option<Timestamp>,
@@ -54,7 +55,7 @@ impl LastingAccess {
     pub fn is_open(&mut self) -> bool {
         let is_over = self.time_left().is_some_and(|left| left.is_zero());
         if !self.has_ended && !is_over && self.changes.has_changed().unwrap_or(true) {
-            // In this order: what changes after it was read is looked at next time.
+            // The mark comes before the read: a later change is looked at next time.
             self.changes.mark_unchanged();
             // Tables that cannot be read give nothing.
             self.has_ended = !self.switch.read_at_once(&self.is_given).unwrap_or(false);

@@ -1,7 +1,7 @@
-//! What every edge of the switch stands on: the way into the engine, HTTP connections and their
-//! bounds, what is taken of a request, what a client is told when it fails.
+//! The common base of the switch's edges: the way into the engine, HTTP connections and their
+//! bounds, extractors of requests, and answers to failures.
 //!
-//! No resource and no person is known here: those who ask are addresses, what they ask is a path.
+//! No resource and no person is known here: a client is an address, its request a path.
 
 pub mod actor;
 pub mod address_counts;

@@ -1,8 +1,9 @@
-//! How much a read of `/v1` shows: the header that tells it, and the parameter that asks for it.
+//! The freshness of a read of `/v1`: the header that tells it, and the parameter that asks for it.
 //!
 //! Each record has a sequence number. An answer carries that of the newest record it can show. A client that
 //! hands it in as `min_seq` sees no less, whichever node of a cluster answers. Without it a node that leads
-//! shows all that any client was answered: it makes sure that it still leads, once for all who wait.
+//! shows all that any client was answered: it makes sure that it still leads, once for all waiting
+//! reads.
 
 use axum::extract::{Query as UriQuery, Request, State};
 use axum::http::{HeaderName, Method, Uri};

@@ -1,13 +1,14 @@
-//! What a caller may need for an operation. Which operation needs what is in `operations.rs`.
+//! The access that a caller may need for an operation. `operations.rs` has the need of each
+//! operation.
 
 use cardswitch_engine::directory::access_token::AccessScope;
 
 use self::Needed::{Accountant, Admin, Open, Read, Settings};
 
-/// What the scope of a token must have. Source: spec "Authentication", scopes.
+/// The access that the scope of a token must have. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
-    /// Not even an access token: what asks is let in by the handler.
+    /// Not even an access token: the handler itself admits clients.
     Open,
     /// Nothing: every token reads.
     Read,

@@ -1,9 +1,9 @@
-//! An operation, one line: what a caller needs, and its handler. Method, path and description stand
+//! An operation, one line: the access it needs, and its handler. Method, path and description stand
 //! above the handler (`#[utoipa::path]`); the routes, the check of access and the published document
 //! are made from such lines.
 //!
-//! INVARIANT: what has no line in a table is not served: a path without one answers 404 and a method
-//! without one 405.
+//! INVARIANT: only operations with a line in a table are served: a path without one answers 404 and
+//! a method without one 405.
 
 use axum::Router;
 use axum::routing::{MethodFilter, MethodRouter};
@@ -16,9 +16,9 @@ use crate::needed::Needed;
 pub struct Operation<S> {
     /// The part of the reference it stands in, and what that is about.
     pub group: (&'static str, &'static str),
-    /// What the caller needs.
+    /// The access that the caller needs.
     pub needed: Needed,
-    /// `GET`, `POST`, `PUT` or `DELETE`. Who may get may ask for the head alone.
+    /// `GET`, `POST`, `PUT` or `DELETE`. The right to `GET` includes `HEAD`.
     pub method: &'static str,
     /// The path as the router has it.
     pub path: String,
@@ -53,7 +53,8 @@ impl<S: Clone + Send + Sync + 'static> Operation<S> {
     }
 }
 
-/// Operations by their lines: what is needed, and the handler. They are grouped as the reference is.
+/// Operations by their lines: the access needed, and the handler. The reference has the same
+/// groups.
 #[macro_export]
 macro_rules! operations {
     ($($group:literal: $about:literal { $($needed:ident $($handler:ident)::+,)+ })+) => {
@@ -101,19 +102,19 @@ pub fn document_of<S>(
     whole
 }
 
-/// What each operation needs, by path and method.
+/// The access that each operation needs, by path and method.
 #[derive(Debug)]
 pub struct AccessTable(Vec<(String, &'static str, Needed)>);
 
 impl AccessTable {
-    /// The table of operations. Those that ask for no access token have no row.
+    /// The table of operations. An operation that needs no access token has no row.
     #[must_use]
     pub fn of<S>(operations: &[Operation<S>]) -> Self {
         let guarded = operations.iter().filter(|operation| operation.needed != Needed::Open);
         Self(guarded.map(|line| (line.path.clone(), line.method, line.needed)).collect())
     }
 
-    /// What an operation needs; none where there is no such operation.
+    /// The access that an operation needs; none where there is no such operation.
     #[must_use]
     pub fn needed(&self, method: &str, path: &str) -> Option<Needed> {
         let method = if method == "HEAD" { "GET" } else { method };

@@ -1,4 +1,4 @@
-//! Who may connect to the ISO 8583 door: addresses and networks, loopback alone by default.
+//! The peers that the ISO 8583 door admits: addresses and networks, loopback alone by default.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -43,10 +43,10 @@ impl PeerNetwork {
     }
 }
 
-/// Whom a door admits.
+/// The admission rule of a door.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// Whose connections are taken.
+    /// The peers whose connections are taken.
     pub peers: Vec<PeerNetwork>,
     /// Whether the door listens to more than this machine and yet takes nobody else's.
     pub is_shut: bool,
@@ -65,7 +65,7 @@ impl Admission {
     /// The word for everybody.
     const ANY: &'static str = "any";
 
-    /// That of a door at `address`. Everybody is admitted there by the word `any` alone: a network of
+    /// The rule of a door at `address`. Only the word `any` admits everybody there: a network of
     /// all addresses is more often an oversight.
     pub fn at(address: SocketAddr, texts: &[String]) -> Result<Self, AdmissionError> {
         let is_reached = !address.ip().is_loopback();

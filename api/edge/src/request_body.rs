@@ -89,7 +89,7 @@ async fn collect_within(
 }
 
 async fn collect(mut body: impl ReadableBody, bytes_max: usize) -> Result<Bytes, ApiError> {
-    // Where its length is announced, nothing is asked for that is not taken.
+    // A body announced as too large is refused before its client sends any of it.
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(ApiError::body_too_large(bytes_max));
     }
@@ -106,7 +106,7 @@ async fn collect(mut body: impl ReadableBody, bytes_max: usize) -> Result<Bytes,
     Ok(kept.freeze())
 }
 
-/// What is there of a body. Most come in one piece, which is not copied.
+/// The part of a body that has come. Most bodies come in one piece, which is not copied.
 enum Kept {
     Nothing,
     One(Bytes),

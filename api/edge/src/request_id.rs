@@ -29,7 +29,7 @@ pub async fn with_request_id(request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = under_fresh_id(&method, logged_path(uri.path()), next.run(request)).await;
-    // Whoever counts requests stands around the router, where the route is not known yet.
+    // The counter of requests stands around the router, where the route is not known yet.
     if let Some(route) = route {
         response.extensions_mut().insert(route);
     }
@@ -39,8 +39,8 @@ pub async fn with_request_id(request: Request, next: Next) -> Response {
 /// How many digits in a row may be a card number.
 const PAN_DIGITS_MIN: usize = 13;
 
-/// What of a path the log may have: the keys of links are none of its business, nor is a card number,
-/// which belongs in no path, but a client may put one there.
+/// The part of a path that the log may have. It leaves out the keys of links, and digits that may
+/// be a card number: one belongs in no path, but a client may put it there.
 fn logged_path(path: &str) -> &str {
     if let Some(parent) = KEYED_PATHS.into_iter().find(|parent| path.starts_with(parent)) {
         return parent;

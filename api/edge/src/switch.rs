@@ -1,7 +1,7 @@
-//! The edges' way into the engine: asking from async code, and reading what was answered.
+//! The edges' way into the engine: submitting from async code, and reading the answered changes.
 //!
-//! A command is one message: whoever hangs up while waiting loses the answer, never half a change.
-//! Reads see every change that was durable when they came, if the tables are up in time.
+//! A command is one message: a caller that hangs up while waiting loses the answer, never half a
+//! change. Reads see every change that was durable when they came, if the tables are up in time.
 
 mod event_news;
 
@@ -116,8 +116,8 @@ impl Switch {
         Ok(answered.await.unwrap_or_else(|_| vec![Reply::OutcomeUnknown; count]))
     }
 
-    /// Waits, not for ever, until reads show the record `seq`, which was made for who asks. Returns
-    /// whether they do.
+    /// Waits, not for ever, until reads show the record `seq`, which was made for the caller.
+    /// Returns whether they do.
     pub async fn visible(&self, seq: RecordSeq) -> bool {
         self.visible_within(seq, VISIBLE_WAIT).await
     }
@@ -127,9 +127,10 @@ impl Switch {
         self.reached(seq, Awaiting::OwnChange, wait).await
     }
 
-    /// Makes sure that all that is durable is known here: where another node can lead, a command without a
-    /// record is answered only after it was seen that none does. Those who ask together share that.
-    /// Errors: `no_leader`, also where that cannot be seen in time; overloaded.
+    /// Makes sure that all that is durable is known here. If another node can lead, a command
+    /// without a record is answered only after it was seen that none does. Calls at the same time
+    /// share that check.
+    /// Errors: `no_leader`, also where the check takes too long; overloaded.
     pub async fn confirm(&self) -> Result<(), ApiError> {
         if !self.engine.is_replicated() {
             return Ok(());
@@ -152,7 +153,7 @@ impl Switch {
             seq,
             awaiting,
             Box::new(move || {
-                // Whoever waited may be gone.
+                // The waiting caller may be gone.
                 let _ = reached.send(());
             }),
         );
@@ -160,8 +161,9 @@ impl Switch {
         watermark.applied() >= seq
     }
 
-    /// Waits until reads show an event after `after`, and returns the number of the newest; none where
-    /// projection has stopped, so that none will come. Whoever waits looks at nothing meanwhile.
+    /// Waits until reads show an event after `after`, and returns the number of the newest; none
+    /// where projection has stopped, so that none will come. A waiting call reads nothing
+    /// meanwhile.
     /// Errors: the tables cannot be read.
     pub async fn events_beyond(
         &self,
@@ -170,7 +172,7 @@ impl Switch {
         let watermark = self.engine.watermark();
         let mut changes = self.news.changes();
         loop {
-            // In this order: what comes after it was read is news.
+            // The mark comes before the read: a later event is news.
             changes.mark_unchanged();
             let applied = watermark.applied();
             let newest = self.newest_event()?;
@@ -284,7 +286,7 @@ struct SinglePort {
 impl ReplyPort for SinglePort {
     fn deliver(&self, _tag: u64, reply: Reply) {
         if let Some(answer) = self.answer.lock().take() {
-            // Whoever asked may have hung up.
+            // The caller may have hung up.
             let _ = answer.send(reply);
         }
     }
@@ -320,7 +322,7 @@ impl ReplyPort for BatchPort {
         if gathered.missing == 0
             && let Some(done) = gathered.done.take()
         {
-            // Whoever asked may have hung up.
+            // The caller may have hung up.
             let _ = done.send(std::mem::take(&mut gathered.replies));
         }
     }

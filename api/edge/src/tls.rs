@@ -40,7 +40,7 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The private key of that certificate.
     pub key: PathBuf,
-    /// Authorities; where named, peers must show a certificate of one of them.
+    /// Authorities. If this is set, peers must show a certificate of one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ca: Option<PathBuf>,
 }
@@ -60,11 +60,11 @@ pub struct TlsFileError {
 pub struct TlsRefusal {
     /// The reason, one of a few.
     pub reason: &'static str,
-    /// What the library says of it.
+    /// The library's message.
     pub detail: String,
 }
 
-/// What is spoken over TLS, as a door agrees on it.
+/// The protocol over TLS, as a door agrees on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoken {
     /// HTTP/1.1.
@@ -94,7 +94,8 @@ impl TlsDoor {
         Ok(Self { spoken, files, config })
     }
 
-    /// Agrees on TLS with a peer that has connected. One that speaks HTTP without it is told so.
+    /// Agrees on TLS with a peer that has connected. A peer that speaks plain HTTP gets a refusal
+    /// in HTTP.
     /// Errors: the peer speaks no TLS, has no certificate that is valid here, or is too slow.
     pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, TlsRefusal> {
         if self.spoken == Spoken::Http && speaks_plain(&stream).await {
@@ -194,7 +195,7 @@ pub(crate) fn certificates(
     }
 }
 
-/// Whoever shows a certificate that has run out is refused by everyone: it is told here first.
+/// Refuses an expired certificate when its file is read, instead of at each handshake.
 pub(crate) fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
     let certificate = Certificate::from_der(certificate);
     let certificate = certificate.map_err(|error| format!("is no certificate: {error}"))?;
@@ -209,7 +210,7 @@ pub(crate) fn refusing(setting: &'static str, path: &Path) -> impl FnOnce(String
     move |reason| TlsFileError { setting, path: path.to_owned(), reason }
 }
 
-/// What a failed handshake says of the peer.
+/// The fault of the peer in a failed handshake.
 fn reason_of(error: &std::io::Error) -> &'static str {
     use rustls::Error;
     let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());

@@ -1,7 +1,9 @@
-//! How often each access token may ask: one program in a loop must not take the time of all others.
+//! The rate of requests of each access token: one program in a loop must not take the time of all
+//! others.
 //!
-//! A token may ask so many times a second on average, and twice as many at once after a rest. What
-//! is beyond is refused with 429 before anything is read for it, and told when to come back.
+//! A token may ask so many times a second on average, and twice as many at once after a rest.
+//! Requests beyond are refused with 429 before anything is read for them, with the time to come
+//! back.
 //!
 //! INVARIANT: memory is bounded: tokens at rest are forgotten, which changes nothing for them.
 

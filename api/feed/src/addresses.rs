@@ -1,4 +1,4 @@
-//! Where the ISO 8583 door of a switch is: at one address, or at those of all nodes of a cluster.
+//! The addresses of a switch's ISO 8583 door: a single one, or those of all nodes of a cluster.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::FeedError;
 
-/// Addresses of one door. Where one takes no connection, the next one is tried from then on.
+/// Addresses of one door. After one that takes no connection, the next one is tried from then on.
 #[derive(Debug, Clone)]
 pub struct DoorAddresses {
     all: Vec<SocketAddr>,
@@ -16,7 +16,7 @@ pub struct DoorAddresses {
 }
 
 impl DoorAddresses {
-    /// The first one, for what is said of all.
+    /// The first one, which stands for all in reports.
     #[must_use]
     pub fn first(&self) -> Option<SocketAddr> {
         self.all.first().copied()

@@ -12,7 +12,7 @@ use super::client::Connection;
 use super::message::{Answer, Identity, Key, balance_inquiry};
 use super::portfolio::Portfolio;
 
-/// At most so many cards are asked for: the first of the file.
+/// The most cards that are asked for: the first of the file.
 const CARDS_MAX: u32 = 20_000;
 
 /// Inquiries under way at once, on a switch that keeps its own clock.
@@ -21,10 +21,10 @@ const WINDOW: usize = 64;
 /// Allowance balances by slot of the portfolio. Units: minor units of the account's currency.
 pub(super) type Balances = BTreeMap<u32, i64>;
 
-/// How inquiries are made.
+/// The settings of inquiries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inquiry {
-    /// Since the Unix epoch.
+    /// The time since the Unix epoch.
     pub(super) at_us: u64,
     pub(super) is_virtual: bool,
     /// Reference numbers count down from here.

@@ -1,12 +1,13 @@
-//! The feed's own ledger: what the switch must hold for each purchase, as far as the answers tell.
+//! The feed's own ledger: the expected books of the switch for each purchase, as far as the answers
+//! tell.
 //!
 //! A lost answer leaves several possibilities, so a purchase is kept as the set of states it may
-//! be in at the switch ("worlds"). A certain answer carries every world over; an unknown one (96
-//! or silence) keeps both the world before and the world after. What the switch shows is right
-//! if it is one of the worlds.
+//! be in at the switch ("worlds"). A certain answer carries every world over; an unknown one (96 or
+//! silence) keeps both the world before and the world after. The switch's books are right if they
+//! are one of the worlds.
 //!
-//! This file keeps all purchases and compares them with what the switch shows; `purchase_book`
-//! keeps one, and `worlds` says which states there are and what leads from one to another.
+//! This file keeps all purchases and compares them with the switch's books; `purchase_book` keeps
+//! one, and `worlds` has the states and the changes from one to another.
 //!
 //! INVARIANT: messages count in the order in which they were sent, whatever the order of answers.
 
@@ -26,7 +27,7 @@ pub(super) struct EntryId {
     index: u16,
 }
 
-/// What the switch shows of one transaction.
+/// The switch's state of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TransactionView {
     pub(super) rrn: u64,
@@ -36,20 +37,20 @@ pub(super) struct TransactionView {
     pub(super) over_refunded: Option<bool>,
 }
 
-/// Something that the feed and the switch see otherwise.
+/// A difference between the feed's books and the switch's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The card, by its identifier under `/v1`.
     pub card_id: String,
     /// The retrieval reference number, where one purchase is concerned.
     pub rrn: Option<String>,
-    /// What the feed expected.
+    /// The state that the feed expected.
     pub expected: String,
-    /// What the switch showed.
+    /// The state that the switch showed.
     pub found: String,
 }
 
-/// A purchase that the switch shows otherwise.
+/// A purchase whose state at the switch differs from the feed's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PurchaseMismatch {
     pub(super) rrn: u64,
@@ -123,7 +124,7 @@ impl Books {
         })
     }
 
-    /// What a page may have taken from the allowance; below zero what it may have given back.
+    /// The amounts that a page may have taken from the allowance; negative for amounts given back.
     fn taken(&self, book: &PurchaseBook, now_us: u64) -> Vec<i64> {
         let signed = |minor: u64| i64::try_from(minor).unwrap_or(i64::MAX);
         let worlds = book.worlds_at(now_us);

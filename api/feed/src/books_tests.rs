@@ -1,5 +1,5 @@
-//! The ledger of the feed: which answers allow which states, what those take, and what is found to
-//! differ.
+//! The ledger of the feed: the states that answers allow, the amounts those take, and the
+//! differences found.
 
 use super::worlds::{ABSENT, CANCELED, DECLINED};
 use super::*;
@@ -165,7 +165,7 @@ fn bounds_add_up_over_a_card() {
     assert_eq!(books.spent_bounds(5, 0), (0, 0));
 }
 
-/// A purchase of 500 that has settled, and its refund; what is taken and what is flagged then.
+/// A purchase of 500 that has settled, and its refund; the amount taken and the flag then.
 #[test]
 fn a_refund_gives_back_no_more_than_was_paid() {
     type Row = (&'static str, Messages, (i64, i64), bool);

@@ -12,13 +12,13 @@ use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, next_frame, write_frame
 use super::FeedError;
 use super::line::{Line, LineStream};
 
-/// How long the switch may refuse to read before the connection is given up.
+/// The time that the switch may refuse to read before the connection is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes asked of the socket at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// One connection, used by one thread at a time; [`Connection::split`] makes two halves of it.
+/// A connection, used by one thread at a time; [`Connection::split`] makes two halves of it.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: LineStream,
@@ -96,18 +96,18 @@ impl Connection {
         }
     }
 
-    /// A message in the default spelling; what cannot be read of another one is left out.
+    /// A message in the default spelling; unreadable parts of another spelling are left out.
     fn plain(&self, message: &[u8]) -> Vec<u8> {
         let Some(translation) = &self.dialect.translation else { return message.to_vec() };
         let mut plain = Vec::new();
-        // What is missing then is missing in what is shown, too.
+        // Parts missing then are missing in the shown message, too.
         let _ = translation.read(message, &mut plain, &mut RepeatedFields::default());
         plain
     }
 
     /// Ends the connection for all its handles.
     pub(super) fn close(&self) {
-        // One that is gone already needs no closing.
+        // A connection that is gone already needs no closing.
         let _ = self.stream.shutdown();
     }
 

@@ -1,8 +1,8 @@
 //! Virtual time: one connection, one message in flight, strictly in the order of the schedule.
 //!
 //! The clock is the schedule's: each message carries its virtual time, days pass as fast as the switch
-//! answers (or at a multiple of real time). What the switch sees is the same bytes in the same order
-//! for the same seed and the same answers.
+//! answers (or at a multiple of real time). The switch sees the same bytes in the same order for
+//! the same seed and the same answers.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const NAP_MAX: Duration = Duration::from_millis(50);
 /// Pause between two attempts to open a broken connection again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How a run on virtual time is paced.
+/// The pacing of a run on virtual time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pacing {
     /// Virtual seconds in a second of wall time; `None` does not wait at all.

@@ -1,5 +1,5 @@
-//! One run's conversation with the switch, without its sockets: what to send next, what an answer
-//! means, what follows from it.
+//! One run's conversation with the switch, without its sockets: the next message to send, the
+//! meaning of an answer, and its consequences.
 //!
 //! The drivers (`open_loop`, `closed_loop`) own time and bytes on the wire; this file owns order. Given
 //! the same plans and the same answers at the same times it sends the same bytes.
@@ -33,10 +33,10 @@ const RRNS_A_PURCHASE: u64 = 2;
 /// Reference numbers have twelve digits; a run takes its own stretch of them.
 const RRN_LIMIT: u64 = 1_000_000_000_000;
 
-/// When the run starts, by the clock that its messages carry.
+/// The start of the run, by the clock that its messages carry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Epoch {
-    /// Since the Unix epoch. Units: microseconds.
+    /// The time since the Unix epoch. Units: microseconds.
     pub(super) start_us: u64,
     /// Whether each message carries the time for a switch on a manual clock.
     pub(super) is_virtual: bool,
@@ -46,7 +46,7 @@ pub(super) struct Epoch {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
-    /// When it was meant to leave.
+    /// The instant when it was meant to leave.
     pub(super) due_us: u64,
     /// The purchase it belongs to; its messages keep to one connection.
     pub(super) lane: u64,
@@ -57,9 +57,9 @@ pub(super) struct Outgoing {
 /// Whether a message may arrive behind those that were sent after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// An opening: whoever hears nothing of it repeats or reverses it.
+    /// An opening: an acquirer without an answer repeats or reverses it.
     MayBeOvertaken,
-    /// What comes later names what came before.
+    /// A message that keeps its order: later messages name earlier ones.
     Kept,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Settings {
     pub(super) epoch: Epoch,
     /// No purchase arrives later than this.
     pub(super) arrivals_end_us: u64,
-    /// How long an answer is waited for.
+    /// The longest wait for an answer.
     pub(super) answer_timeout_us: u64,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// When the next message is due; `None` once nothing is left to send.
+    /// The instant when the next message is due; `None` once nothing is left to send.
     pub(super) fn next_due_us(&mut self) -> Option<u64> {
         self.plan_ahead();
         self.queue.peek().map(|Reverse(due)| due.due_us)

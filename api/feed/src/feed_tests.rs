@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// What the switch does wrong, each so many messages.
+/// The faults of the switch, each so many messages.
 #[derive(Debug, Clone, Copy, Default)]
 struct Faults {
     silent_every: Option<u64>,
@@ -39,7 +39,7 @@ struct Hold {
     is_declined: bool,
     /// Money back, which is not the allowance's.
     is_refund: bool,
-    /// What of it made room in the allowance: as much as its purchase had left.
+    /// The part of it that made room in the allowance: as much as its purchase had left.
     room: i64,
     refunded: i64,
 }
@@ -250,7 +250,7 @@ impl SmallSwitch {
 }
 
 impl Hold {
-    /// As the HTTP door renders a transaction.
+    /// A transaction as the HTTP door renders it.
     fn to_json(&self) -> serde_json::Value {
         let state = match self {
             Self { is_declined: true, .. } => "declined",
@@ -276,7 +276,7 @@ impl Hold {
     }
 }
 
-/// Serves the transactions of a card, two a page whatever is asked for.
+/// Serves the transactions of a card, two a page at any limit.
 fn serve_http(switch: Arc<Mutex<SmallSwitch>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,7 +1,7 @@
 //! A hostile wire between the feed and the switch: messages get lost, come late or twice, are cut in half;
 //! connections break; strangers send noise. The books stay exact: to the feed, all of it is an unknown outcome.
 //!
-//! One seed chooses how often each mishap happens, and which message it meets. Half of the mishaps are off
+//! A seed chooses the rate of each mishap, and the messages it meets. Half of the mishaps are off
 //! in a world, so that some worlds are calm and some are not (swarm testing).
 //!
 //! INVARIANT: messages of a purchase keep their order, but that an opening may be overtaken: by its repeats and by
@@ -22,13 +22,13 @@ const MISHAPS_STREAM: u64 = u64::MAX - 1;
 /// The highest rate that a seed chooses. Units: messages in a thousand.
 const DRAWN_RATE_MAX: u64 = 40;
 
-/// How late a late message is. Units: microseconds.
+/// The delay of a late message. Units: microseconds.
 const LATE_US: (u64, u64) = (20_000, 2_500_000);
 
 /// The longest run of noise. Units: bytes.
 const NOISE_BYTES_MAX: u64 = 200;
 
-/// What may happen to a message.
+/// A mishap of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mishap {
     /// It never leaves.
@@ -88,12 +88,12 @@ impl fmt::Display for Mishap {
     }
 }
 
-/// How often each mishap happens. Units: messages in a thousand.
+/// The rate of each mishap. Units: messages in a thousand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MishapRates([u64; Mishap::ALL.len()]);
 
 impl MishapRates {
-    /// Those of a seed: each mishap is off in half of all seeds.
+    /// The rates of a seed: each mishap is off in half of all seeds.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut draws = Draws::new(seed, RATES_STREAM);
@@ -103,20 +103,20 @@ impl MishapRates {
         }))
     }
 
-    /// The same without one.
+    /// The same rates without one mishap.
     #[must_use]
     pub fn without(mut self, mishap: Mishap) -> Self {
         self.0[mishap.place()] = 0;
         self
     }
 
-    /// Those that may happen, with their rates.
+    /// The mishaps that may happen, with their rates.
     pub fn active(self) -> impl Iterator<Item = (Mishap, u64)> {
         Mishap::ALL.into_iter().map(move |m| (m, self.0[m.place()])).filter(|(_, rate)| *rate > 0)
     }
 }
 
-/// `lost=20,late=5`: messages in a thousand; what is not named does not happen.
+/// `lost=20,late=5`: messages in a thousand; a mishap without a rate does not happen.
 impl FromStr for MishapRates {
     type Err = String;
 
@@ -155,17 +155,17 @@ impl fmt::Display for MishapRates {
 pub struct Hostility {
     /// Chooses which message meets a mishap.
     pub seed: u64,
-    /// How often.
+    /// The rates of the mishaps.
     pub rates: MishapRates,
 }
 
-/// A message whose time has come, and what happens to it on the way.
+/// A message whose time has come, and its mishap on the way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passing {
     pub(super) purchase: u64,
     pub(super) bytes: Vec<u8>,
     pub(super) mishap: Option<Mishap>,
-    /// What [`Mishap::Noise`] and [`Mishap::Stranger`] send.
+    /// The bytes that [`Mishap::Noise`] and [`Mishap::Stranger`] send.
     pub(super) noise: Vec<u8>,
 }
 
@@ -173,10 +173,11 @@ pub(super) struct Passing {
 pub(super) struct Wire {
     rates: MishapRates,
     draws: Draws,
-    /// Held back, by when they leave and the order in which they came.
+    /// Messages held back, by the instant of leaving and the order of coming.
     held: BinaryHeap<Reverse<(u64, u64, Held)>>,
     sequence: u64,
-    /// When the last message of a purchase leaves that may not be overtaken. Units: microseconds.
+    /// The instant when the last message of a purchase leaves that may not be overtaken.
+    /// Units: microseconds.
     leaves_us: HashMap<u64, u64>,
     happened: [u64; Mishap::ALL.len()],
 }
@@ -227,7 +228,7 @@ impl Wire {
         }
     }
 
-    /// When the next message leaves. Units: microseconds.
+    /// The instant when the next message leaves. Units: microseconds.
     pub(super) fn next_due_us(&self) -> Option<u64> {
         self.held.peek().map(|Reverse((due_us, ..))| *due_us)
     }
@@ -246,7 +247,7 @@ impl Wire {
         Some(Passing { purchase, bytes, mishap, noise })
     }
 
-    /// How often each mishap happened.
+    /// The number of times that each mishap happened.
     pub(super) fn happened(&self) -> Vec<(Mishap, u64)> {
         Mishap::ALL.into_iter().map(|mishap| (mishap, self.happened[mishap.place()])).collect()
     }

@@ -77,14 +77,14 @@ pub const CONNECTIONS_MAX: usize = 64;
 /// The default time to wait for an answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same on a hostile wire, where many answers never come.
+/// The default time on a hostile wire, where many answers never come.
 pub const HOSTILE_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reference numbers of balance inquiries count down from the last, in two stretches.
 const LAST_RRN: u64 = 999_999_999_999;
 const AFTER_RRN_OFFSET: u64 = 1_000_000;
 
-/// Whose clock a run goes by.
+/// The clock of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum FeedTime {
     /// The clock on the wall; messages leave when due, answered or not.
@@ -95,17 +95,17 @@ pub enum FeedTime {
     /// The schedule's own clock, on one connection, one message in flight. The switch has to run
     /// on a manual clock.
     Virtual {
-        /// When the run starts.
+        /// The start of the run.
         start: DateTime<Utc>,
         /// Virtual seconds in a second of wall time; `None` does not wait at all.
         speed: Option<f64>,
     },
 }
 
-/// Where every transaction can be read.
+/// The HTTP door where every transaction can be read.
 #[derive(Clone)]
 pub struct HttpSource {
-    /// Such as `http://127.0.0.1:8080`.
+    /// The URL of the door, such as `http://127.0.0.1:8080`.
     pub url: String,
     /// The network key.
     pub network_key: String,
@@ -118,7 +118,7 @@ impl std::fmt::Debug for HttpSource {
     }
 }
 
-/// What a run is to be.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct FeedOptions {
     /// The line to the ISO 8583 door.
@@ -127,17 +127,17 @@ pub struct FeedOptions {
     pub portfolio: Portfolio,
     /// Purchases a second; on virtual time a virtual one, as the mean of a day.
     pub rate_per_s: f64,
-    /// How long purchases arrive; on virtual time a virtual duration.
+    /// The time in which purchases arrive; on virtual time a virtual duration.
     pub duration: Duration,
     /// The seed of everything.
     pub seed: u64,
-    /// Whose clock the run goes by.
+    /// The clock of the run.
     pub time: FeedTime,
     /// Compare every transaction over HTTP instead of each card's allowance.
     pub http: Option<HttpSource>,
-    /// How long an answer is waited for.
+    /// The longest wait for an answer.
     pub answer_timeout: Duration,
-    /// What happens to messages on the way; in real time only.
+    /// The mishaps of messages on the way; in real time only.
     pub hostility: Option<Hostility>,
 }
 
@@ -159,7 +159,7 @@ impl FeedOptions {
     }
 }
 
-/// Why a run cannot start or go on.
+/// Failures of a run, at its start or later.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     /// A file cannot be read.
@@ -167,13 +167,13 @@ pub enum FeedError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A line of the cards file is not a card.
     #[error("line {line} of the cards file is not a card")]
     CardLine {
-        /// Counted from one.
+        /// The number of the line, counted from one.
         line: usize,
     },
     /// The cards file holds no card.
@@ -182,59 +182,59 @@ pub enum FeedError {
     /// A scenario that makes no sense, or that went otherwise than it expects.
     #[error("{message}")]
     Scenario {
-        /// What is wrong, with the file and the line.
+        /// The flaw, with the file and the line.
         message: String,
     },
     /// A rate, speed or number of connections that cannot be.
     #[error("{message}")]
     BadOption {
-        /// What is wrong.
+        /// The flaw.
         message: String,
     },
     /// The switch cannot be reached.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The switch does not answer a sign-on, or refuses it.
     #[error("{door} did not take the sign-on: {answer}")]
     SignOn {
-        /// Where.
+        /// The addresses of the door.
         door: DoorAddresses,
-        /// ISO DE39, or that there was none.
+        /// ISO DE39, or words for a missing answer.
         answer: String,
     },
     /// The connection broke where the run cannot go on without.
     #[error("the connection broke: {source}")]
     Connection {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A message that cannot be built.
     #[error("{message}")]
     Message {
-        /// What is wrong.
+        /// The flaw.
         message: String,
     },
     /// The address of the HTTP door is none.
     #[error("`{url}` is not an HTTP address")]
     BadUrl {
-        /// As given.
+        /// The URL as given.
         url: String,
     },
     /// The HTTP door does not answer as it should.
     #[error("the HTTP door: {message}")]
     Http {
-        /// What happened.
+        /// The failure, in words.
         message: String,
     },
     /// A thread or runtime cannot be started.
     #[error("cannot start a thread: {source}")]
     Thread {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -262,7 +262,7 @@ pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, Fee
     report(options, conversation, course, books)
 }
 
-/// How the comparison of the books went; an error where it could not be made.
+/// The result of comparing the books; an error where they could not be compared.
 type BooksCompared = Result<(Comparison, Vec<Difference>), FeedError>;
 
 fn report(
@@ -273,7 +273,7 @@ fn report(
 ) -> Result<FeedReport, FeedError> {
     let (comparison, found, unread) = match books {
         Ok((comparison, found)) => (comparison, found, None),
-        // Where the run already ended for want of a switch, that is what is to be told.
+        // A run that already ended for want of a switch reports that instead.
         Err(error) if course.ended_early.is_some() => {
             (Comparison::None, Vec::new(), Some(error.to_string()))
         }
@@ -333,7 +333,7 @@ fn settings(options: &FeedOptions, epoch: Epoch, mean_gap_ns: u64) -> Settings {
     }
 }
 
-/// Since the Unix epoch. Units: microseconds.
+/// The start of the run since the Unix epoch. Units: microseconds.
 fn start_us(time: FeedTime) -> u64 {
     match time {
         FeedTime::Real { .. } => {
@@ -358,7 +358,7 @@ fn converse(
             let course = open_loop::run(conversation, connections, line, wire, progress)
                 .map_err(|source| FeedError::Thread { source })?;
             if options.hostility.is_some() {
-                // What nobody waits for any more may still be under way to the switch.
+                // Messages without a waiter may still be under way to the switch.
                 std::thread::sleep(options.answer_timeout);
             }
             course

@@ -1,4 +1,5 @@
-//! The line to an ISO 8583 door: where that is, how it spells messages, and what secures them on the way.
+//! The line to an ISO 8583 door: its addresses, the spelling of its messages, and their security on
+//! the way.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,7 +13,7 @@ use cardswitch_iso8583::Dialect;
 use super::FeedError;
 use super::addresses::DoorAddresses;
 
-/// How long a connection attempt may take.
+/// The longest time of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A line to a door.
@@ -20,22 +21,22 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub struct Line {
     /// The addresses of the door.
     pub door: DoorAddresses,
-    /// How messages are spelled; where there is a carrier, towards this.
+    /// The spelling of messages; with a carrier, that towards the carrier.
     pub dialect: Dialect,
-    /// What stands between messages and the door, where anything does.
+    /// The carrier between messages and the door, if any.
     pub carrier: Option<Arc<dyn Carrier>>,
 }
 
-/// What secures a line: TLS, codes that authenticate messages.
+/// The security of a line: TLS, codes that authenticate messages.
 pub trait Carrier: fmt::Debug + Send + Sync {
-    /// What is written to the returned stream goes on to the door at the end of `to`, secured; what the door says
-    /// comes from it.
+    /// Carries bytes written to the returned stream on to the door at the end of `to`, secured; the
+    /// door's bytes come from it.
     /// Errors: no agreement with the door.
     fn carry(&self, to: TcpStream) -> io::Result<UnixStream>;
 }
 
 impl Line {
-    /// To a door of the default dialect, without anything between.
+    /// A line to a door of the default dialect, without a carrier.
     #[must_use]
     pub fn to(door: impl Into<DoorAddresses>) -> Self {
         Self { door: door.into(), dialect: Dialect::default(), carrier: None }

@@ -1,7 +1,7 @@
 //! The merchants of the simulated network: an invented catalogue with real category codes.
 //!
-//! The catalogue is `data/merchants.csv`. What a purchase there costs, in which currency
-//! and at which rate, is drawn here; who buys and when is `traffic`.
+//! The catalogue is `data/merchants.csv`. The price of a purchase there, its currency and its rate
+//! are drawn here; the buyers and their times in `traffic`.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ pub(super) struct Merchant {
     pub(super) state: &'static str,
     /// Two letters. Source: ISO DE43.
     pub(super) country: &'static str,
-    /// What the merchant charges in.
+    /// The currency that the merchant charges in.
     pub(super) currency: Currency,
     /// Category code. Source: ISO DE18.
     pub(super) mcc: u16,
@@ -30,7 +30,7 @@ pub(super) struct Merchant {
     typical_cents: u64,
 }
 
-/// What a purchase costs.
+/// The price of a purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Price {
     /// In minor units of the merchant's currency. Source: ISO DE4.
@@ -50,7 +50,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
         .expect("the catalogue is compiled in and a unit test parses it")
 });
 
-/// The account's currency: what the portfolio of `init` is kept in.
+/// The account's currency: that of the portfolio of `init`.
 pub(super) const ACCOUNT_CURRENCY: Currency = Currency::USD;
 
 /// Amounts by sixteenths of probability, in hundredths of the typical one: a bell on a

@@ -15,7 +15,7 @@ use super::merchants::{ACCOUNT_CURRENCY, Merchant, catalogue};
 use super::portfolio::Card;
 use super::traffic::{Given, Opening, Plan, Reference};
 
-/// What makes a message one of its kind.
+/// The identity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     /// ISO DE11.
@@ -26,7 +26,7 @@ pub(super) struct Identity {
     pub(super) sent_us: u64,
 }
 
-/// What an answer is matched by: the class of its message type, STAN and reference number.
+/// The key that matches an answer: the class of its message type, STAN and reference number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     class: u8,
@@ -64,7 +64,7 @@ pub(super) struct OpeningMessage<'a> {
 pub(super) enum LaterKind {
     /// 0100 with DE38: more on a pending purchase.
     Increment,
-    /// 0120: what the pump gave, instead of what was held for it.
+    /// 0120: the amount the pump gave, instead of the amount held for it.
     Completion,
     /// 0220.
     Presentment,
@@ -85,7 +85,7 @@ pub(super) enum LaterKind {
 pub(super) struct LaterMessage {
     pub(super) kind: LaterKind,
     pub(super) identity: Identity,
-    /// Of the message that is named: the opening one, or the refund.
+    /// The identity of the message that is named: the opening one, or the refund.
     pub(super) original: Identity,
     pub(super) reference: Reference,
     pub(super) authorization_id: Option<[u8; 6]>,
@@ -93,14 +93,14 @@ pub(super) struct LaterMessage {
     pub(super) amount_minor: u64,
     /// Units: minor units of the account's currency.
     pub(super) held_minor: u64,
-    /// Which presentment of how many, where there are several. Source: ISO DE48 tag 11.
+    /// The number of a presentment among several. Source: ISO DE48 tag 11.
     pub(super) number: Option<PresentmentNumber>,
-    /// What stays after a partial reversal, in both.
+    /// The amounts that stay after a partial reversal, in both currencies.
     pub(super) keep_amount_minor: u64,
     pub(super) keep_held_minor: u64,
 }
 
-/// Which network management message. Source: ISO DE70.
+/// A kind of network management message. Source: ISO DE70.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     SignOn = 1,
@@ -111,7 +111,8 @@ pub(super) enum Control {
 const FIRST_ACQUIRER: u64 = 400_101;
 const ACQUIRERS: u64 = 4;
 
-/// Why encoding cannot fail: numbers are bounded where they are drawn, card data where it is read.
+/// The reason why encoding cannot fail: numbers are bounded where they are drawn, card data where
+/// it is read.
 const FITS: &str = "the feed's own values fit their elements";
 
 impl OpeningMessage<'_> {
@@ -131,7 +132,7 @@ impl OpeningMessage<'_> {
         finish(builder.set_optional(39, stands_in.then_some(b"00")), self.private_use())
     }
 
-    /// What its answer is matched by.
+    /// The key of its answer.
     pub(super) fn key(&self) -> Key {
         let class = opening_mti(self.plan.opening).class();
         Key { class, stan: self.identity.stan.into(), rrn: Some(self.identity.rrn) }
@@ -207,7 +208,7 @@ impl LaterKind {
 }
 
 impl LaterMessage {
-    /// What it asks of the switch, for the books.
+    /// Its request of the switch, for the books.
     pub(super) fn event(&self) -> Event {
         match self.kind {
             LaterKind::Increment => Event::Increment { amount_minor: self.held_minor },
@@ -276,7 +277,8 @@ impl LaterMessage {
         self.number.is_none_or(|number| number.number == number.count)
     }
 
-    /// What its answer is matched by: it carries a reference number only where it names by it.
+    /// The key of its answer: it has a reference number only where the message names its purchase
+    /// by it.
     pub(super) fn key(&self) -> Key {
         let has_rrn = self.reference == Reference::Rrn || self.kind == LaterKind::Refund;
         let rrn = has_rrn.then_some(self.identity.rrn);
@@ -362,7 +364,7 @@ pub(super) fn control(
     (finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us)), key)
 }
 
-/// What a message is about, in both currencies.
+/// The amounts of a message, in both currencies.
 #[derive(Clone, Copy)]
 struct Amounts {
     amount_minor: u64,
@@ -440,7 +442,7 @@ pub(super) fn finish(builder: MessageBuilder, private_use: PrivateUseWriter) -> 
     bytes
 }
 
-/// Who sends the messages of the merchant in this slot. Source: ISO DE32.
+/// The acquirer of the merchant in this slot. Source: ISO DE32.
 pub(super) fn acquirer(merchant: u16) -> u64 {
     FIRST_ACQUIRER + u64::from(merchant) % ACQUIRERS
 }

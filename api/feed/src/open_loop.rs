@@ -19,31 +19,31 @@ use super::report::Progress;
 /// The writer looks up at least this often.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// How often the shared view of the run is renewed.
+/// The interval at which the shared view of the run is renewed.
 pub(super) const SHOW_EVERY: Duration = Duration::from_millis(100);
 
 /// Pause between two attempts to open a broken connection again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a run goes on without any connection.
+/// The longest time that a run goes on without any connection.
 pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
-/// How long answers are waited for once the run was told to stop.
+/// The longest wait for answers once the run was told to stop.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// How a run went.
+/// The course of a run.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     /// Wall time from the start to the last purchase.
     pub(super) elapsed: Duration,
-    /// When it ended, by its own clock.
+    /// Its end, by its own clock.
     pub(super) ended_us: u64,
     pub(super) ended_early: Option<String>,
-    /// How often each mishap happened; empty without a hostile wire.
+    /// The number of times that each mishap happened; empty without a hostile wire.
     pub(super) mishaps: Vec<(Mishap, u64)>,
 }
 
-/// What the reading threads report.
+/// A report of a reading thread.
 enum News {
     Answers { answers: Vec<Answer>, at: Instant },
     Lost { lane: usize, generation: u64 },
@@ -227,7 +227,7 @@ impl OpenLoop<'_, '_> {
         }
     }
 
-    /// Which connection carries the messages of a purchase.
+    /// The connection that carries the messages of a purchase.
     fn place_of(&self, purchase: u64) -> usize {
         let lanes = self.lanes.len() as u64;
         usize::try_from(purchase % lanes.max(1)).unwrap_or(0)
@@ -290,7 +290,7 @@ impl OpenLoop<'_, '_> {
 }
 
 impl Lane {
-    /// Writes what is due in one go. What a broken connection had to send is lost, as on a wire.
+    /// Writes all due messages in one go. Messages for a broken connection are lost, as on a wire.
     fn flush(&mut self) {
         if self.outbox.is_empty() {
             return;
@@ -333,7 +333,7 @@ fn read(mut connection: Connection, news: &Sender<News>, lost: News) {
             return;
         }
     }
-    // Nobody listens once the run is over.
+    // The receiver is gone once the run is over.
     let _ = news.send(lost);
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FeedError;
 
-/// What a card of the portfolio was made for.
+/// The purpose that a card of the portfolio was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
@@ -60,19 +60,19 @@ pub struct Card {
     pub pan: String,
     /// Last day of validity.
     pub expiration: NaiveDate,
-    /// Card verification value, where known.
+    /// Card verification value, if known.
     #[serde(default)]
     pub cvv: Option<String>,
-    /// Personal number, where one is set.
+    /// Personal number, if one is set.
     #[serde(default)]
     pub pin: Option<String>,
-    /// Billing ZIP, where one is set.
+    /// Billing ZIP, if one is set.
     #[serde(default)]
     pub zip: Option<String>,
-    /// What the card was made for, where the file says so.
+    /// The purpose that the card was made for, if the file names it.
     #[serde(default)]
     pub profile: Option<Profile>,
-    /// The interval at which its allowance starts over, where the file says so.
+    /// The interval at which its allowance starts over, if the file names it.
     #[serde(default)]
     pub interval: Option<String>,
 }
@@ -191,10 +191,11 @@ impl Portfolio {
     }
 }
 
-/// So many cards are compared with an invented number; one in a thousand million can clash.
+/// The number of cards that an invented number is compared with; one in a thousand million can
+/// clash.
 const STRANGER_CHECKS_MAX: usize = 64;
 
-/// Parses a line. What it lets through fits the messages that will carry it.
+/// Parses a line. A parsed card fits the messages that will carry it.
 fn parse_card(line: &str) -> Option<Card> {
     let card: Card = serde_json::from_str(line).ok()?;
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -36,7 +36,7 @@ impl Draws {
         self.below(1000) < chance
     }
 
-    /// One of the items; `None` of none.
+    /// A random item; `None` of none.
     pub(super) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(usize::try_from(self.below(items.len() as u64)).ok()?)
     }

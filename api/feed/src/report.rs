@@ -1,4 +1,4 @@
-//! What a run comes to: counts by outcome and code, latency, differences; for people and as the
+//! The results of a run: counts by outcome and code, latency, differences; for people and as the
 //! one JSON line that scripts read.
 //!
 //! Latency runs from the moment a message was meant to be sent, so that a switch that holds
@@ -18,10 +18,10 @@ use super::hostile::Mishap;
 /// The longest latency that is told apart: one minute. Units: microseconds.
 const LATENCY_MAX_US: u64 = 60_000_000;
 
-/// So many of the newest purchases are kept for a live screen.
+/// The number of newest purchases that are kept for a live screen.
 const RECENT_MAX: usize = 12;
 
-/// So many differences are printed in full.
+/// The number of differences that are printed in full.
 const DIFFERENCES_SHOWN_MAX: usize = 20;
 
 /// Running counts. Repeats and duplicates count as such only.
@@ -31,7 +31,7 @@ pub struct Counts {
     pub authorizations: u64,
     /// Purchases that were approved, in part or in full.
     pub approved: u64,
-    /// Those of them that were approved in part.
+    /// Purchases that were approved in part.
     pub approved_in_part: u64,
     /// Purchases that were declined, by exact response code.
     pub declined: BTreeMap<u16, u64>,
@@ -85,7 +85,7 @@ pub struct ProgressSnapshot {
     pub recent: VecDeque<RecentPurchase>,
 }
 
-/// Shared between a run and whoever watches or stops it.
+/// The view of a run that is shared with its watchers, and its stop.
 #[derive(Debug, Default)]
 pub struct Progress {
     snapshot: Mutex<ProgressSnapshot>,
@@ -198,7 +198,7 @@ pub struct Latency {
     pub max_us: u64,
 }
 
-/// How the books were compared with the switch's.
+/// The way the books were compared with the switch's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// Every transaction of so many cards, over HTTP.
@@ -215,30 +215,30 @@ pub enum Comparison {
         /// Cards that were used and that did not.
         unchecked: usize,
     },
-    /// Not at all.
+    /// No comparison.
     None,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug, Clone)]
 pub struct FeedReport {
     /// The seed of the run.
     pub seed: u64,
-    /// How long purchases arrived; virtual in a run on virtual time.
+    /// The time in which purchases arrived; virtual in a run on virtual time.
     pub duration: Duration,
-    /// How long that took by the clock on the wall.
+    /// The duration of that by the clock on the wall.
     pub elapsed: Duration,
     /// Counts.
     pub counts: Counts,
     /// Latency.
     pub latency: Latency,
-    /// How the books were compared.
+    /// The way the books were compared.
     pub comparison: Comparison,
-    /// What the feed and the switch see otherwise.
+    /// The differences between the feed's books and the switch's.
     pub differences: Vec<Difference>,
-    /// How often each mishap of a hostile wire happened; empty without one.
+    /// The number of times that each mishap of a hostile wire happened; empty without one.
     pub mishaps: Vec<(Mishap, u64)>,
-    /// Why the run ended before its time, if it did.
+    /// The reason why the run ended before its time, if it did.
     pub ended_early: Option<String>,
 }
 
@@ -290,7 +290,7 @@ impl FeedReport {
         })
     }
 
-    /// How many cards' books were compared.
+    /// The number of cards whose books were compared.
     #[must_use]
     pub const fn cards_compared(&self) -> usize {
         match self.comparison {
@@ -299,7 +299,7 @@ impl FeedReport {
         }
     }
 
-    /// How many cards were used whose books could not be compared.
+    /// The number of used cards whose books could not be compared.
     #[must_use]
     pub const fn cards_unchecked(&self) -> usize {
         match self.comparison {

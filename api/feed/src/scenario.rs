@@ -1,11 +1,11 @@
-//! Explicit steps from a file instead of seeded traffic, judged one by one: what is answered, and
-//! how card, account and transaction stand afterwards.
+//! Explicit steps from a file instead of seeded traffic, judged one by one: their answers, and the
+//! states of card, account and transaction afterwards.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `file`, `money` | what a file may say |
-//! | `script` | the steps, each with what belongs to it; what makes no sense is refused with its line |
-//! | `asked` | what a step asks of the switch, whatever the door |
+//! | `file`, `money` | the syntax of a file |
+//! | `script` | the steps, each with its details; nonsense is refused with its line |
+//! | `asked` | the request of a step, before either door |
 //! | `iso_door`, `http_door` | the two forms of that, and of the answer |
 //! | `switch_api` | cards, clock, transfers and balances, which have no ISO 8583 |
 //! | `stage` | carries the steps out |
@@ -46,18 +46,18 @@ pub enum Door {
     Http,
 }
 
-/// Where a scenario plays.
+/// The options of carrying out a scenario.
 #[derive(Clone)]
 pub struct ScenarioOptions {
     /// The line to the ISO 8583 door.
     pub line: Line,
-    /// The HTTP door, which makes cards and turns the clock whatever door the messages take.
+    /// The HTTP door, which makes cards and turns the clock for either door of messages.
     pub http: HttpSource,
     /// The access token of an administrator.
     pub access_token: String,
     /// The door that the messages go through.
     pub door: Door,
-    /// How long an answer is waited for.
+    /// The longest wait for an answer.
     pub answer_timeout: Duration,
 }
 
@@ -81,27 +81,27 @@ impl ScenarioOptions {
     }
 }
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepOutcome {
-    /// Where it stands in the file, counted from one.
+    /// Its line in the file, counted from one.
     pub line: usize,
-    /// What it did, in words.
+    /// The step, in words.
     pub step: String,
-    /// What was answered; empty where nothing answers.
+    /// The answer; empty for a step without one.
     pub answer: String,
-    /// What was found otherwise than expected.
+    /// The values that differ from the expected ones.
     pub mismatches: Vec<Mismatch>,
 }
 
-/// Something that was found otherwise than expected.
+/// A value that differs from the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The key of the expectation.
     pub key: &'static str,
-    /// As expected.
+    /// The expected value.
     pub expected: String,
-    /// As found.
+    /// The found value.
     pub found: String,
 }
 
@@ -125,7 +125,7 @@ impl Scenario {
         Ok(Self { path: path.to_owned(), script })
     }
 
-    /// What it is about, in the words of the file.
+    /// The subject of the scenario, in the words of the file.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.script.about

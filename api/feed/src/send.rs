@@ -1,6 +1,6 @@
-//! One message by hand: built from fields, sent, its answer shown. What `cardswitch send` does.
+//! One message by hand: built from fields, sent, its answer shown, for `cardswitch send`.
 //!
-//! Card data is masked in what is shown; there is no way to unmask it.
+//! Card data is masked in the shown messages; there is no way to unmask it.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ pub struct SendRequest {
     pub fields: Vec<(u8, String)>,
 }
 
-/// What was sent and what came back.
+/// A sent message and its answer.
 #[derive(Debug, Clone)]
 pub struct Sent {
     /// The request, one line an element, card data masked.
     pub request: String,
     /// The answer likewise; `None` when none came in time.
     pub answer: Option<String>,
-    /// What the answer says beside card data: number and content of DE 4, 38, 39 and 44.
+    /// The part of the answer beside card data: number and content of DE 4, 38, 39 and 44.
     pub elements: Vec<(u8, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Who buys what, where and when, and what becomes of it: the plan of every purchase.
+//! The plan of every purchase: its buyer, merchant, place and time, and its fate.
 //!
 //! A plan is complete when the purchase is made: every later step (settlement, reversal, a
 //! repeat) is drawn at once, so that answers decide only whether a step happens, never what
@@ -14,7 +14,8 @@ const MINUTE_US: u64 = 60 * SECOND_US;
 const HOUR_US: u64 = 60 * MINUTE_US;
 const DAY_US: u64 = 24 * HOUR_US;
 
-/// How busy each hour of the day (UTC) is, in thousandths of the mean; they add up to 24,000.
+/// The traffic of each hour of the day (UTC), in thousandths of the mean; the hours add up to
+/// 24,000.
 const DAILY_SHAPE: [u64; 24] = [
     700, 500, 350, 250, 200, 200, 250, 400, 650, 900, 1050, 1200, 1450, 1500, 1350, 1300, 1400,
     1600, 1850, 1900, 1700, 1400, 1100, 800,
@@ -23,7 +24,7 @@ const DAILY_SHAPE: [u64; 24] = [
 /// Stream of the arrivals; purchase `n` draws from stream `n + 1`.
 const ARRIVALS_STREAM: u64 = 0;
 
-/// How long things take: seconds when people watch, days on virtual time.
+/// The delays of actions: seconds for people who watch, days on virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pace {
     settle_us: (u64, u64),
@@ -37,12 +38,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// How long after one parcel the next is presented.
+    /// The time from one parcel to the next.
     pub(super) fn parcel_us(&self) -> u64 {
         self.settle_us.0
     }
 
-    /// How long an acquirer waits before it tries again.
+    /// The time that an acquirer waits before it tries again.
     pub(super) fn retry_us(&self) -> u64 {
         self.repeat_us.1
     }
@@ -98,7 +99,7 @@ impl Opening {
     }
 }
 
-/// Who pays.
+/// The payer of a purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Payer {
     /// The card in this slot of the portfolio.
@@ -107,18 +108,18 @@ pub(super) enum Payer {
     Stranger(u64),
 }
 
-/// How a credential is given.
+/// The way a credential is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Given {
-    /// Not in the message.
+    /// No credential in the message.
     Absent,
-    /// As the card has it.
+    /// The card's own value.
     Right,
-    /// Otherwise.
+    /// Another value.
     Wrong,
 }
 
-/// What of the card's credentials a message carries.
+/// The credentials of the card that a message carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Credentials {
     /// ISO DE14, or in track 2.
@@ -133,7 +134,7 @@ pub(super) struct Credentials {
     pub(super) track2: bool,
 }
 
-/// What becomes of a purchase that is approved.
+/// The fate of an approved purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Presented after so long.
@@ -144,7 +145,7 @@ pub(super) enum Fate {
     PartlyReversed { after_us: u64, keep_percent: u64, settles_after_us: u64 },
     /// More is asked for, by a share of what was; all of it is presented later.
     Incremented { after_us: u64, add_percent: u64, settles_after_us: u64 },
-    /// A pump: what it gave replaces what was held for it, as a share of that; presented later.
+    /// A pump: the amount it gave replaces the held one, as a share of that; presented later.
     Completed { after_us: u64, percent: u64, settles_after_us: u64 },
     /// The feed acts as if it never saw the answer: an 0420, and perhaps its repeat.
     TimesOut { after_us: u64, repeat_after_us: Option<u64> },
@@ -152,41 +153,41 @@ pub(super) enum Fate {
     Abandoned,
 }
 
-/// How what is presented differs from what was held.
+/// The difference of the presented amount from the held one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Clearing {
     /// Above 100 with a tip, below it where less was delivered.
     pub(super) percent: u64,
-    /// In so many presentments.
+    /// The number of presentments.
     pub(super) parcels: u8,
     /// The network's rate, in thousandths of that at the authorization.
     pub(super) rate_per_mille: u64,
 }
 
 impl Clearing {
-    /// What is presented of what was held.
+    /// The presented amount is the held one.
     pub(super) const EXACT: Self = Self { percent: 100, parcels: 1, rate_per_mille: 1000 };
 }
 
 /// Money back for a purchase that has settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Return {
-    /// After so long.
+    /// The delay after the settlement.
     pub(super) after_us: u64,
-    /// How much of what was posted; above 100 where the merchant gives more than it got.
+    /// The share of the posted amount; above 100 where the merchant gives more than it got.
     pub(super) percent: u64,
     /// The merchant was wrong: it is taken back after so long.
     pub(super) reversed_after_us: Option<u64>,
 }
 
-/// How a later message names the purchase.
+/// The way a later message names the purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reference {
-    /// By the authorization id. Source: ISO DE38.
+    /// The authorization id. Source: ISO DE38.
     AuthorizationId,
-    /// By the original's data elements. Source: ISO DE90.
+    /// The original's data elements. Source: ISO DE90.
     OriginalData,
-    /// By retrieval reference number. Source: ISO DE37.
+    /// The retrieval reference number. Source: ISO DE37.
     Rrn,
 }
 
@@ -226,7 +227,8 @@ pub(super) struct Traffic {
     day_offset_ns: u64,
     now_ns: u64,
     next_number: u64,
-    /// What is left of a burst on one card: the card, how many, when the next is due.
+    /// The rest of a burst on one card: the card, the number of purchases, the due time of the
+    /// next.
     burst: Option<(u32, u64, u64)>,
 }
 
@@ -261,8 +263,8 @@ impl Traffic {
         self.burst.is_some()
     }
 
-    /// When the next purchase is due. One of a burst takes an arrival's turn, so that bursts
-    /// do not raise the rate that was asked for.
+    /// The time when the next purchase is due. A purchase of a burst takes an arrival's turn, so
+    /// that bursts do not raise the rate that was asked for.
     fn next_arrival_ns(&mut self) -> u64 {
         let arrival_ns = self.advance();
         self.burst.map_or(arrival_ns, |(_, _, due_us)| due_us * 1000)
@@ -432,8 +434,8 @@ fn draw_clearing(draws: &mut Draws, is_foreign: bool) -> Clearing {
     }
 }
 
-/// Draws which credentials are carried, and now and then a wrong one. What was approved elsewhere
-/// carries none.
+/// Draws the credentials that are carried, and now and then a wrong one. A purchase approved
+/// elsewhere carries none.
 fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile>) -> Credentials {
     let wrong = draws.below(1000);
     let (track2, with_pin) = (draws.per_mille(100), draws.per_mille(120));

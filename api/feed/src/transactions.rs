@@ -26,7 +26,7 @@ use super::{FeedError, HttpSource};
 /// Transactions asked for at a time.
 const PAGE_LEN: usize = 1000;
 
-/// What is compared: the ledger, the cards it is about, the run's own reference numbers.
+/// The sides of the comparison: the ledger, the cards it is about, the run's own reference numbers.
 pub(super) struct Compared<'a> {
     pub(super) books: &'a Books,
     pub(super) portfolio: &'a Portfolio,
@@ -34,8 +34,8 @@ pub(super) struct Compared<'a> {
     pub(super) owns_rrn: &'a dyn Fn(u64) -> bool,
 }
 
-/// Compares every transaction. Returns how many cards were looked at, and how many the switch does
-/// not know.
+/// Compares every transaction. Returns the number of cards that were looked at, and of those that
+/// the switch does not know.
 /// Errors: no connection, an answer that is not what the door promises.
 pub(super) fn compare(
     source: &HttpSource,
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         self.get(&format!("cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}")).await
     }
 
-    /// What the network door answers; none where there is nothing.
+    /// Asks the network door; none where there is nothing.
     async fn get<T: DeserializeOwned>(&mut self, what: &str) -> Result<Option<T>, FeedError> {
         let base = self.source.url.trim_end_matches('/');
         let path = format!(

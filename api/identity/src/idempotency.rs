@@ -7,18 +7,18 @@
 //! | `keys` | its name in the tables; seals |
 //! | `in_flight` | keys of requests under way in this process |
 //! | `claim` | the key on its way beside the command it protects |
-//! | `shown` | where the answer to a change is found that was never answered |
+//! | `shown` | the place of the answer to a change that was never answered |
 //! | `kept` | an answer as it is kept |
 //!
-//! 1. A key under way is 409. One that is kept answers, or is refused for another request.
+//! 1. A key under way is 409. A kept key answers, or is refused for another request.
 //! 2. The handler runs; its command carries the claim (`AppState::carry_out`), so that the record of
-//!    the change says that the key is used and where its answer is found.
+//!    the change holds the key and the place of its answer.
 //! 3. The answer is sealed and kept by a second record, and only then sent.
 //!
-//! A process that dies between 2 and 3 leaves the claim: the repeat is answered with what GET of the
-//! changed object shows, and that is kept.
+//! A process that dies between 2 and 3 leaves the claim: the repeat is answered with the present
+//! GET of the changed object, and that answer is kept.
 //!
-//! INVARIANT: whoever hangs up changes nothing: 1 to 3 are a task of their own.
+//! INVARIANT: a client that hangs up changes nothing: 1 to 3 are a task of their own.
 
 pub mod claim;
 mod in_flight;
@@ -58,7 +58,7 @@ use crate::state::AppState;
 /// The longest body of a request with a key that is no upload: more than any handler takes.
 /// Units: bytes.
 const BODY_BYTES_MAX: usize = 640 << 10;
-/// The longest upload with a key: the largest file that is taken, and what surrounds it.
+/// The longest upload with a key: the largest file that is taken, and the form around it.
 /// Units: bytes.
 const UPLOAD_BYTES_MAX: usize = (10 << 20) + (64 << 10);
 
@@ -69,11 +69,11 @@ pub fn once_per_key(routes: Router<AppState>, state: AppState) -> Router<AppStat
     routes.route_layer(middleware::from_fn_with_state(desk, take))
 }
 
-/// Where requests with a key are taken.
+/// The desk of requests with a key.
 #[derive(Clone)]
 struct Desk {
     state: AppState,
-    /// The routes without keys: they show what a repeat is answered with.
+    /// The routes without keys: their GET is the answer to a repeat.
     routes: Router,
     in_flight: Arc<InFlight>,
 }
@@ -90,7 +90,7 @@ async fn take(State(desk): State<Desk>, request: Request, next: Next) -> Respons
     if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
         return next.run(Request::from_parts(parts, body)).await;
     }
-    // Without an access token there is nobody whose key it could be; who checks access says so.
+    // A key without an access token is nobody's; the check of access answers the request.
     let Ok(caller) = find_caller(&parts.headers, &desk.state) else {
         return next.run(Request::from_parts(parts, body)).await;
     };
@@ -103,15 +103,15 @@ fn takes_key(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
 }
 
-/// How long a body may be: only who may hand in receipts may send one as long as those.
+/// How long a body may be: only callers who may hand in receipts may send one as long as those.
 fn body_bytes_max(caller: &Caller, parts: &Parts) -> usize {
     let is_upload = parts.uri.path().ends_with("/receipt");
     let may_upload = caller.scope.accountant || caller.scope.admin;
     if is_upload && may_upload { UPLOAD_BYTES_MAX } else { BODY_BYTES_MAX }
 }
 
-/// Answers that say nothing of the request itself: a repeat is carried out. Neither does a scope that
-/// is too small, and who has one is to use up no keys of its company.
+/// Answers that say nothing of the request itself: a repeat is carried out. A scope that is too
+/// small says nothing either, and its caller is to use up no keys of the company.
 fn is_kept(status: StatusCode) -> bool {
     ![
         StatusCode::UNAUTHORIZED,
@@ -175,8 +175,8 @@ impl Desk {
         Ok(answer.into_response())
     }
 
-    /// What is kept under a key and has not expired. Whoever kept it waited until it shows here; where
-    /// it did not in time, the shard knows the key.
+    /// The answer kept under a key, unless it has expired. Its keeper waited until it shows here;
+    /// if it did not in time, the shard knows the key.
     fn find(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, ApiError> {
         let found = self.state.switch.read_at_once(|snapshot| snapshot.keyed_answer(key))?;
         Ok(found.filter(|known| known.expires_at > self.state.now()))
@@ -213,7 +213,8 @@ impl Desk {
         Ok(response)
     }
 
-    /// The answer to a change that was made and never answered: what its caller is shown now.
+    /// The answer to a change that was made and never answered: the object as its caller sees it
+    /// now.
     /// Errors: the answer of a GET that could not be carried out.
     async fn show(
         &self,
@@ -240,7 +241,7 @@ impl Desk {
         Ok(shown.unwrap_or_else(|| Answer::without_content(status)))
     }
 
-    /// What a GET shows; none where nothing is there: it was taken away again since.
+    /// The answer of a GET; none where the object is not there: it was deleted since.
     /// Errors: any other answer.
     async fn get(
         &self,
@@ -280,7 +281,7 @@ impl Desk {
         let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }));
         let reply = self.state.switch.ask(command.into()).await?;
         match reply {
-            // Durable; where the tables are late, the shard knows the key.
+            // Durable; if the tables are late, the shard knows the key.
             Reply::Done(seq) => {
                 self.state.switch.visible(seq).await;
                 Ok(())

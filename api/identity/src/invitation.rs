@@ -1,10 +1,11 @@
 //! The invitation of a new member: a link by mail to set a password with.
 //!
-//! User and link are made in the record of the member itself, and only where nobody with the address
-//! has a password yet; the letter follows. One too many for its address or its company is not sent,
-//! which is as good as a forgotten password.
+//! User and link are made in the record of the member itself, and only if nobody with the address
+//! has a password yet; the letter follows. A letter too many for its address or its company is not
+//! sent: the member then asks for one as for a forgotten password.
 //!
-//! INVARIANT: whether somebody has one cannot be told by who invites them: nobody waits for letters.
+//! INVARIANT: the inviting caller cannot tell whether somebody has a password: no answer waits for
+//! letters.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::NewInvite;
@@ -23,12 +24,12 @@ const LIFETIME_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 #[derive(Debug)]
 pub struct Invitation {
     key: DrawnSecret,
-    /// What goes with the member.
+    /// The part of it that goes into the member's record.
     pub invite: NewInvite,
 }
 
 impl Invitation {
-    /// Draws what the link opens with.
+    /// Draws the key that the link opens with.
     /// Errors: no randomness.
     pub fn draw(state: &AppState) -> Result<Self, ApiError> {
         let (key, now, mut random) = (DrawnSecret::draw()?, state.now(), state.switch.random());
@@ -41,14 +42,14 @@ impl Invitation {
         Ok(Self { key, invite })
     }
 
-    /// One for a change after which a member may take part: who does so for the first time may have
-    /// no password yet.
+    /// An invitation for a change after which a member may take part: a member who does so for the
+    /// first time may have no password yet.
     /// Errors: no randomness.
     pub fn of_change(state: &AppState, is_active: Option<bool>) -> Result<Option<Self>, ApiError> {
         is_active.filter(|is_active| *is_active).map(|_| Self::draw(state)).transpose()
     }
 
-    /// What whoever is invited is told, once it is made by `AppState::carry_out_and_tell`.
+    /// The news for the invited member, once it is made by `AppState::carry_out_and_tell`.
     #[must_use]
     pub fn news(&self, company: &Company) -> News {
         News::Invitation { company: company.id.0, key: self.key.text.clone() }

@@ -1,4 +1,4 @@
-//! Who asks and what they may do: access tokens, passwords, second factors, OAuth; requests that are
+//! Callers and their access: access tokens, passwords, second factors, OAuth; requests that are
 //! carried out once; and the state that every handler behind them works with.
 //!
 //! Resources of `/v1` and pages stand above; nothing here renders either.

@@ -1,7 +1,7 @@
-//! The files of receipts, each named by what is in it: `receipts/` in the data directory, and there the
-//! SHA-256 of the content in hex.
+//! The files of receipts: `receipts/` in the data directory, each named by the SHA-256 of its
+//! content in hex.
 //!
-//! A file is durable, itself and its entry in the directory, before anything names it. One that
+//! A file is durable, itself and its entry in the directory, before anything names it. A file that
 //! nothing names any more (an upload that a crash cut short, a receipt that was deleted) is removed
 //! after the next start.
 //!
@@ -33,7 +33,7 @@ pub const RECEIPTS_DIRECTORY: &str = "receipts";
 pub const RECEIPT_BYTES_MAX: usize = 10 << 20;
 /// How many uploads are in memory at a time; others wait.
 const UPLOADS_MAX: usize = 8;
-/// How many of them are one company's, so that who sends slowly holds up none of the others.
+/// How many of them are one company's, so that a slow sender holds up none of the others.
 const UPLOADS_OF_COMPANY_MAX: usize = 2;
 /// How long one waits for its turn.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -46,10 +46,10 @@ type Digest = [u8; 32];
 
 /// Other machines that have the same receipts. Both calls may block.
 pub trait ReceiptPeers: Send + Sync + std::fmt::Debug {
-    /// Gives them a content. Those that are not there ask for it later.
+    /// Gives them a content. Peers that are away ask for it later.
     fn give(&self, digest: &[u8; 32], content: &[u8]);
 
-    /// Returns what one of them has under a digest, unproven.
+    /// Returns the content that one of them has under a digest, unproven.
     fn fetch(&self, digest: &[u8; 32]) -> Option<Vec<u8>>;
 }
 
@@ -59,12 +59,12 @@ pub struct ReceiptFiles {
     directory: PathBuf,
     peers: Option<Box<dyn ReceiptPeers>>,
     uploads: Semaphore,
-    /// Of companies that have an upload or wait for one.
+    /// The places of companies that have an upload or wait for one.
     of_companies: Mutex<HashMap<CompanySlot, Arc<Semaphore>>>,
-    /// Of the files being written, each has a name of its own.
+    /// The number of the next file to be written, for a name of its own.
     parts: AtomicU64,
-    /// What was uploaded since the start, until orphans are removed: what is read of the tables for
-    /// that may not show it yet.
+    /// The uploads since the start, until orphans are removed: the names that are read of the
+    /// tables for that may lack them.
     uploaded: Mutex<Option<HashSet<Digest>>>,
 }
 
@@ -84,7 +84,7 @@ impl ReceiptFiles {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        // Also where it was there: whoever made it may have been killed before this.
+        // An existing directory is synced too: its maker may have been killed before the sync.
         File::open(data)?.sync_all()?;
         Ok(Self {
             directory,
@@ -96,7 +96,7 @@ impl ReceiptFiles {
         })
     }
 
-    /// The same with other machines, which get what is kept, and give what is missing.
+    /// The same with other machines, which get the kept contents, and give missing ones.
     #[must_use]
     pub fn with_peers(self, peers: Box<dyn ReceiptPeers>) -> Self {
         Self { peers: Some(peers), ..self }
@@ -119,7 +119,7 @@ impl ReceiptFiles {
 
     fn places_of(&self, company: CompanySlot) -> Arc<Semaphore> {
         let mut companies = self.of_companies.lock();
-        // Whoever has a place or waits for one holds on to them.
+        // Uploads that have a place or wait for one hold on to the places.
         companies.retain(|_, places| Arc::strong_count(places) > 1);
         let places = companies.entry(company);
         Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(UPLOADS_OF_COMPANY_MAX))))
@@ -134,28 +134,29 @@ impl ReceiptFiles {
         Ok(digest)
     }
 
-    /// As `keep`, on this machine alone.
+    /// Keeps a content as `keep`, on this machine alone.
     pub fn keep_here(&self, content: &[u8]) -> io::Result<Digest> {
         let digest = digest_of(content);
-        // From here on it is no orphan.
+        // From here on the content is no orphan.
         if let Some(uploaded) = self.uploaded.lock().as_mut() {
             uploaded.insert(digest);
         }
         let path = self.path(&digest);
-        // One that was damaged is written anew.
+        // A damaged file is written anew.
         if self.read_here(&digest).is_err() {
             let part = self.parts.fetch_add(1, Ordering::Relaxed);
             let part = path.with_extension(format!("{part}.part"));
             write_new(&part, content).inspect_err(|_| drop(std::fs::remove_file(&part)))?;
             std::fs::rename(&part, &path)?;
         }
-        // Also where it was there: its entry may be no more durable than the upload beside this one.
+        // An existing file is synced too: its entry may be no more durable than the upload beside
+        // this one.
         File::open(&self.directory)?.sync_all()?;
         Ok(digest)
     }
 
     /// Reads a content; one that is missing or damaged is fetched from peers first.
-    /// Errors: `InvalidData` where the file is not what its name says.
+    /// Errors: `InvalidData` where the content does not match the file's name.
     pub fn read(&self, digest: &Digest) -> io::Result<Vec<u8>> {
         self.read_here(digest).or_else(|error| {
             let fetched = self.peers.as_ref().and_then(|peers| peers.fetch(digest));
@@ -167,17 +168,18 @@ impl ReceiptFiles {
         })
     }
 
-    /// Fetches from peers the files that are `named` and not there. What none of them has stays away.
+    /// Fetches the files that are `named` and missing from peers. A file that none of them has
+    /// stays missing.
     pub fn fetch_missing(&self, named: &HashSet<Digest>) {
         if self.peers.is_some() {
             for digest in named.iter().filter(|digest| !self.path(digest).exists()) {
-                // Whoever asks for it is told.
+                // The next reader of the file gets the failure.
                 drop(self.read(digest));
             }
         }
     }
 
-    /// As `read`, of this machine alone.
+    /// Reads a content as `read`, on this machine alone.
     pub fn read_here(&self, digest: &Digest) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         let bytes_max = RECEIPT_BYTES_MAX as u64 + 1;
@@ -188,8 +190,9 @@ impl ReceiptFiles {
         Err(io::Error::new(io::ErrorKind::InvalidData, "a receipt is not what its name says"))
     }
 
-    /// Removes the files that are not `named`, and returns how many. To be called once, with what
-    /// tables name that show everything from before this was opened; uploads may go on meanwhile.
+    /// Removes the files that are not `named`, and returns how many. It is called once, with the
+    /// names in tables that show everything from before this was opened; uploads may go on
+    /// meanwhile.
     pub fn remove_orphans(&self, named: &HashSet<Digest>) -> io::Result<usize> {
         let removed = self.remove_others(named);
         *self.uploaded.lock() = None;
@@ -223,7 +226,7 @@ fn digest_of(content: &[u8]) -> Digest {
     Sha256::digest(content).into()
 }
 
-/// What the tables name. Cost: reads the tags of every transaction that has any.
+/// The receipts that the tables name. Cost: reads the tags of every transaction that has any.
 pub fn named_receipts(snapshot: &Snapshot) -> Result<HashSet<[u8; 32]>, StoreError> {
     let mut named = HashSet::new();
     snapshot.each_transaction_tags(|_, tags| {
@@ -235,7 +238,7 @@ pub fn named_receipts(snapshot: &Snapshot) -> Result<HashSet<[u8; 32]>, StoreErr
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    // What a crash left under this name is nobody's.
+    // A file that a crash left under this name is overwritten.
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(content)?;
@@ -263,8 +266,8 @@ fn parse_digest(name: &str) -> Option<Digest> {
     Some(digest)
 }
 
-/// What a content is, by how it begins; none where it is no receipt. What a client says of it is not
-/// asked.
+/// The type of a content, by its first bytes; none where it is no receipt. A client's word for it
+/// does not count.
 #[must_use]
 pub fn sniff(content: &[u8]) -> Option<ReceiptType> {
     const BEGINNINGS: [(&[u8], ReceiptType); 3] = [
@@ -295,8 +298,8 @@ const fn endings(kind: ReceiptType) -> &'static [&'static str] {
     }
 }
 
-/// The name a receipt is kept under: the last part of what the client calls it, with an ending of
-/// what is in it, since that is what opens it elsewhere; `receipt` where nothing is left.
+/// The name a receipt is kept under: the last part of the client's name for it, with an ending for
+/// its type, since that opens it elsewhere; `receipt` where nothing is left.
 /// Errors: a character that steers.
 pub fn filename(given: Option<&str>, kind: ReceiptType) -> Result<LineText, Flaw> {
     let last = given.unwrap_or_default().rsplit(['/', '\\']).next().unwrap_or_default().trim();

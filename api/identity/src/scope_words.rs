@@ -1,19 +1,19 @@
-//! What scopes allow, in words for people who are asked to allow it.
+//! The effects of scopes, in words for people who are asked to allow them.
 
 use cardswitch_engine::directory::access_token::AccessScope;
 
-/// A scope that can be asked for.
+/// A scope that apps can request.
 #[derive(Clone, Copy, Debug)]
 pub struct ScopeWords {
     /// Its name on the wire and in forms.
     pub name: &'static str,
-    /// What it allows besides reading.
+    /// The access that it allows besides reading.
     pub allows: &'static str,
     /// Whether an operator has to approve it for an app. Source: spec "Authentication", rule 8.
     pub needs_approval: bool,
 }
 
-/// What every access token allows.
+/// The access that every token allows.
 const READING: &str = "See cards without their numbers, transactions, requisitions, members, \
                        balances and statements";
 
@@ -55,13 +55,13 @@ pub fn has(scope: AccessScope, name: &str) -> bool {
     }
 }
 
-/// What whoever holds `scope` may do, one sentence each.
+/// The rights of a holder of `scope`, one sentence each.
 pub fn allowed(scope: AccessScope) -> Vec<&'static str> {
     let chosen = SCOPES.iter().filter(|words| has(scope, words.name));
     std::iter::once(READING).chain(chosen.map(|words| words.allows)).collect()
 }
 
-/// What whoever holds `scope` may not do, as far as people may fear it.
+/// The rights that a holder of `scope` does not have, as far as people may fear them.
 pub fn forbidden(scope: AccessScope) -> Vec<&'static str> {
     if scope.admin {
         return vec!["See your password"];

@@ -1,4 +1,4 @@
-//! What every handler of the API works with, and the one way in which they change anything.
+//! The state of every handler of the API, and the one way in which handlers change anything.
 
 use std::sync::Arc;
 
@@ -35,21 +35,21 @@ pub struct AppState {
     pub switch: Switch,
     /// Keys.
     pub secrets: Arc<Secrets>,
-    /// What each operation needs.
+    /// The access that each operation needs.
     pub access: &'static AccessTable,
     /// Settings of the API.
     pub config: Arc<ApiConfig>,
     /// The files of receipts.
     pub receipts: Arc<ReceiptFiles>,
-    /// Whose tokens were seen of late.
+    /// The holders of recently seen tokens.
     pub callers: Arc<Callers>,
-    /// Slows down who guesses.
+    /// The delays for guesses.
     pub throttle: Arc<Throttle>,
-    /// What is asked of users after their passwords.
+    /// The questions to users after their passwords.
     pub second_factors: Arc<SecondFactors>,
-    /// Where mail goes.
+    /// The outbox of mail.
     pub outbox: Arc<Outbox>,
-    /// Tells companies and apps of events.
+    /// The delivery of events to companies and apps.
     pub webhooks: Arc<Webhooks>,
     /// How often each token may ask.
     pub token_rate: Arc<TokenRate>,
@@ -60,11 +60,11 @@ pub struct AppState {
 pub struct ApiConfig {
     /// Addresses of objects.
     pub urls: Urls,
-    /// Where card numbers come from.
+    /// The source of card numbers.
     pub card_numbers: CardNumbers,
     /// The card network that requisitions are for.
     pub requisition_network: String,
-    /// Proxies whose word counts for where a request comes from.
+    /// Proxies whose word counts for the address a request comes from.
     pub trusted_proxies: Vec<PeerNetwork>,
     /// Whether answers and webhooks meet faults on purpose.
     pub has_faults: bool,
@@ -83,7 +83,7 @@ impl AppState {
         date_at(company.zone, self.now())
     }
 
-    /// What the handlers of the network's HTTP door work with.
+    /// The state of the handlers of the network's HTTP door.
     #[must_use]
     pub fn network_door(&self) -> DoorState {
         let Self { switch, secrets, config, .. } = self;
@@ -94,7 +94,7 @@ impl AppState {
         }
     }
 
-    /// What letters are written with.
+    /// The tools and the outbox of letters.
     #[must_use]
     pub fn mail_desk(&self) -> MailDesk {
         let Self { switch, secrets, outbox, config, .. } = self;
@@ -112,7 +112,8 @@ impl AppState {
         &self.config.urls
     }
 
-    /// As `carry_out`, where the answer shows nothing of the change: it need not wait for late tables.
+    /// Makes a change like `carry_out`, if the answer shows nothing of it: late tables are not
+    /// waited for.
     /// Errors: a refusal, an overloaded or stopped switch, or an unknown outcome.
     pub async fn carry_out_unshown(&self, command: AdminCommand) -> Result<(), WriteError> {
         match self.carry_out(command).await {
@@ -121,8 +122,8 @@ impl AppState {
         }
     }
 
-    /// Has the shard make a change and waits until the tables show it. Where the request came with
-    /// an idempotency key, its claim goes into the record of the change, and so does who asks.
+    /// Has the shard make a change and waits until the tables show it. The record of the change
+    /// also holds the caller, and the claim of a request with an idempotency key.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
         let claim = Claim::at_hand();
@@ -147,7 +148,7 @@ impl AppState {
                 if concerns_webhooks {
                     let (switch, webhooks) = (self.switch.clone(), Arc::clone(&self.webhooks));
                     tokio::spawn(async move {
-                        // Where it is still not seen then, endpoints are looked at every minute.
+                        // Endpoints are also read every minute, if it is still not seen then.
                         switch.visible(seq).await;
                         webhooks.reload().await;
                     });
@@ -162,9 +163,9 @@ impl AppState {
         }
     }
 
-    /// Makes a change like `carry_out`, and has somebody told of it once it is made. The news is on
-    /// disk before; where it cannot be, the change is made all the same, for whoever gets no letter
-    /// can be told again.
+    /// Makes a change like `carry_out`, and has somebody notified of it once it is made. The news
+    /// is on disk before. If it cannot be, the change is made all the same, for a lost letter can
+    /// be sent again.
     /// Errors: those of `carry_out`.
     pub async fn carry_out_and_tell(
         &self,
@@ -178,14 +179,14 @@ impl AppState {
         let made = self.carry_out(command).await;
         let Some(held) = held else { return made };
         match made {
-            // Nobody waits for letters.
+            // No answer waits for letters.
             Ok(()) | Err(WriteError::NotVisibleYet) => {
                 tokio::spawn(tell(self.mail_desk(), held));
             }
             Err(WriteError::Rejected(_) | WriteError::NotTaken(_)) => {
                 self.outbox.withdraw(held).await;
             }
-            // Whether it was made, the next start sees.
+            // The next start sees whether it was made.
             Err(WriteError::OutcomeUnknown) => {}
         }
         made

@@ -1,5 +1,5 @@
-//! Webhook endpoints as people and programs make and change them: what is given for one is read here,
-//! for the site and for `/v1` alike.
+//! Webhook endpoints as people and programs make and change them: the fields given for one are read
+//! here, for the site and for `/v1` alike.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -22,7 +22,7 @@ use crate::state::AppState;
 /// The most characters a description has.
 pub const DESCRIPTION_CHARS_MAX: usize = 200;
 
-/// The words for whether an endpoint is told of events.
+/// The words for the states of an endpoint.
 pub const STATES: [&str; 3] = ["enabled", "disabled", "gone"];
 
 /// The word for a state.
@@ -43,12 +43,12 @@ pub struct GivenEndpoint {
     pub address: String,
     /// Label for people.
     pub description: LineText,
-    /// For which app, where it is for one.
+    /// The app that it is for, if any.
     pub app: Option<AppId>,
 }
 
 impl GivenEndpoint {
-    /// Reads what is given; faults stay with the fields.
+    /// Reads the given fields; faults stay with them.
     pub fn parse(fields: &mut Fields<'_>, reach: Reach) -> Self {
         let address = fields.must("delivery_url", ADDRESS_ABOUT, address(reach));
         let description = short_line(DESCRIPTION_CHARS_MAX);
@@ -60,19 +60,19 @@ impl GivenEndpoint {
     }
 }
 
-/// What is to change about an endpoint.
+/// The changes to an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct GivenChanges {
     /// Address of the receiver.
     pub address: Option<String>,
     /// Label for people.
     pub description: Option<LineText>,
-    /// Whether it is told of events.
+    /// Whether it gets events.
     pub is_enabled: Option<bool>,
 }
 
 impl GivenChanges {
-    /// Reads what is given; faults stay with the fields.
+    /// Reads the given fields; faults stay with them.
     pub fn parse(fields: &mut Fields<'_>, reach: Reach) -> Self {
         Self {
             address: fields.may("delivery_url", ADDRESS_ABOUT, address(reach)),
@@ -194,7 +194,8 @@ pub async fn delete(
     Ok(state.carry_out_unshown(command).await?)
 }
 
-/// Has everything told again that has happened since an instant, and what was not told yet.
+/// Has everything delivered again that has happened since an instant, and what was not delivered
+/// yet.
 /// Errors: the endpoint is off; deliveries are not at work; the tables cannot be read.
 pub async fn recover(
     state: &AppState,

@@ -4,14 +4,14 @@
 
 use crate::number::{parse_number, write_zero_padded};
 
-/// Amount type: what is available.
+/// Amount type: the available amount.
 pub const AVAILABLE: [u8; 2] = *b"02";
-/// Amount type: what was asked for where less was approved.
+/// Amount type: the requested amount where less was approved.
 pub const ORIGINALLY_REQUESTED: [u8; 2] = *b"57";
 /// The length of a group.
 pub const GROUP_LEN: usize = 20;
 
-/// Which way an amount counts for the cardholder.
+/// The direction of an amount for the cardholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// C: in favour.
@@ -29,7 +29,7 @@ pub struct AdditionalAmount {
     pub amount_type: [u8; 2],
     /// ISO 4217 numeric code, three digits.
     pub currency: [u8; 3],
-    /// Which way it counts.
+    /// Its direction.
     pub sign: Sign,
     /// Up to twelve digits. Units: minor units of the currency.
     pub amount_minor: u64,

@@ -1,10 +1,10 @@
 //! The characters of a counterpart: ASCII, or one of three code pages of EBCDIC.
 //!
-//! Only printable ASCII has a meaning in a message. Whatever else a byte stands for becomes NUL, which no text of
-//! the field table may hold, so such content is found where all content is checked.
+//! Only printable ASCII has a meaning in a message. Any other character becomes NUL, which no text of the field
+//! table may hold. So the check of all content finds it.
 //! Source: IBM code pages 37, 500 and 1047.
 
-/// What the bytes of a text stand for.
+/// The character set of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Alphabet {
     /// ASCII.

@@ -1,4 +1,4 @@
-//! An answer: what is kept of the request, in runs of elements, and between them what the switch adds.
+//! An answer: the kept elements of the request, in runs, and between them the elements that the switch adds.
 //!
 //! Nothing is copied but into the output, so answering allocates nothing of its own. Values are borrowed too; make
 //! numbers with [`zero_padded`](crate::number::zero_padded).

@@ -1,4 +1,4 @@
-//! Which data elements a message has: one bit each, DE 1 first, in one bitmap or two.
+//! The set of data elements of a message: one bit each, DE 1 first, in one bitmap or two.
 //!
 //! Bit 1 says that the second bitmap (DE 65 to 128) follows; it is not a data element of its own here.
 

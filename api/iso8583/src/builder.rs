@@ -18,7 +18,7 @@ pub struct MessageBuilder {
     present: Bitmap,
     /// All contents one after the other, as they were set.
     contents: Vec<u8>,
-    /// Where each content starts and ends: short numbers, because builders are moved as they are set.
+    /// The start and end of each content. The numbers are short, because builders are moved as they are set.
     places: [(u16, u16); 129],
     fault: Option<EncodeError>,
 }

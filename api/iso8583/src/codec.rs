@@ -154,7 +154,7 @@ fn read_elements(message: &mut Message<'_>, frame: &[u8]) -> Result<(), Fault> {
             Err(ElementFault::Content(fault)) => {
                 content_fault.get_or_insert(Fault { fault, de: Some(de) });
             }
-            // What came first is the truer cause: a wrong length spoils what follows it.
+            // The first fault is the likelier cause: a wrong length spoils the elements behind it.
             Err(ElementFault::Layout(fault)) => {
                 return Err(content_fault.unwrap_or(Fault { fault, de: Some(de) }));
             }

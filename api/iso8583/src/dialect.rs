@@ -23,9 +23,9 @@ pub struct Framing {
 /// One counterpart's dialect. The default has the default framing and no translation.
 #[derive(Debug, Clone)]
 pub struct Dialect {
-    /// What it is called: a shipped dialect, or a file.
+    /// Its name: that of a shipped dialect, or of a file.
     pub name: Arc<str>,
-    /// How messages stand on a stream.
+    /// The framing of messages on a stream.
     pub framing: Framing,
     /// Between the counterpart's spelling and the switch's own; none where these are the same.
     pub translation: Option<Arc<Translation>>,

@@ -1,8 +1,8 @@
-//! What an answer repeats of its request: the bytes of those elements, copied once from the frame.
+//! The elements of a request that its answer repeats: their bytes, copied once from the frame.
 //!
-//! A frame holds card data and is wiped as soon as it is read; what identifies the message waits here, in a place of
-//! fixed size, until its answer is known. The elements stand as on the wire, length prefixes included and one after the
-//! other, so an answer copies them in runs.
+//! A frame holds card data and is wiped as soon as it is read. The elements that identify the message wait here,
+//! in a place of fixed size, until its answer is known. They stand as on the wire, length prefixes included and
+//! one after the other, so an answer copies them in runs.
 //!
 //! INVARIANT: the elements passed the checks of `codec` and none is binary, so they are written as they were read.
 
@@ -20,7 +20,7 @@ pub const ECHOED: Bitmap = Bitmap::of(&[
     2, 3, 4, 5, 6, 7, 11, 12, 13, 15, 18, 19, 22, 23, 24, 25, 32, 33, 37, 41, 42, 43, 49, 50, 51,
     70, 90, 95,
 ]);
-/// Those, and the name of an earlier authorization, which some answers repeat.
+/// The kept elements: the echoed ones, and the name of an earlier authorization, which some answers repeat.
 const KEPT: Bitmap = ECHOED.union(Bitmap::of(&[38]));
 const KEPT_ELEMENTS: usize = KEPT.len();
 /// The room that all kept elements take at their longest. Units: bytes.
@@ -31,7 +31,7 @@ pub const ECHO_BYTES_MAX: usize = bytes_max();
 pub struct Echo {
     mti: Mti,
     kept: Bitmap,
-    /// Where each kept element ends, in their order.
+    /// The end of each kept element, in their order.
     ends: [FieldEnd; KEPT_ELEMENTS],
     bytes: [u8; ECHO_BYTES_MAX],
 }
@@ -45,7 +45,7 @@ impl Echo {
         bytes: [0; ECHO_BYTES_MAX],
     };
 
-    /// What an answer to this request may repeat.
+    /// The elements that an answer to this request may repeat.
     #[must_use]
     pub fn of(request: &Message<'_>) -> Self {
         let mut echo = Self::EMPTY;

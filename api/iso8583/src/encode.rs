@@ -1,6 +1,6 @@
-//! Writing a message, whoever holds its content: `MessageBuilder` owns it, `Answer` borrows it.
+//! Writing a message from any holder of its content: `MessageBuilder` owns it, `Answer` borrows it.
 //!
-//! INVARIANT: what is written here decodes; on an error the output is as it was before.
+//! INVARIANT: a message written here decodes; on an error the output is as it was before.
 
 use std::fmt;
 

@@ -21,7 +21,7 @@ pub enum FieldLength {
     Variable(u8, LengthDigits),
 }
 
-/// What a length counts.
+/// The unit that a length counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counted {
     /// Characters and digits; of hex, its characters.
@@ -31,7 +31,7 @@ pub enum Counted {
     Bytes,
 }
 
-/// Where the half byte goes that an odd number of packed digits leaves over.
+/// The place of the half byte that an odd number of packed digits leaves over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Filler {
     /// A zero in front.
@@ -57,15 +57,15 @@ pub enum Coding {
 /// How a field stands on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldForm {
-    /// What it may hold.
+    /// The characters that it may hold.
     pub class: Class,
-    /// How its length is known.
+    /// The rule by which its length is known.
     pub length: FieldLength,
-    /// The greatest length. Units: what `counted` says.
+    /// The greatest length. Units: those of `counted`.
     pub len_max: u16,
-    /// What lengths count.
+    /// The unit of lengths.
     pub counted: Counted,
-    /// How its content is written.
+    /// The coding of its content.
     pub coding: Coding,
 }
 
@@ -212,7 +212,7 @@ fn unpack(bytes: &[u8], count: usize, filler: Filler, out: &mut Vec<u8>) {
         pairs = rest;
     }
     unpack_pairs(pairs, out);
-    // Where bytes are counted, only the filler tells that the number of digits is odd.
+    // A length in bytes does not tell whether the number of digits is odd: only the filler does.
     if filler == Filler::Right && (is_odd || out.last() == Some(&b'?')) {
         out.pop();
     }

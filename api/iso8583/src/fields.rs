@@ -26,7 +26,7 @@ impl Length {
     }
 }
 
-/// What characters a data element may hold.
+/// The characters that a data element may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// n: digits.
@@ -79,7 +79,7 @@ impl Class {
     }
 }
 
-/// Which bytes are letters, digits and spaces.
+/// The bytes that are letters, digits and spaces.
 static LETTERS_DIGITS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -147,7 +147,7 @@ pub struct FieldSpec {
     pub name: &'static str,
     /// Fixed or variable.
     pub length: Length,
-    /// What it may hold.
+    /// The characters that it may hold.
     pub class: Class,
     /// The length of a fixed element, the greatest of a variable one. Units: characters, bytes for b.
     pub len_max: u16,

@@ -8,7 +8,7 @@
 //! a message does not cost a connection its other messages; a length that cannot be one does, because nobody knows where
 //! the next message starts.
 //!
-//! INVARIANT: the start of an HTTP request or of a TLS hello is no frame in any dialect, so whoever speaks another
+//! INVARIANT: the start of an HTTP request or of a TLS hello is no frame in any dialect. So a client of another
 //! protocol, such as a browser that a hostile page sends here, loses its connection at its first bytes.
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::length_prefix::{Delimiter, LengthDigits, LengthForm, LengthPrefix};
 pub struct Tpdu([u8; 5]);
 
 impl Tpdu {
-    /// What a client sends that has no addresses of its own.
+    /// The header of a client that has no addresses of its own.
     pub const DEFAULT: Self = Self([0x60, 0, 0, 0, 0]);
     /// Bytes that it takes.
     pub const BYTES: usize = 5;
@@ -47,14 +47,14 @@ impl Tpdu {
     }
 }
 
-/// What stands at the start of a buffer.
+/// The beginning of a buffer, judged as a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A whole message.
     Complete {
         /// The header before it, if the dialect has one.
         tpdu: Option<Tpdu>,
-        /// Where the message lies in the buffer.
+        /// The place of the message in the buffer.
         body: Range<usize>,
         /// Bytes to take off the buffer afterwards.
         consumed: usize,
@@ -198,7 +198,7 @@ fn announced_by(buffer: &[u8], form: LengthForm) -> Result<usize, Frame> {
     }
 }
 
-/// Where the delimiter stands; else what stands there.
+/// The place of the delimiter; without one, the verdict on the buffer.
 fn until(buffer: &[u8], delimiter: Delimiter) -> Result<usize, Frame> {
     let begins = |start: &[u8]| buffer.starts_with(start);
     let has_begun = |start: &[u8]| start.starts_with(buffer);
@@ -417,7 +417,7 @@ mod tests {
         }
     }
 
-    /// Whatever method an HTTP request has, its first letter is that of a token.
+    /// The first letter of any HTTP method is that of a token.
     #[test]
     fn no_word_of_letters_is_a_length() {
         for length in ["binary2", "binary4"] {

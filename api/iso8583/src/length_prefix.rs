@@ -1,4 +1,4 @@
-//! What separates messages on a stream: a length before each, or a delimiter after it.
+//! The separation of messages on a stream: a length before each, or a delimiter after it.
 //!
 //! ```text
 //! binary2, binary4      2 or 4 bytes, big-endian
@@ -36,7 +36,7 @@ pub struct LengthForm {
     pub is_inclusive: bool,
 }
 
-/// What a length is made of.
+/// The digits of a length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LengthDigits {
     /// A big-endian number.

@@ -1,4 +1,4 @@
-//! ISO 8583 messages: what bytes mean, and nothing of what a switch does with them.
+//! ISO 8583 messages: the meaning of their bytes, and nothing of their processing in a switch.
 //!
 //! | file | what |
 //! |---|---|

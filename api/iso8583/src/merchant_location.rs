@@ -1,6 +1,6 @@
 //! DE 43, card acceptor name and location: name (22), city (13), state or blank (3), country (2).
 
-/// Where a purchase was made, without the padding of the element.
+/// The place of a purchase, without the padding of the element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MerchantLocation<'a> {
     /// Up to 22 characters.

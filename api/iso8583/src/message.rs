@@ -17,7 +17,7 @@ pub(crate) trait Elements {
     fn mti(&self) -> Mti;
     /// The elements that it has.
     fn present(&self) -> Bitmap;
-    /// Those of them that are as in the message that it answers.
+    /// The elements that are as in the message that it answers.
     fn echoed(&self) -> Bitmap;
     /// The content of an element, without length prefix.
     fn get(&self, de: u8) -> Option<&[u8]>;
@@ -41,7 +41,7 @@ impl Elements for Message<'_> {
     }
 }
 
-/// Where the content of one data element lies in the frame.
+/// The place of the content of one data element in the frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Span {
     pub(crate) offset: u16,
@@ -138,7 +138,7 @@ impl<'a> Message<'a> {
         self.get(de)?.try_into().ok()
     }
 
-    /// Where an element lies in the frame, its length prefix included.
+    /// The place of an element in the frame, its length prefix included.
     pub(crate) fn wire_range(&self, de: u8) -> Range<usize> {
         let prefix = field(de).map_or(0, |spec| usize::from(spec.length.prefix_digits()));
         let span = self.spans.get(usize::from(de)).copied().unwrap_or_default();

@@ -71,7 +71,7 @@ impl Mti {
         self.0[2] - b'0'
     }
 
-    /// Fourth digit: who sent it, odd for a repeat.
+    /// Fourth digit: the sender, odd for a repeat.
     #[must_use]
     pub const fn origin(self) -> u8 {
         self.0[3] - b'0'

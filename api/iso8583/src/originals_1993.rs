@@ -74,7 +74,7 @@ pub(crate) fn written_original(types: &TypeForm, own: &[u8]) -> Option<Vec<u8>> 
     Some(theirs)
 }
 
-/// Whether a reversal leaves a part, by its function code; where that says nothing, by the amount before.
+/// Whether a reversal leaves a part, by its function code, else by the amount before.
 pub(crate) fn is_partial(
     function: Option<&[u8]>,
     amount: Option<&[u8]>,

@@ -26,7 +26,7 @@ pub const CVV: u8 = 92;
 /// Tag of the virtual time.
 pub const VIRTUAL_MICROS: u8 = 99;
 
-/// Which of several presentments of one authorization this is.
+/// The place of a presentment among several of one authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresentmentNumber {
     /// 1 to `count`.

@@ -12,7 +12,7 @@ use crate::wire_runs::{FieldEnd, WireRuns, copy_runs};
 #[derive(Clone, Default)]
 pub struct RepeatedFields {
     pub(crate) numbers: Bitmap,
-    /// Those that the answer has in any case, not only where it repeats the elements that they lead to.
+    /// The fields that the answer always has, not only where it repeats the elements that they lead to.
     pub(crate) certain: Bitmap,
     /// The elements that they lead to.
     pub(crate) elements: Bitmap,
@@ -24,7 +24,7 @@ pub struct RepeatedFields {
 const NUMBERS: usize = 129;
 
 impl RepeatedFields {
-    /// None.
+    /// No fields.
     pub const NONE: Self = Self {
         numbers: Bitmap::EMPTY,
         certain: Bitmap::EMPTY,

@@ -1,4 +1,4 @@
-//! DE 95, replacement amounts: what stays after a partial reversal.
+//! DE 95, replacement amounts: the amount that stays after a partial reversal.
 //!
 //! Layout: transaction amount 12, settlement amount 12, transaction fee 9, settlement fee 9. Only the first is used.
 

@@ -1,4 +1,4 @@
-//! How a stream seems to spell ISO 8583, by its first bytes: for the log and for who must set a dialect.
+//! The likely spelling of ISO 8583 in a stream, by its first bytes: for the log, and for the choice of a dialect.
 //!
 //! Every spelling of length, header, text and bitmap in use is tried, and the one that explains most is
 //! taken. Only the length, the type and the bitmap are looked at, so nothing of a card is.
@@ -23,7 +23,7 @@ pub enum TextSpelling {
     Packed,
 }
 
-/// What a first frame seems to be.
+/// The likely spelling of a first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spelling {
     /// The length before it, if there is one.
@@ -62,13 +62,13 @@ const TEXTS: [TextSpelling; 3] = [TextSpelling::Ascii, TextSpelling::Ebcdic, Tex
 const SCORE_MIN: u32 = 5;
 
 impl Spelling {
-    /// What a stream begins with, if it seems to be ISO 8583 at all.
+    /// The likely spelling of a stream; none where it does not look like ISO 8583.
     #[must_use]
     pub fn of_stream(bytes: &[u8]) -> Option<Self> {
         best(LENGTHS.into_iter().flat_map(|length| framed(bytes, length)))
     }
 
-    /// The same of what stood behind a length of this form, a TPDU included.
+    /// The likely spelling of a frame behind a length of this form, a TPDU included.
     #[must_use]
     pub fn of_frame(bytes: &[u8], length: LengthPrefix) -> Option<Self> {
         best(behind_length(bytes, Some(length), LENGTH_EXACT))
@@ -171,13 +171,13 @@ fn best(found: impl Iterator<Item = Scored>) -> Option<Spelling> {
     enough.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|found| found.1)
 }
 
-/// What may stand behind this length.
+/// The candidates for the bytes behind this length.
 fn framed(bytes: &[u8], length: Option<LengthPrefix>) -> impl Iterator<Item = Scored> {
     let framing = frame_of(bytes, length);
     framing.into_iter().flat_map(move |(score, frame)| behind_length(frame, length, score))
 }
 
-/// What a frame may be, with a TPDU and without.
+/// The candidates for a frame, with a TPDU and without.
 fn behind_length(
     frame: &[u8],
     length: Option<LengthPrefix>,
@@ -199,7 +199,7 @@ fn frame_of(bytes: &[u8], length: Option<LengthPrefix>) -> Option<(u32, &[u8])> 
     let rest = &bytes[prefix_bytes..];
     match rest.get(..announced) {
         Some(message) if rest.len() == announced => Some((LENGTH_EXACT, message)),
-        // What follows has to begin alike.
+        // The bytes behind it have to begin with a frame of the same kind.
         Some(message) => {
             let (_, next) = frame_of(&rest[announced..], length)?;
             let behind_tpdu = next.get(Tpdu::BYTES..).unwrap_or_default();
@@ -212,7 +212,7 @@ fn frame_of(bytes: &[u8], length: Option<LengthPrefix>) -> Option<(u32, &[u8])> 
     }
 }
 
-/// What a message may be, by its type and its first bitmap.
+/// The candidates for a message, by its type and its first bitmap.
 fn messages(
     message: &[u8],
     length: Option<LengthPrefix>,

@@ -1,7 +1,8 @@
 //! From a counterpart's message to one of the default spelling.
 //!
-//! First its layout: which fields there are and where. Then the elements in their order, each from its field. Where
-//! content is not what the default spelling allows, its decoder reads the message next, and says why.
+//! The layout comes first: which fields there are and where. Then the elements follow in their order, each from
+//! its field. Content that the default spelling does not allow stays: its decoder reads the message next, and
+//! says why.
 
 use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::codec::{DecodeError, DecodeFault, decode};
@@ -20,7 +21,7 @@ use crate::translation::{
     TypeForm,
 };
 
-/// A message that cannot be translated. What was readable of it has been.
+/// The reason why a message cannot be translated. Its readable part has been translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranslationFault {
     /// Why.
@@ -40,7 +41,7 @@ impl std::fmt::Display for TranslationFault {
 
 impl std::error::Error for TranslationFault {}
 
-/// A message that was translated: where its elements stand in what was appended.
+/// A translated message: the places of its elements in the appended bytes.
 #[derive(Debug, Clone)]
 pub struct Translated {
     mti: Mti,
@@ -51,9 +52,9 @@ pub struct Translated {
 }
 
 impl Translated {
-    /// The message, where `plain` is what reading it appended.
+    /// The message, where `plain` has the bytes that reading it appended.
     ///
-    /// Errors: content that the default spelling does not allow, with what was readable.
+    /// Errors: content that the default spelling does not allow, with the readable part.
     pub fn message<'p>(&self, plain: &'p [u8]) -> Result<Message<'p>, DecodeError<'p>> {
         match self.is_sound {
             true => Ok(Message::laid_out(plain, self.mti, self.present, self.spans)),
@@ -71,7 +72,7 @@ impl Translation {
     /// Appends a message, without length and TPDU, in the default spelling to `plain`. The fields that its answer may
     /// repeat take the place of `repeated`, for [`write`](Self::write).
     ///
-    /// Errors: the first fault; what was readable is appended all the same, nothing where no type was.
+    /// Errors: the first fault; the readable part is appended all the same, nothing where no type was.
     /// Cost: one pass over the message and one over its elements; allocates only in the output.
     pub fn read(
         &self,

@@ -212,7 +212,7 @@ impl WireField {
             let value = part.written(message.mti(), value);
             let Some((start, end)) = part.place else { return Some(value.into_owned()) };
             let (start, end) = (usize::from(start), usize::from(end));
-            // What no element tells is blank.
+            // Places that no element fills are blank.
             content.resize(content.len().max(end), self.blank());
             if value.len() != end - start {
                 return None;

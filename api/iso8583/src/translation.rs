@@ -33,11 +33,11 @@ pub struct WireField {
     pub parts: Vec<FieldPart>,
     /// Whether answers repeat it as it came, whatever it leads to.
     pub is_repeated: bool,
-    /// What its content is made of.
+    /// The shape of its content.
     pub shape: FieldShape,
 }
 
-/// What a field's content is made of.
+/// The shape of a field's content.
 #[derive(Debug, Clone, Default)]
 pub enum FieldShape {
     /// Nothing that matters here.
@@ -58,22 +58,22 @@ pub enum FieldShape {
 pub struct FieldPart {
     /// The element.
     pub element: u8,
-    /// Where in the content it stands; all of it where absent. Units: characters.
+    /// Its place in the content; all of it where absent. Units: characters.
     pub place: Option<(u16, u16)>,
-    /// What its values are in the default spelling; the first that fits counts.
+    /// The rules from a value of the field to one of the default spelling; the first that fits counts.
     pub read: Vec<ReadValue>,
-    /// What values of the default spelling are in it.
+    /// The rules from a value of the default spelling to one of the field.
     pub write: Vec<WrittenValue>,
 }
 
 /// A value of a field and what it becomes.
 #[derive(Debug, Clone)]
 pub struct ReadValue {
-    /// What the content begins with.
+    /// The start of the content.
     pub value: Vec<u8>,
-    /// What stands for it.
+    /// The value in the default spelling.
     pub plain: Vec<u8>,
-    /// Whether it stands for the whole content, not only for what that begins with.
+    /// Whether it replaces the whole content, not only its start.
     pub is_whole: bool,
 }
 
@@ -82,9 +82,9 @@ pub struct ReadValue {
 pub struct WrittenValue {
     /// The first digits of the message types of the default spelling for which this counts; none for all.
     pub types: Vec<u8>,
-    /// What the content begins with.
+    /// The start of the content.
     pub value: Vec<u8>,
-    /// What stands for it.
+    /// The value in the field.
     pub written: Vec<u8>,
 }
 
@@ -126,7 +126,7 @@ pub struct Tables {
 pub struct TablesError {
     /// The field at fault, where it is one.
     pub field: Option<u8>,
-    /// What is wrong.
+    /// The cause, in words.
     pub reason: String,
 }
 
@@ -144,7 +144,7 @@ impl std::error::Error for TablesError {}
 /// The elements without which no purchase is understood and no answer made. Source: `mapping` of the network door.
 const NEEDED: [u8; 5] = [2, 3, 4, 11, 39];
 
-/// Where an element comes from.
+/// The source of an element.
 #[derive(Debug, Clone)]
 pub(crate) struct ElementSource {
     pub(crate) spec: &'static FieldSpec,
@@ -168,7 +168,7 @@ pub(crate) enum RunCoding {
 }
 
 impl RunCoding {
-    /// Of a part whose content is taken over as it is.
+    /// The coding of a part whose content is taken over as it is.
     fn of(part: &FieldPart, form: &FieldForm, spec: &FieldSpec) -> Option<Self> {
         let is_exact = |len: usize| spec.length == Length::Fixed && spec.fits(len);
         let alphabet = match form.coding {
@@ -199,7 +199,7 @@ impl RunCoding {
 pub(crate) struct FieldRow {
     /// The elements that it leads to.
     pub(crate) elements: Bitmap,
-    /// Its greatest length. Units: what its form counts.
+    /// Its greatest length. Units: those of its form.
     pub(crate) units: u16,
     /// Bytes where its length is fixed, 0 where it varies.
     pub(crate) bytes: u16,
@@ -210,17 +210,17 @@ pub(crate) struct FieldRow {
 pub struct Translation {
     pub(crate) types: TypeForm,
     pub(crate) bitmap: (BitmapEncoding, Alphabet),
-    /// By number.
+    /// The fields, by number.
     pub(crate) fields: Vec<Option<WireField>>,
-    /// By element.
+    /// The sources, by element.
     pub(crate) sources: Vec<Option<ElementSource>>,
-    /// By number, of those that there are not, too.
+    /// The rows, by number, also of missing fields.
     pub(crate) rows: Vec<FieldRow>,
     /// The fields that answers repeat as they came.
     pub(crate) repeated: Bitmap,
-    /// Those whose elements an answer may repeat.
+    /// The fields whose elements an answer may repeat.
     pub(crate) echoed: Bitmap,
-    /// The elements that either lead to.
+    /// The elements that fields of `repeated` or `echoed` lead to.
     pub(crate) repeated_elements: Bitmap,
     /// The fields of partial reversals, where these are not told apart by an element.
     pub(crate) partial: Option<PartialFields>,

@@ -1,7 +1,7 @@
 //! Messages that another codec wrote: `tools/golden/make_iso8583.py` makes the files with pyiso8583.
 //!
-//! Each must decode to exactly the listed elements, and those elements must encode to exactly the listed bytes. Those of
-//! other dialects are beside the crate `dialects`.
+//! Each must decode to exactly the listed elements, and those elements must encode to exactly the listed bytes.
+//! Messages of other dialects are beside the crate `dialects`.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,4 +1,4 @@
-//! What holds for all messages and all bytes, over random ones. A failure prints the smallest case and its seed.
+//! Properties of all messages and all bytes, over random ones. A failure prints the smallest case and its seed.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 

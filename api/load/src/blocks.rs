@@ -1,11 +1,11 @@
-//! What anything durable costs at least: blocks written into a file that was made ready for them.
+//! The least cost of anything durable: blocks written into a file that was made ready for them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What a disk writes at once at least. Units: bytes.
+/// The least that a disk writes at once. Units: bytes.
 pub const BLOCK_BYTES: usize = 4096;
 /// Units: bytes.
 const PREALLOCATED_BYTES: u64 = 64 << 20;

@@ -10,10 +10,10 @@ use crate::Failure;
 /// The longest card number.
 pub const PAN_DIGITS_MAX: usize = 19;
 
-/// Which cards of a file are used.
+/// The choice of cards of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Choice {
-    /// Those that are approved as long as their limits allow.
+    /// The cards that are approved as long as their limits allow.
     Ordinary,
     /// All, also those made to be declined.
     Every,

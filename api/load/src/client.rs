@@ -1,5 +1,5 @@
-//! One thread that keeps many connections busy: everything that is due goes out in few writes,
-//! everything that has come is read at once, and it sleeps in between.
+//! A client: one thread that keeps many connections busy. Everything that is due goes out in few
+//! writes, everything that has come is read at once, and it sleeps in between.
 //!
 //! The client shares its processors with the switch, so it may not cost much: no locks, no
 //! allocation for a message, one look at the clock for a batch. Latency is taken from the instant
@@ -30,24 +30,24 @@ const TURN_LEN_MAX: u64 = 8;
 const READ_BYTES: usize = 256 * 1_024;
 /// Connections that are looked at in one wake-up.
 const EVENTS_MAX: usize = 256;
-/// How long after the end what was due before it is still sent. Units: nanoseconds.
+/// The time after the end in which messages due before it are still sent. Units: nanoseconds.
 const SENDING_GRACE_NS: u64 = SECOND_NS;
 /// The time between two tries to open a broken connection again. Units: nanoseconds.
 const RECONNECT_PAUSE_NS: u64 = SECOND_NS / 100;
 
-/// When messages go.
+/// The pace of messages.
 #[derive(Debug, Clone, Copy)]
 pub enum Pace {
-    /// At their instants, whatever becomes of them.
+    /// At their instants, answered or not.
     Open(Schedule),
-    /// As soon as the answer to an earlier one makes room.
+    /// Each as soon as the answer to an earlier one makes room.
     Closed,
 }
 
-/// What one client does.
+/// The task of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
-    /// When messages go.
+    /// The pace of its messages.
     pub pace: Pace,
     /// Units, here and below: nanoseconds of the monotonic clock.
     pub start_ns: u64,
@@ -55,11 +55,12 @@ pub struct Task {
     pub measured_from_ns: u64,
     /// Nothing is meant for later.
     pub end_ns: u64,
-    /// The least time between two rounds of sending. What becomes due meanwhile goes together.
+    /// The least time between two rounds of sending. Messages that become due in between go
+    /// together.
     pub gather_ns: u64,
     /// Messages without an answer that one connection may have.
     pub in_flight_max: u32,
-    /// How long answers are waited for after the last message. Units: nanoseconds.
+    /// The longest wait for answers after the last message. Units: nanoseconds.
     pub patience_ns: u64,
 }
 
@@ -73,22 +74,24 @@ pub struct Client<W> {
     tally: Tally,
     /// Messages sent so far.
     sent: u64,
-    /// Nothing is sent before. Units: nanoseconds of the monotonic clock.
+    /// The earliest instant of the next round of sending. Units: nanoseconds of the monotonic
+    /// clock.
     next_round_ns: u64,
     /// The connection whose turn it is.
     turn: usize,
     /// Connections that have bytes to send.
     touched: Vec<usize>,
-    /// Where bytes are read to.
+    /// The buffer that bytes are read to.
     incoming: Vec<u8>,
-    /// Where broken connections are opened again, the next address first; empty where they are not.
+    /// The addresses at which broken connections are opened again, the next one first; empty where
+    /// they are not.
     again: VecDeque<SocketAddr>,
-    /// When that is tried next. Units: nanoseconds of the monotonic clock.
+    /// The instant of the next try. Units: nanoseconds of the monotonic clock.
     again_ns: u64,
 }
 
 impl Task {
-    /// From here on nothing is sent any more.
+    /// The instant from which on nothing is sent any more.
     fn last_call_ns(&self) -> u64 {
         match self.pace {
             Pace::Open(_) => self.end_ns + SENDING_GRACE_NS,
@@ -96,7 +99,7 @@ impl Task {
         }
     }
 
-    /// From here on no answer is waited for.
+    /// The instant from which on no answer is waited for.
     fn give_up_ns(&self) -> u64 {
         self.last_call_ns() + self.patience_ns
     }
@@ -343,7 +346,7 @@ impl<W: Wire> Client<W> {
         Ok(self.again_ns)
     }
 
-    /// Gives a connection up: what waits on it stays unanswered.
+    /// Gives a connection up: requests in flight on it stay unanswered.
     fn break_off(&mut self, at: usize) -> io::Result<()> {
         let connection = &mut self.connections[at];
         connection.condition = Condition::Broken;
@@ -369,7 +372,7 @@ impl<W: Wire> Client<W> {
     }
 }
 
-/// What an event names a connection by.
+/// The mark of a connection in events.
 fn mark(at: usize) -> epoll::EventData {
     epoll::EventData::new_u64(at as u64)
 }

@@ -43,12 +43,12 @@ fn task(rate: Option<u64>, run: Duration, in_flight_max: u32) -> Task {
     }
 }
 
-/// What an approver does with the requests of a connection.
+/// The manner in which an approver treats the requests of a connection.
 #[derive(Clone, Copy)]
 enum Manner {
     /// Approves all but every tenth, which it declines; the later of two first.
     Swapping,
-    /// As above, after it has read nothing for so long.
+    /// Answers like `Swapping`, after it has read nothing for so long.
     Stalling(Duration),
     /// Answers so many, then hangs up.
     Leaving(u64),

@@ -16,7 +16,7 @@ pub fn unix_ns() -> u64 {
     read(ClockId::Realtime)
 }
 
-/// What this thread has had of a processor so far, the kernel's work for it included.
+/// The processor time of this thread so far, the kernel's work for it included.
 /// Units: nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read(ClockId::ThreadCPUTime)

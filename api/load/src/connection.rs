@@ -1,4 +1,4 @@
-//! One connection of a client: its socket, what waits to be sent, what has come in part.
+//! A connection of a client: its socket, the bytes to be sent, and the bytes of half an answer.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -9,9 +9,9 @@ use crate::slots::Slots;
 use crate::tally::Tally;
 use crate::wire::Answer;
 
-/// How long a connection attempt may take.
+/// The longest time of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same under load, where everything else waits meanwhile.
+/// The longest time under load, where everything else waits meanwhile.
 const RECONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 /// Bytes that are gathered for one connection before they are sent.
 const OUT_BYTES_MAX: usize = 128 * 1_024;
@@ -24,7 +24,7 @@ pub(crate) struct Connection {
     /// The start of an answer whose rest has not come.
     pub(crate) rest: Vec<u8>,
     pub(crate) in_flight: u32,
-    /// Slots of requests in their order, where answers come in it.
+    /// Slots of requests in their order, if answers come in it.
     pub(crate) order: VecDeque<u32>,
     pub(crate) condition: Condition,
 }
@@ -64,7 +64,7 @@ impl Connection {
         })
     }
 
-    /// How many messages may be appended.
+    /// The number of messages that may be appended.
     pub(crate) fn room(&self, in_flight_max: u32) -> u64 {
         if self.condition != Condition::Open || self.out.len() >= OUT_BYTES_MAX {
             return 0;

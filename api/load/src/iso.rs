@@ -26,15 +26,15 @@ const CVV_DIGITS_MAX: usize = 4;
 const REFERENCES: u64 = 1_000_000_000_000;
 /// Shapes of answers that are remembered; a switch has a handful.
 const SHAPES_MAX: usize = 64;
-/// Where a message's elements start: after the type and the first bitmap, and after the second.
+/// The offsets of a message's elements: after the type and the first bitmap, and after the second.
 const ELEMENTS_AT: [usize; 2] = [12, 20];
 
-/// What all requests of a run have in common.
+/// The common settings of all requests of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Purchases {
-    /// Amounts are drawn from here. Units: minor units.
+    /// The smallest amount. Units: minor units.
     pub amount_min: u64,
-    /// Up to this, itself included. Units: minor units.
+    /// The largest amount. Units: minor units.
     pub amount_max: u64,
     /// ISO 4217 number.
     pub currency: u64,
@@ -224,7 +224,7 @@ fn transmission_time(unix_second: u64) -> [u8; 10] {
     text.as_bytes().try_into().unwrap_or(*b"0101000000")
 }
 
-/// What of a card is patched into a template.
+/// The digits of a card that are patched into a template.
 #[derive(Clone, Copy)]
 struct PackedCard {
     pan: [u8; PAN_DIGITS_MAX],
@@ -241,7 +241,7 @@ impl std::fmt::Debug for PackedCard {
 }
 
 impl PackedCard {
-    /// Packs a card; where none of the templates fits it, one is added.
+    /// Packs a card; if none of the templates fits it, one is added.
     fn new(card: &Card, templates: &mut Vec<Template>, currency: u64) -> Result<Self, Failure> {
         let cvv = card.cvv.as_deref().unwrap_or_default();
         let fits = |template: &Template| {
@@ -282,7 +282,7 @@ fn filled<const LEN: usize>(text: &str) -> Result<[u8; LEN], Failure> {
 struct Shape {
     bitmap: u64,
     to_stan: Vec<Step>,
-    /// None where messages of this shape have no DE39: what an echo server sends back.
+    /// None where messages of this shape have no DE39, such as those of an echo server.
     from_stan_to_code: Option<Vec<Step>>,
     elements_at: usize,
 }
@@ -336,7 +336,7 @@ fn steps(elements: impl Iterator<Item = u8>) -> Vec<Step> {
     steps
 }
 
-/// Where the steps lead to from a place.
+/// The place that the steps lead to from another.
 fn walk(body: &[u8], from: usize, steps: &[Step]) -> Option<usize> {
     let mut at = from;
     for step in steps {

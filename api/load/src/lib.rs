@@ -1,12 +1,12 @@
-//! A load: authorizations as fast as they are answered, or at a rate whatever becomes of them, and how
-//! long each answer took.
+//! A load: authorizations as fast as they are answered, or at a rate without regard to answers, and
+//! the time of each answer.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `schedule`, `clock` | when each message is meant to be sent |
+//! | `schedule`, `clock` | the instants at which messages are meant to be sent |
 //! | `wire`, `iso`, `cards` | requests and answers as bytes |
-//! | `client`, `connection`, `slots` | one thread with its connections; what waits for an answer |
-//! | `tally` | what came of it |
+//! | `client`, `connection`, `slots` | one thread with its connections; the requests in flight |
+//! | `tally` | the results |
 //! | `echo`, `blocks` | counterparts that do no work: a server, a file |
 //!
 //! It measures and proves nothing: whether the books are right is for the feed to say. Linux only; elsewhere
@@ -26,5 +26,5 @@ mod slots;
 pub mod tally;
 pub mod wire;
 
-/// Why a load did not work, which nobody tells apart by kind.
+/// A failure of a load, in words alone.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

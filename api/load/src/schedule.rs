@@ -1,34 +1,34 @@
-//! When each message is meant to be sent, whatever became of those before it: the open loop.
+//! The instants at which messages are meant to be sent, answered or not: the open loop.
 //!
-//! One stream of evenly spaced instants is dealt out to the parts of a run (threads of several
+//! A single stream of evenly spaced instants is dealt out to the parts of a run (threads of several
 //! processes), so that together they keep the rate and none sends beside another.
 //! INVARIANT: an instant depends on the message's number alone, never on when anything happened.
 
 use crate::clock::SECOND_NS;
 
-/// One part's share of the instants.
+/// The share of one part in the instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     /// Units: nanoseconds of the monotonic clock.
     pub start_ns: u64,
-    /// Of all parts together. Units: messages a second.
+    /// The rate of all parts together. Units: messages a second.
     pub rate: u64,
     /// Units: nanoseconds.
     pub duration_ns: u64,
-    /// Which part this is, from zero.
+    /// The number of this part, from zero.
     pub part: u64,
-    /// How many parts there are.
+    /// The number of parts.
     pub parts: u64,
 }
 
 impl Schedule {
-    /// When this part's message of that number is meant to be sent.
+    /// The instant at which this part's message of that number is meant to be sent.
     pub fn intended_ns(&self, number: u64) -> u64 {
         let place = u128::from(number) * u128::from(self.parts) + u128::from(self.part);
         self.start_ns + narrow(place * u128::from(SECOND_NS) / u128::from(self.rate.max(1)))
     }
 
-    /// How many of this part's messages are meant to have been sent by now.
+    /// The number of this part's messages that are meant to have been sent by now.
     pub fn due(&self, now_ns: u64) -> u64 {
         let Some(elapsed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
         // An instant is rounded down; so the message whose exact instant is within the next
@@ -36,7 +36,7 @@ impl Schedule {
         self.share(self.places_within(elapsed_ns + 1)).min(self.total())
     }
 
-    /// How many messages this part has to send in all.
+    /// The number of messages that this part has to send in all.
     pub fn total(&self) -> u64 {
         self.share(self.places_within(self.duration_ns))
     }

@@ -1,4 +1,4 @@
-//! Which messages wait for an answer, by a number that travels with them: an array, no hash map.
+//! The messages that wait for an answer, by a number that travels with them: an array, no hash map.
 //!
 //! ISO 8583 sends the number as the trace number (DE11); HTTP keeps it beside the connection, as
 //! its answers come in order.
@@ -48,12 +48,12 @@ impl Slots {
         Some(std::mem::take(place))
     }
 
-    /// How many messages wait.
+    /// The number of messages that wait.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// When each of those that wait was meant to be sent.
+    /// The instants at which the waiting messages were meant to be sent.
     pub(crate) fn waiting_since(&self) -> impl Iterator<Item = u64> {
         self.intended_ns.iter().copied().filter(|intended_ns| *intended_ns != 0)
     }

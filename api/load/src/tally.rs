@@ -1,4 +1,4 @@
-//! What came of a run: counts, latencies, costs; of one client, and of many together.
+//! The results of a run: counts, latencies, costs; of one client, and of many together.
 //!
 //! INVARIANT: every message that was meant to be sent is in the histogram, also one that was never
 //! answered or never sent: with the time it has waited in vain, so that no percentile gets better
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::Failure;
 use crate::wire::Code;
 
-/// Latencies are told apart from here. Units: nanoseconds.
+/// The shortest latency that is told apart. Units: nanoseconds.
 const LATENCY_NS_MIN: u64 = 100;
-/// Up to here. Units: nanoseconds.
+/// The longest latency that is told apart. Units: nanoseconds.
 const LATENCY_NS_MAX: u64 = 300_000_000_000;
 
 /// The counts of a run.
@@ -34,9 +34,9 @@ pub struct Counts {
     pub writes: u64,
     /// Calls of the system to receive.
     pub reads: u64,
-    /// What the clients had of processors. Units: nanoseconds.
+    /// The processor time of the clients. Units: nanoseconds.
     pub cpu_ns: u64,
-    /// From the start of the measured time to its last answer. Units: nanoseconds.
+    /// The time from the start of the measured time to its last answer. Units: nanoseconds.
     pub elapsed_ns: u64,
     /// Answers by their code.
     pub codes: Vec<(String, u64)>,
@@ -45,13 +45,13 @@ pub struct Counts {
 /// Counts and latencies.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// How many of what.
+    /// The counts.
     pub counts: Counts,
     codes: Vec<(Code, u64)>,
     latencies: Histogram<u64>,
 }
 
-/// Nothing yet.
+/// An empty tally.
 impl Default for Tally {
     #[expect(clippy::expect_used, reason = "constant bounds, in order")]
     fn default() -> Self {
@@ -126,13 +126,13 @@ impl Tally {
         self.latencies.max() as f64 / 1e3
     }
 
-    /// The latencies, for who sends them elsewhere.
+    /// The latencies, for sending them elsewhere.
     #[must_use]
     pub const fn latencies(&self) -> &Histogram<u64> {
         &self.latencies
     }
 
-    /// Those of a client elsewhere.
+    /// The tally of a client elsewhere.
     #[must_use]
     pub const fn of(counts: Counts, latencies: Histogram<u64>) -> Self {
         Self { counts, codes: Vec::new(), latencies }

@@ -1,7 +1,7 @@
-//! What the client needs of a protocol: requests appended to a buffer, answers taken off one.
+//! The client's view of a protocol: requests appended to a buffer, answers taken off one.
 
-/// How a request was answered, as text of up to eight bytes: DE39, `response_code`, or an HTTP
-/// status. Compared as one word.
+/// The code of an answer, as text of up to eight bytes: DE39, `response_code`, or an HTTP status.
+/// Compared as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code([u8; 8]);
 
@@ -32,9 +32,9 @@ impl Code {
 pub struct Answer {
     /// Bytes that it takes.
     pub bytes: usize,
-    /// The slot of its request, where the answer names it.
+    /// The slot of its request, if the answer names it.
     pub slot: Option<u32>,
-    /// What it says.
+    /// The code of the answer.
     pub code: Code,
 }
 
@@ -42,7 +42,7 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadAnswer;
 
-/// One protocol, with the cards it draws requests from.
+/// A protocol, with the cards it draws requests from.
 pub trait Wire {
     /// Whether answers come in the order of requests, and name none.
     const IN_ORDER: bool;

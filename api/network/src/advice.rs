@@ -1,5 +1,5 @@
-//! What whoever runs the door should know of a peer that it cannot read: what its bytes seem to be, and
-//! which dialect would read them. Nothing of a card is in it.
+//! Advice for operators on a peer that the door cannot read: the spelling that its bytes seem to
+//! have, and the dialect that would read them. Nothing of a card is in it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use cardswitch_iso8583::{Dialect, Framing, Spelling, Tpdu};
 
 /// A clause behind a log line; empty where the bytes are of the door's own dialect, or of none.
 pub struct Advice {
-    /// What they seem to be, unless the door speaks so itself.
+    /// The spelling that they seem to have, unless the door speaks so itself.
     spelling: Option<Spelling>,
 }
 
@@ -30,7 +30,8 @@ impl Advice {
         Self { spelling: spelling.filter(|spelling| !spelling.is_of(dialect)) }
     }
 
-    /// What would read the bytes, for a metric; none where the door reads them itself or nobody knows what they are.
+    /// The dialect that would read the bytes, for a metric; none where the door reads them itself
+    /// or the spelling is unknown.
     #[must_use]
     pub fn foreign(&self) -> Option<ForeignDialect> {
         let spelling = self.spelling.as_ref()?;
@@ -40,7 +41,8 @@ impl Advice {
     }
 }
 
-/// What a door could not read would be read by: a bounded number of such there are.
+/// The dialect that would read bytes which a door could not read: a bounded number of such there
+/// are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ForeignDialect {
     /// A shipped dialect, or `none`.

@@ -7,8 +7,8 @@ use zeroize::Zeroize;
 
 use super::limits;
 
-/// How many buffers a thread keeps: one to read into, one to answer from, and those of a
-/// connection that was slow for a while.
+/// Buffers that a thread keeps: one to read into, one to answer from, and those of a connection
+/// that was slow for a while.
 const KEPT_MAX: usize = 4;
 /// Larger ones are not kept. Units: bytes.
 const KEPT_BYTES_MAX: usize = 2 * limits::READ_BYTES;
@@ -31,7 +31,7 @@ pub(super) fn drop_front(buffer: &mut Vec<u8>, count: usize) {
     buffer.truncate(left);
 }
 
-/// Wipes a buffer, which may hold card numbers, and keeps it for whoever needs one next.
+/// Wipes a buffer, which may hold card numbers, and keeps it for the next use.
 pub(super) fn give_back(mut buffer: Vec<u8>) {
     let is_right = (limits::READ_BYTES..=KEPT_BYTES_MAX).contains(&buffer.capacity());
     if !is_right {

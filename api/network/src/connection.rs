@@ -1,9 +1,9 @@
-//! One connection of the ISO 8583 door: bytes in, commands to the engine, answers out.
+//! A connection of the ISO 8583 door: bytes in, commands to the engine, answers out.
 //!
-//! One task does all of it. Per wake-up every whole message that has come goes to the engine as
-//! one batch, and every answer that has come goes out in one write. The peer is not read from
-//! while it has too many requests with the engine or too many answers it has not taken, so a
-//! connection's memory is bounded whatever its peer does; what all connections keep for slow peers is, too.
+//! A single task does all of it. Per wake-up every whole message that has come goes to the engine
+//! as one batch, and every answer that has come goes out in one write. The peer is not read from
+//! while it has too many requests with the engine or too many answers it has not taken, so each
+//! connection's memory is bounded; so is the memory that all connections keep for slow peers.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -31,12 +31,12 @@ const MESSAGE_BYTES_USUAL: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intake {
     Open,
-    /// The peer has sent its last byte or is out of step, or the door is closing: what is in
-    /// flight is answered.
+    /// The peer has sent its last byte or is out of step, or the door is closing: requests in
+    /// flight are answered.
     Closed,
 }
 
-/// One peer.
+/// A peer's connection.
 pub(super) struct Connection<S> {
     stream: S,
     peer: SocketAddr,
@@ -72,7 +72,7 @@ impl<S: DoorStream> Connection<S> {
             tracing::debug!(peer = %self.peer, %error, "connection ended");
         }
         if self.is_lost {
-            // What was answered before is read, although the peer is sending still.
+            // Earlier answers are still read, although the peer is sending.
             tokio::select! {
                 () = async { linger(self.stream.into_socket().await).await } => {}
                 () = stopped(&mut stop) => {}
@@ -266,8 +266,8 @@ impl<S: DoorStream> Connection<S> {
     }
 }
 
-/// Waits until the door is told to stop, or nobody is left who could tell it.
+/// Waits until the door is told to stop, or the sender of that word is gone.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // Whoever could have said "stop" is gone, which says the same.
+    // A sender that is gone means the same as a stop.
     let _ = stop.wait_for(|is_stopping| *is_stopping).await;
 }

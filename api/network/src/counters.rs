@@ -1,4 +1,4 @@
-//! What a listener has seen since it started, for reports and alarms.
+//! Counts of a listener since it started, for reports and alarms.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,11 +21,11 @@ pub struct Counters {
     connections_cut: Mutex<BTreeMap<&'static str, u64>>,
     connections_closed: AtomicU64,
     foreign: Mutex<BTreeMap<ForeignDialect, u64>>,
-    /// How long messages took from bytes to commands, with all that came together.
+    /// The time of messages from bytes to commands, with all that came together.
     pub decode: Histogram,
-    /// How long answers took from the engine to the peer's socket.
+    /// The time of answers from the engine to the peer's socket.
     pub reply: Histogram,
-    /// How long messages took from their bytes to those of their answers.
+    /// The time of messages from their bytes to those of their answers.
     pub answered: Histogram,
 }
 
@@ -36,7 +36,7 @@ pub struct CountersNow {
     pub messages: u64,
     /// Messages and frames that could not be carried out as they were.
     pub bad_messages: u64,
-    /// Those of them whose code, or whose new key, is wrong or missing; answered 63.
+    /// Bad messages whose code, or whose new key, is wrong or missing; answered 63.
     pub insecure: u64,
     /// Messages the engine did not take; answered 91.
     pub not_taken: u64,
@@ -104,7 +104,8 @@ impl Counters {
         self.connections_refused.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What could not be read and seems to be of another dialect than the door's, by what would read it.
+    /// Unreadable messages that seem to be of another dialect than the door's, by the dialect that
+    /// would read them.
     #[must_use]
     pub fn foreign(&self) -> BTreeMap<ForeignDialect, u64> {
         self.foreign.lock().clone()

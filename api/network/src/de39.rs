@@ -37,7 +37,7 @@ impl De39 {
     /// Whether it happened is unknown: the sender reverses, or repeats with the same key.
     pub const OUTCOME_UNKNOWN: Self = Self(*b"96");
 
-    /// What it says, in a few words.
+    /// The meaning of the code, in a few words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match &self.0 {

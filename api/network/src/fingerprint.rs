@@ -1,4 +1,4 @@
-//! What makes two ISO 8583 messages the same one.
+//! The fingerprint of an ISO 8583 message, by which two messages are known to be the same.
 //!
 //! | hash | made of |
 //! |---|---|

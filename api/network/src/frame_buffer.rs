@@ -13,7 +13,7 @@ use zeroize::Zeroize;
 
 use super::{buffers, limits};
 
-/// What may be left of a frame that has not come whole. Units: bytes.
+/// The most bytes that are left of a frame that has not come whole. Units: bytes.
 const LEFTOVER_BYTES_MAX: usize = FRAME_BYTES_MAX + 6;
 
 const _: () = assert!(LEFTOVER_BYTES_MAX < limits::READ_BYTES);
@@ -26,7 +26,7 @@ pub struct FrameBuffer {
     empty_frames: usize,
 }
 
-/// What comes next out of the buffer.
+/// The next item out of the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// A message, at this place of `bytes`.
@@ -39,10 +39,10 @@ pub enum Next {
     Lost(Loss),
 }
 
-/// Why nothing more is taken from a peer.
+/// The reason why nothing more is taken from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Nobody knows where the next message starts.
+    /// The start of the next message is unknown.
     Framing(FramingLoss),
     /// Too many frames without a byte.
     EmptyFrames,
@@ -60,7 +60,7 @@ impl Loss {
 }
 
 impl FrameBuffer {
-    /// Where the next read puts its bytes.
+    /// The buffer that the next read appends to.
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() < limits::READ_BYTES {
             self.move_to(buffers::take());
@@ -72,12 +72,12 @@ impl FrameBuffer {
         &mut self.bytes
     }
 
-    /// How many bytes have come and were not taken.
+    /// The number of bytes that have come and were not taken.
     pub(super) fn unread_bytes(&self) -> usize {
         self.bytes.len() - self.read_to
     }
 
-    /// What has come and was not taken.
+    /// The bytes that have come and were not taken.
     pub(super) fn unread(&self) -> &[u8] {
         &self.bytes[self.read_to..]
     }

@@ -1,5 +1,5 @@
-//! What holds for a connection's bytes however they come. The fuzz target `frame_buffer` and the
-//! test below run it.
+//! Properties of a connection's bytes in any pieces. The fuzz target `frame_buffer` and the test
+//! below run it.
 
 use cardswitch_iso8583::Framing;
 
@@ -36,7 +36,7 @@ fn pieces<'a>(mut stream: &'a [u8], cuts: &'a [u8]) -> impl Iterator<Item = &'a 
     })
 }
 
-/// What comes out of a buffer into which these pieces are read, as a connection reads them.
+/// The items out of a buffer into which these pieces are read, as a connection reads them.
 fn taken<'a>(framing: &Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut buffer = FrameBuffer::default();
     let mut taken = Vec::new();
@@ -48,7 +48,7 @@ fn taken<'a>(framing: &Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<S
                     taken.push(format!("{tpdu:?} {:?}", buffer.bytes(range)));
                 }
                 Next::Nothing => break,
-                // What the peer speaks instead is known better with more of it.
+                // The peer's own dialect is known better with more of its bytes.
                 Next::Lost(_) => {
                     taken.push("lost".to_owned());
                     return taken;

@@ -1,18 +1,18 @@
 //! The HTTP door: the operations of the ISO 8583 door as JSON under `/network/v1`, and a few more
 //! that only a simulation needs.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `access` | the network key; bodies |
-//! | `direct` | the way around the router for what comes most often |
+//! | `direct` | the way around the router for the most frequent requests |
 //! | `named` | the card or transaction a body names, and its currency |
 //! | `requests`, `given`, `values` | from a body to a command; the parts that bodies share; single values |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
 //! | `catalog` | the operations |
-//! | `cards`, `clock` | what simulations look at and turn |
+//! | `cards`, `clock` | cards and clock, for simulations |
 //!
-//! INVARIANT: whatever is decided here is decided by the engine, in the same words as over ISO
+//! INVARIANT: the engine decides everything that is decided here, in the same words as over ISO
 //! 8583; this door chooses nothing.
 
 mod access;
@@ -47,7 +47,7 @@ use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 pub use self::state::DoorState;
 use super::limits;
 
-/// The operations that are bodies alone: each with its path, what it takes and what it answers.
+/// The operations that are bodies alone, each with its path, request and answer.
 macro_rules! operations {
     ($($(#[doc = $about:literal])+ $handler:ident $path:literal $operation:ident:
         $request:path => $answer:path, $example:tt;)*) => {$(
@@ -197,7 +197,7 @@ fn plan_item(
 }
 
 /// Waits for the tables where a body may name a transaction, whose row is as old as its answer.
-/// Cards are not waited for: who made one was answered when it was there.
+/// Cards need no wait: their creation was answered when they were there.
 async fn wait_for_named(state: &DoorState, body: &[u8]) {
     const NAME: &[u8] = b"\"transaction_id\"";
     if body.windows(NAME.len()).any(|window| window == NAME) {

@@ -16,17 +16,17 @@ use parking_lot::Mutex;
 
 use super::zone::Owed;
 
-/// How many places come and go together: about three kilobytes.
+/// Places that come and go together: about three kilobytes.
 const GROUP_PLACES: u32 = 8;
 
-/// What an answer takes from its request besides elements.
+/// The parts that an answer takes from its request besides elements.
 #[derive(Debug, Default)]
 pub(super) struct WayBack {
     /// The header before the request.
     pub(super) tpdu: Option<Tpdu>,
     /// The fields that the dialect may repeat as they came; no memory where there are none.
     pub(super) repeated: RepeatedFields,
-    /// What the security of the door adds.
+    /// The part that the security of the door adds.
     pub(super) owed: Option<Box<Owed>>,
 }
 
@@ -41,11 +41,11 @@ impl WayBack {
 /// A request whose answer echoes it.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// What the answer repeats.
+    /// The elements that the answer repeats.
     pub(super) echo: Echo,
-    /// What of the request its answer is framed and spelled with.
+    /// The parts of the request that its answer is framed and spelled with.
     pub(super) way_back: WayBack,
-    /// When its bytes were taken.
+    /// The time since its bytes were taken.
     pub(super) received: Option<Stopwatch>,
     is_waiting: bool,
 }
@@ -130,7 +130,7 @@ impl InFlight {
     }
 
     fn add_group(&mut self) {
-        // INVARIANT: far fewer groups than numbers; what is in flight is bounded.
+        // INVARIANT: far fewer groups than numbers; requests in flight are bounded.
         let first = u32::try_from(self.groups.len()).unwrap_or(u32::MAX) * GROUP_PLACES;
         self.groups.push(Box::default());
         // The lowest is taken first.
@@ -143,7 +143,7 @@ impl InFlight {
     }
 }
 
-/// Where the engine puts the answers to one connection's requests.
+/// The port for the engine's answers to one connection's requests.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPort {
     arrived: Mutex<Arrived>,
@@ -152,9 +152,9 @@ pub(super) struct ConnectionPort {
 #[derive(Debug, Default)]
 struct Arrived {
     replies: Vec<(u64, Reply)>,
-    /// When the first of them came.
+    /// The time since the first of them came.
     since: Option<Stopwatch>,
-    /// Who waits for them.
+    /// The waker of the task that waits for them.
     waker: Option<Waker>,
 }
 

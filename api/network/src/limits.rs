@@ -2,38 +2,39 @@
 
 use std::time::Duration;
 
-/// How many messages of one connection may be with the engine; beyond, it is not read from.
+/// The most messages of one connection with the engine; beyond, it is not read from.
 pub const IN_FLIGHT_MAX: usize = 4_096;
-/// How many bytes of answers may wait for a slow peer; beyond, it is not read from.
+/// The most bytes of answers that wait for a slow peer; beyond, it is not read from.
 pub const OUTBOX_BYTES_MAX: usize = 256 * 1_024;
-/// How many bytes are read from a connection at a time.
+/// The most bytes that are read from a connection at a time.
 pub const READ_BYTES: usize = 32 * 1_024;
-/// How often a connection goes on reading and writing before others of its thread have their turn.
+/// The rounds of reading and writing of a connection before others of its thread have their turn.
 pub const ROUNDS_MAX: usize = 16;
-/// How many bytes wait in all for peers that take no answers or send faster than they are answered; beyond, such
-/// a peer's connection is closed.
+/// The most bytes that wait in all for peers that take no answers or send faster than they are
+/// answered; beyond, such a peer's connection is closed.
 pub const SLOW_BYTES_MAX_DEFAULT: usize = 64 * 1_024 * 1_024;
-/// How many frames of length zero may come in a row; beyond, the connection is closed.
+/// The most frames of length zero in a row; beyond, the connection is closed.
 pub const EMPTY_FRAMES_MAX: usize = 16;
-/// A silence so long ends such a row: those who keep a connection open by empty frames send them more seldom.
+/// The silence that ends such a row: empty frames that keep a connection open come more seldom.
 pub const EMPTY_FRAMES_PAUSE: Duration = Duration::from_secs(1);
-/// How long a connection may be silent by default, half a message included.
+/// The default time that a connection may be silent, half a message included.
 pub const IDLE_LIMIT_DEFAULT: Duration = Duration::from_secs(15 * 60);
-/// How long a stopping door waits for answers and for peers to take them.
+/// The time that a stopping door waits for answers and for peers to take them.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(3);
-/// How long a listener rests after the system refused a connection, for want of file handles.
+/// The rest of a listener after the system refused a connection, for want of file handles.
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
-/// How many peers are known at a time, of all doors; beyond, one without a connection is forgotten.
+/// The most peers that are known at a time, of all doors; beyond, one without a connection is
+/// forgotten.
 pub const PEERS_MAX: usize = 256;
-/// How many messages of a peer are known, the last ones.
+/// The number of last messages that are known of a peer.
 pub const PEER_MESSAGES_MAX: usize = 8;
-/// How many things that were wrong with a peer are known, the last ones.
+/// The number of last faults that are known of a peer.
 pub const PEER_FAULTS_MAX: usize = 4;
 /// The length of one such fault at most. Units: characters.
 pub const PEER_FAULT_CHARS_MAX: usize = 300;
-/// How many requests one HTTP batch holds at most.
+/// The most requests in an HTTP batch.
 pub const BATCH_LEN_MAX: usize = 1_000;
-/// How many bytes an HTTP body has at most.
+/// The most bytes of an HTTP body.
 pub const BODY_BYTES_MAX: usize = 2 * 1_024 * 1_024;
 
 const _: () = assert!(IN_FLIGHT_MAX < cardswitch_engine::limits::QUEUED_COMMANDS_MAX);

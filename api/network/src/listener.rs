@@ -1,7 +1,7 @@
 //! An ISO 8583 door: accepts connections from allowed peers and serves each on a task of its own.
 //!
-//! A switch may have several, each with its dialect and its peers. They share the engine, what is counted,
-//! and the bounds of the whole process.
+//! A switch may have several, each with its dialect and its peers. They share the engine, the
+//! counters, and the bounds of the whole process.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -28,24 +28,24 @@ use super::session::Shared;
 use super::slow_bytes::SlowBytes;
 use super::zone::Zone;
 
-/// How one door behaves.
+/// The options of one door.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
     /// Its name in logs.
     pub name: String,
-    /// Where it listens; port 0 takes a free one.
+    /// The address where it listens; port 0 takes a free one.
     pub address: SocketAddr,
-    /// How its peers spell their messages.
+    /// The dialect of its peers.
     pub dialect: Dialect,
-    /// Its TLS, where it has any.
+    /// Its TLS, if it has any.
     pub tls: Option<Arc<TlsDoor>>,
-    /// The security of its messages, where it has any.
+    /// The security of its messages, if it has any.
     pub zone: Option<Arc<Zone>>,
-    /// Who may connect.
+    /// The networks whose peers may connect.
     pub peers: Vec<PeerNetwork>,
-    /// How long a connection may be silent.
+    /// The longest silence of a connection.
     pub idle_limit: Duration,
-    /// How many connections one peer may have; beyond, new ones are closed at once.
+    /// The most connections of one peer; beyond, new ones are closed at once.
     pub connections_per_peer: usize,
 }
 
@@ -66,10 +66,10 @@ impl ListenerOptions {
     }
 }
 
-/// What logs call the only door of a switch.
+/// The name in logs of the only door of a switch.
 pub const DOOR_NAME_DEFAULT: &str = "iso8583";
 
-/// What all doors of a switch share.
+/// The parts that all doors of a switch share.
 #[derive(Clone)]
 pub struct SharedByDoors {
     engine: Arc<dyn Submit>,
@@ -115,7 +115,7 @@ impl SharedByDoors {
         Self { slow_bytes: Arc::new(SlowBytes::new(max)), ..self }
     }
 
-    /// What the doors have seen.
+    /// The counters of the doors.
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)

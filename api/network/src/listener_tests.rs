@@ -466,8 +466,8 @@ async fn each_framing_is_answered_as_it_asks() {
     }
 }
 
-/// What the switch said and did once: it took `PO` of a `POST` for the length of a frame, skipped that, took zeros
-/// for empty frames, and carried out the message behind them.
+/// A mistake of the switch: it took `PO` of a `POST` for the length of a frame, skipped that, took
+/// zeros for empty frames, and carried out the message behind them.
 #[tokio::test]
 async fn whoever_speaks_another_protocol_is_hung_up_on_before_its_message() {
     let starts: [&[u8]; 6] = [
@@ -560,7 +560,7 @@ async fn a_prefix_that_is_no_length_ends_only_its_own_connection() {
     let mut peer = door.connect_as(framing).await;
     let mut bytes = framed(&purchase(1), &framing);
     bytes.extend_from_slice(b"12x4");
-    // What comes behind is read by nobody, and resets no connection that has an answer on its way.
+    // The bytes behind are not read, and reset no connection that has an answer on its way.
     bytes.extend_from_slice(&[b'x'; 1 << 20]);
     peer.send(&bytes).await;
     peer.expect("0110", 1, "00").await;

@@ -1,4 +1,5 @@
-//! From a decoded ISO 8583 message to what is asked of the engine: pure, one message at a time.
+//! The mapping from a decoded ISO 8583 message to a command for the engine: pure, one message at a
+//! time.
 //!
 //! | MTI | processing code | asked |
 //! |---|---|---|
@@ -37,7 +38,7 @@ use super::presented::{PresentedCard, presented_card};
 use super::replaced_key::BroughtKey;
 use super::zone::SecurityFault;
 
-/// What is to be done with a message.
+/// The treatment of a message.
 #[derive(Debug)]
 pub enum Mapped {
     /// The engine decides.
@@ -52,7 +53,7 @@ pub enum Mapped {
     Ignore,
 }
 
-/// Why a message cannot be carried out as it is.
+/// The reason why a message cannot be carried out as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// This element is missing.
@@ -69,7 +70,7 @@ pub enum Refusal {
     Security(SecurityFault),
     /// The exchanged key cannot be saved.
     Unsaved,
-    /// The message could not be decoded; at this element, where it is one.
+    /// The message could not be decoded; the fault is at this element, if at one.
     Undecodable(Option<u8>),
 }
 
@@ -327,7 +328,7 @@ fn merchant_of(message: &Message<'_>) -> Merchant {
     merchant
 }
 
-/// Which earlier message this one is about. Source: ISO DE38, DE90, DE37.
+/// The earlier message that this one is about. Source: ISO DE38, DE90, DE37.
 fn original_of(
     message: &Message<'_>,
     secrets: &Secrets,
@@ -356,7 +357,7 @@ fn original_of(
     })
 }
 
-/// Which presentment of how many. Source: ISO DE48 tag 11.
+/// The number of a presentment among several. Source: ISO DE48 tag 11.
 fn presentment_number(message: &Message<'_>) -> Result<PresentmentNumber, Refusal> {
     let private = private_use(message);
     if private.is_none_or(|private| private.find(private_use::PRESENTMENT).is_none()) {
@@ -366,7 +367,7 @@ fn presentment_number(message: &Message<'_>) -> Result<PresentmentNumber, Refusa
     Ok(PresentmentNumber { number: named.number, count: named.count })
 }
 
-/// The sub-elements of DE48, where it has that form.
+/// The sub-elements of DE48, if it has that form.
 pub(super) fn private_use<'a>(message: &Message<'a>) -> Option<PrivateUse<'a>> {
     message.get(48).and_then(PrivateUse::parse)
 }

@@ -1,4 +1,4 @@
-//! From what the engine answered to the elements an ISO 8583 answer adds to its request.
+//! The elements that an ISO 8583 answer adds to its request, from the engine's reply.
 //!
 //! | DE | content |
 //! |---|---|
@@ -40,7 +40,7 @@ pub struct AnswerElements {
     pub detail: CompactString,
     /// DE38.
     pub authorization_id: Option<[u8; 6]>,
-    /// DE4, where it is not the request's.
+    /// DE4, if it is not the request's.
     pub approved: Option<Minor>,
     /// DE54; empty for none.
     pub amounts: Amounts,
@@ -144,8 +144,8 @@ impl AnswerElements {
         write: impl FnOnce(&Answer<'_>) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
         let Some(answer) = Answer::to(request) else { return Ok(()) };
-        // What names an earlier authorization identifies the message; in a request that asks for
-        // one, an echo in a decline would look like an approval.
+        // The name of an earlier authorization identifies a message; in a request for a new one, an
+        // echo in a decline would look like an approval.
         let names_earlier = request.mti().class() == 4 || request.mti().is_advice();
         let answer = if names_earlier { answer.echo(38) } else { answer };
         let approved = self.approved.and_then(|approved| zero_padded::<12>(magnitude(approved)));
@@ -171,7 +171,7 @@ fn of_authorization(request: &Echo, reply: &AuthorizationReply) -> AnswerElement
         && reply.approved.is_positive()
         && reply.approved < asked;
     let code = match De39::of_decision(reply.response_code, reply.sub_reason) {
-        // An advice tells what has happened; whatever it was, it is now known.
+        // An advice tells of the past: its decision is now known, whichever it was.
         _ if is_advice => De39::APPROVED,
         _ if is_partial => De39::APPROVED_IN_PART,
         code => code,
@@ -205,7 +205,7 @@ fn of_reversal(request: &Echo, reply: &ReversalReply) -> AnswerElements {
     }
 }
 
-/// To a new key of the zone, the only change that messages ask for.
+/// The answer to a new key of the zone, the only change that messages ask for.
 fn of_key_exchange(reply: &Reply) -> AnswerElements {
     match reply {
         Reply::Done(_) => AnswerElements::plain(De39::APPROVED),
@@ -244,7 +244,7 @@ fn detail(code: ResponseCode, reason: Option<&str>) -> CompactString {
     detail
 }
 
-/// What the allowance still has, where the answer is about a known card.
+/// The balance of the allowance, if the answer is about a known card.
 fn balance_of(
     transaction: Option<TransactionId>,
     balance: Minor,

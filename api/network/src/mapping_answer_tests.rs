@@ -1,4 +1,4 @@
-//! What each reply becomes on the wire.
+//! The form of each reply on the wire.
 
 use cardswitch_engine::command::reply::BalanceReply;
 use cardswitch_engine::decision::RuleSet;

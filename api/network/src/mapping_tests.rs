@@ -74,7 +74,7 @@ fn refusal(built: &MessageBuilder) -> Refusal {
     }
 }
 
-/// One word for what is asked.
+/// A word for the kind of request.
 fn word(built: &MessageBuilder) -> String {
     match map(built) {
         Mapped::Ask(timed) => match timed.command {

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use cardswitch_secrets::{HashPurpose, Secrets};
 
-/// How DE90 spells a transmission time that the original did not carry.
+/// The spelling in DE90 of a transmission time that the original did not carry.
 const NO_TRANSMISSION_TIME: &str = "0000000000";
 /// The largest merchant number that JSON readers keep exactly.
 const MID_MAX: u64 = 1 << 53;

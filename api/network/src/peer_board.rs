@@ -1,4 +1,5 @@
-//! Peers that have spoken at the doors since the start: counts, last messages, refusals, what could not be read.
+//! Peers that have spoken at the doors since the start: counts, last messages, refusals, unreadable
+//! bytes.
 //!
 //! A peer is an address at a door. Each of its connections notes the messages it answers in a place of its own, and
 //! hands them over before it writes: one lock a batch, and that of its peer alone. A switch knows a bounded number
@@ -33,7 +34,7 @@ pub struct SeenMessage {
     pub mti: Mti,
     /// DE39 of the answer.
     pub code: [u8; 2],
-    /// The last four digits of its card, where it names one.
+    /// The last four digits of its card, if it names one.
     pub last_four: Option<[u8; 4]>,
     /// The transaction that it is about.
     pub transaction: Option<TransactionId>,
@@ -57,7 +58,7 @@ impl SeenMessage {
         Self { transaction, ..self }
     }
 
-    /// How long ago it came.
+    /// The time since it came.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.since.elapsed()
@@ -70,18 +71,18 @@ impl SeenMessage {
     }
 }
 
-/// What was wrong with a peer: a connection refused or cut, a message that could not be carried out.
+/// A fault of a peer: a connection refused or cut, a message that could not be carried out.
 #[derive(Clone, Debug)]
 pub struct PeerFault {
-    /// What was wrong, and what the bytes seemed to be.
+    /// The fault in words, with the dialect that the bytes seem to be of.
     pub what: String,
-    /// How often in a row.
+    /// The number of times in a row.
     pub count: u64,
     last: Stopwatch,
 }
 
 impl PeerFault {
-    /// How long ago it was seen last.
+    /// The time since it was seen last.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.last.elapsed()
@@ -93,7 +94,7 @@ impl PeerFault {
 pub struct SeenPeer {
     /// Connections that are open.
     pub open: usize,
-    /// Those of them that have signed on and not off.
+    /// Open connections that have signed on and not off.
     pub signed_on: usize,
     /// Connections that were let in.
     pub connections: u64,
@@ -101,11 +102,11 @@ pub struct SeenPeer {
     pub refused: u64,
     /// Messages that were answered.
     pub messages: u64,
-    /// Those of them that were not approved.
+    /// Answered messages that were not approved.
     pub not_approved: u64,
     /// Messages and frames that could not be carried out as they were.
     pub bad_messages: u64,
-    /// The name in its certificate, where it has shown one.
+    /// The name in its certificate, if it has shown one.
     pub certificate: Option<String>,
     recent: SmallVec<[SeenMessage; PEER_MESSAGES_MAX]>,
     faults: SmallVec<[PeerFault; PEER_FAULTS_MAX]>,
@@ -118,12 +119,12 @@ impl SeenPeer {
         self.recent.iter().rev()
     }
 
-    /// What was wrong with it last, the newest first.
+    /// Its last faults, the newest first.
     pub fn faults(&self) -> impl Iterator<Item = &PeerFault> {
         self.faults.iter().rev()
     }
 
-    /// How long ago it came, spoke or went.
+    /// The time since it came, spoke or went.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.last.map_or(Duration::MAX, |last| last.elapsed())
@@ -170,7 +171,7 @@ where
 pub struct SeenDoor {
     /// Its name in logs.
     pub name: String,
-    /// Where it listens.
+    /// The address where it listens.
     pub address: SocketAddr,
     /// The dialect, and the length and TPDU before its messages.
     pub speaks: String,
@@ -178,11 +179,11 @@ pub struct SeenDoor {
     pub has_tls: bool,
     /// The keys of its zone, as far as they may be shown.
     pub keys: Vec<ZoneKeyShown>,
-    /// Its peers, whoever came or spoke last first.
+    /// Its peers, the last that came or spoke first.
     pub peers: Vec<(IpAddr, SeenPeer)>,
 }
 
-/// What a door is, besides its peers.
+/// The attributes of a door, besides its peers.
 #[derive(Debug)]
 struct DoorPlate {
     name: String,
@@ -285,7 +286,7 @@ impl PeerBoard {
     }
 }
 
-/// What a connection has noted and not handed over.
+/// The messages that a connection has noted and not handed over.
 #[derive(Debug, Default)]
 struct Gathered {
     messages: u64,
@@ -293,7 +294,7 @@ struct Gathered {
     recent: SmallVec<[SeenMessage; GATHERED_MAX]>,
 }
 
-/// One connection of a peer, on the board; it is off it when this goes.
+/// A connection of a peer, on the board; it is off it when this goes.
 #[derive(Debug)]
 pub(super) struct PeerLine {
     record: Option<Record>,
@@ -327,15 +328,15 @@ impl PeerLine {
         }
     }
 
-    /// Notes whose certificate the peer has shown.
+    /// Notes the name in the certificate that the peer has shown.
     pub(super) fn note_certificate(&self, name: &str) {
         if let Some(record) = &self.record {
             record.lock().certificate = Some(shortened(name));
         }
     }
 
-    /// Notes a message or frame that could not be carried out; `told` is what was wrong, where that is not left
-    /// out for being said too often.
+    /// Notes a message or frame that could not be carried out; `told` is the fault, unless that is
+    /// left out for being said too often.
     pub(super) fn note_bad_message(&self, told: Option<&dyn fmt::Display>) {
         if let Some(record) = &self.record {
             let told = told.map(|what| shortened(&what.to_string()));

@@ -88,7 +88,7 @@ impl PresentedCard {
     }
 }
 
-/// A CVV beside the card's, where the card is known.
+/// A CVV beside the card's, if the card is known.
 pub(super) fn cvv_pair(secrets: &Secrets, pan: Option<&Pan>, cvv: &[u8]) -> CvvPair {
     let own = pan.map_or(Cvv::NONE, |pan| Cvv::parse(&secrets.cvv(pan)));
     CvvPair { shown: Cvv::parse(cvv), own }

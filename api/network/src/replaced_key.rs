@@ -24,8 +24,8 @@ use chrono::Utc;
 
 use super::zone::Zone;
 
-/// How long the key before still counts: for messages that were under way, and for a peer that never got the
-/// answer to its exchange.
+/// The time that the key before still counts: for messages that were under way, and for a peer that
+/// never got the answer to its exchange.
 const KEY_BEFORE_LIFE: Duration = Duration::from_secs(60);
 
 /// A key that a message brings.
@@ -47,7 +47,8 @@ impl BroughtKey {
     ) -> Envelope {
         let Self { usage, key, sealed } = self;
         let (zone, sent_at) = (Arc::clone(zone), sealed.sent_at);
-        // No caller of the API: the switch acts for whoever has the master key, at this address.
+        // The actor is the switch, since no caller of the API acts: the peer has the master key, at
+        // this address.
         let note = AuditNote { actor: Actor::Switch, address: Some(peer.to_string()) };
         let change = AdminCommand::ExchangedKey(ExchangedKeyCommand::Exchange(sealed));
         let command = Command::Noted(Box::new(NotedCommand { note, change })).into();
@@ -78,7 +79,7 @@ impl ReplyPort for Exchange {
     }
 }
 
-/// Why a key is not replaced.
+/// The reason why a key is not replaced.
 #[derive(Debug)]
 pub(super) enum NotReplaced {
     /// Its message is no later one than that of the key now.
@@ -89,7 +90,7 @@ pub(super) enum NotReplaced {
     Unsealed(SealError),
 }
 
-/// What makes a key ready for its use.
+/// The function that makes a key ready for its use.
 type Maker<K> = Box<dyn Fn(&ZoneKey) -> Result<K, KeyFault> + Send + Sync>;
 
 /// A key, ready for use.
@@ -104,12 +105,12 @@ pub(super) struct Replaced<K> {
     usage: KeyUsage,
     make: Maker<K>,
     now: ReadyKey<K>,
-    /// The key before, and until when it counts.
+    /// The key before, and the instant until which it counts.
     before: Option<(ReadyKey<K>, Instant)>,
-    /// The time that the message with the newest key has; at first the start of the door. What is not later is a
-    /// repetition, also one of a message that came before the door was started.
+    /// The time of the message with the newest key; at first the start of the door. A message that
+    /// is not later is a repetition, also one that came before the door was started.
     newest_at: Timestamp,
-    /// When the key was exchanged; none where it is that of the file.
+    /// The instant when the key was exchanged; none if it is that of the file.
     exchanged_at: Option<Timestamp>,
     /// The check value of the key in the door's file.
     base: [u8; 3],
@@ -121,9 +122,9 @@ impl<K> std::fmt::Debug for Replaced<K> {
     }
 }
 
-/// What an exchange asks of a key, whatever its use.
+/// The operations of an exchange on a key for any use.
 pub(super) trait Replaceable: Send {
-    /// What the engine is to keep of a key from a message of this time.
+    /// The sealed form, for the engine, of a key from a message of this time.
     /// Errors: that message is no later one, the key does not serve, or it cannot be sealed.
     fn offer(
         &self,
@@ -239,7 +240,7 @@ impl<K: Send + Sync> Replaceable for Replaced<K> {
 
     fn take(&mut self, key: &ZoneKey, sent_at: Timestamp) {
         let Ok(mut before) = ready(key.clone(), &self.make) else { return };
-        // One that comes late, behind its successor, is itself the key before.
+        // A key that comes late, behind its successor, is itself the key before.
         if sent_at > self.newest_at {
             std::mem::swap(&mut before, &mut self.now);
             (self.newest_at, self.exchanged_at) = (sent_at, Some(sent_at));
@@ -260,7 +261,7 @@ fn ready<K>(key: ZoneKey, make: &Maker<K>) -> Result<ReadyKey<K>, KeyFault> {
     Ok(ReadyKey { key, ready })
 }
 
-/// By the clock of peers, whatever that of the engine says.
+/// The instant by the clock of peers, which may differ from the engine's.
 fn now() -> Timestamp {
     Timestamp(Utc::now().timestamp_micros())
 }

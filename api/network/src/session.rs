@@ -1,5 +1,5 @@
-//! What is said on one connection of the ISO 8583 door: messages become commands, answers become
-//! frames. Nothing here reads or writes a socket.
+//! The conversation on one connection of the ISO 8583 door: messages become commands, answers
+//! become frames. Nothing here reads or writes a socket.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -33,9 +33,9 @@ use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
 use super::zone::Zone;
 
-/// What all connections of a door share.
+/// The parts that all connections of a door share.
 pub(super) struct Shared {
-    /// What logs call the door.
+    /// The name of the door in logs.
     pub(super) door: String,
     pub(super) engine: Arc<dyn Submit>,
     pub(super) secrets: Arc<Secrets>,
@@ -69,9 +69,10 @@ pub(super) struct Session {
     outbox: Vec<u8>,
     bad_messages: u64,
     line: PeerLine,
-    /// Since when messages are decoded that have not gone to the engine.
+    /// The time since the first messages were decoded that have not gone to the engine.
     decoding: Option<Stopwatch>,
-    /// When the first of the answers in the outbox came from the engine, and how many these are.
+    /// The time since the first of the answers in the outbox came from the engine, and their
+    /// number.
     unwritten: Option<(Stopwatch, u64)>,
 }
 
@@ -163,7 +164,8 @@ impl Session {
         buffers::give_back(plain);
     }
 
-    /// As `take_message`, of a message that is `plain` in the default spelling, and came as `frame`.
+    /// Does the same as `take_message`, for a message that is `plain` in the default spelling, and
+    /// came as `frame`.
     fn take_decoded(
         &mut self,
         decoded: Result<Message<'_>, DecodeError<'_>>,
@@ -397,8 +399,8 @@ impl Session {
         }
     }
 
-    /// Counts that the connection is closed for what its peer did, and logs it, ever more seldom: whoever can
-    /// connect again must not fill the log.
+    /// Counts that the connection is closed for an act of its peer, and logs it, ever more seldom:
+    /// a peer that can connect again must not fill the log.
     pub(super) fn note_cut(&self, reason: &'static str) {
         let cut = self.shared.counters.add_cut_connection(reason);
         self.line.note_cut(&reason);
@@ -420,8 +422,8 @@ impl Session {
         }
     }
 
-    /// As `note_cut`, of a peer that does not speak as this door does: with what its unread bytes seem to
-    /// be.
+    /// Does the same as `note_cut`, for a peer that does not speak as this door does: with the
+    /// dialect that its unread bytes seem to be of.
     pub(super) fn note_lost(&self, reason: &'static str, unread: &[u8]) {
         let cut = self.shared.counters.add_cut_connection(reason);
         let advice = Advice::on_stream(unread, &self.shared.dialect);
@@ -466,7 +468,7 @@ impl Together {
     }
 }
 
-/// Tells an answer in the log where that is asked for: what it was about, never with which card.
+/// Writes an answer to the log, if that is asked for: with its transaction, never with its card.
 fn log_answer(peer: SocketAddr, request: &Pending, reply: &Reply) {
     tracing::debug!(
         %peer,

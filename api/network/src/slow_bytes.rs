@@ -1,7 +1,8 @@
 //! Bytes kept for slow peers: answers that are not taken, requests that come faster than answers.
 //!
 //! Each connection alone is bounded, but thousands of them together would not be. So what they keep is counted for the
-//! whole door and for each peer, which may have half. Who wants more, where all of that is used, is let go of.
+//! whole door and for each peer, which may have half. A connection that wants more, once all of
+//! that is used, is closed.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use cardswitch_iso8583::{DecodeError, DecodeFault, Mti, with_plain_texts};
 
 use super::mapping::REFUND;
 
-/// How many messages had such texts since the start.
+/// The number of messages with such texts since the start.
 static SPACED: AtomicU64 = AtomicU64::new(0);
 
 /// Says in the log that texts were changed, ever more seldom: a peer must not fill the log.
@@ -22,7 +22,8 @@ pub(super) fn note_spaced(source: &dyn fmt::Display) {
     }
 }
 
-/// The frame with plain texts, where its message tells and only its texts kept it from being read.
+/// The frame with plain texts, if its message tells of the past and only its texts kept it from
+/// being read.
 pub(super) fn salvage(frame: &[u8], error: &DecodeError<'_>) -> Option<Vec<u8>> {
     let readable = error.readable.as_ref()?;
     let is_refund = readable.get(3).is_some_and(|code| code.starts_with(REFUND));

@@ -1,4 +1,4 @@
-//! The security of a door's messages: what a zone's keys are used for, and how they are replaced.
+//! The security of a door's messages: the uses of a zone's keys, and their replacement.
 //!
 //! | element | with the key | use |
 //! |---|---|---|
@@ -41,25 +41,25 @@ use super::replaced_key::{BroughtKey, NotReplaced, Replaceable, Replaced};
 ///
 /// // CHOICE: 101 with the key block in DE48; networks of the field differ.
 const KEY_CHANGE: &[u8] = b"101";
-/// How far a peer's clock may be ahead. Units: seconds.
+/// The most that a peer's clock may be ahead. Units: seconds.
 const AHEAD_MAX_S: i64 = 600;
 /// The CVV of a message whose chip has not proved itself.
 ///
 /// // CHOICE: a wrong cryptogram is declined as a wrong CVV is (1303, DE39 82), and counts as a wrong credential.
 const UNPROVEN: CvvPair = CvvPair { shown: Cvv::NONE, own: Cvv::NONE };
 
-/// What a door's security is made of.
+/// The settings of a door's security.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneSettings {
     /// The file of keys, see `cardswitch_zone::key_file`.
     pub keys: PathBuf,
-    /// How messages are authenticated; where absent, they are not.
+    /// The algorithm that authenticates messages; without one, they are not authenticated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<MacAlgorithm>,
 }
 
-/// Why a message is refused for the sake of security.
+/// The reason why a message is refused for the sake of security.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecurityFault {
     /// It has no code.
@@ -92,16 +92,16 @@ pub struct Zone {
     mac: Option<(MacAlgorithm, Mutex<Replaced<MacKey>>)>,
     pin: Option<Mutex<Replaced<PinKey>>>,
     master: Option<ZoneKey>,
-    /// With its check value.
+    /// The issuer key, with its check value.
     issuer: Option<(IssuerKey, String)>,
 }
 
-/// What may be shown of a key.
+/// The part of a key that may be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneKeyShown {
-    /// What it is for.
+    /// The use of the key.
     pub name: &'static str,
-    /// By which both ends compare it, in hex digits.
+    /// The value by which both ends compare it, in hex digits.
     pub check_value: String,
     /// The time of the message that brought it; none for a key of the file.
     pub exchanged_at: Option<Timestamp>,
@@ -183,13 +183,13 @@ impl Zone {
         self.mac.is_some()
     }
 
-    /// What the answer to a message owes that cannot be read.
+    /// The parts that the answer to an unreadable message owes.
     pub(super) fn owed(&self) -> Box<Owed> {
         let mac = self.mac.as_ref().map(|(_, keys)| keys.lock().now());
         Box::new(Owed { mac, card: None })
     }
 
-    /// Says what is to be done with a message that came as `wire`, and what its answer owes.
+    /// Decides the treatment of a message that came as `wire`, and the parts that its answer owes.
     pub(super) fn map(
         &self,
         message: &Message<'_>,
@@ -232,7 +232,8 @@ impl Zone {
         key.map(Some).ok_or(SecurityFault::MacWrong)
     }
 
-    /// Puts what the zone's keys prove into the credentials. Returns the card, where its chip has proved itself.
+    /// Puts the credentials proven by the zone's keys in place. Returns the card, if its chip has
+    /// proved itself.
     fn prove(
         &self,
         all: Vec<&mut PresentedCredentials>,
@@ -322,7 +323,7 @@ impl Zone {
     }
 }
 
-/// What the answer to a request owes its peer.
+/// The parts that the answer to a request owes its peer.
 #[derive(Debug)]
 pub(super) struct Owed {
     mac: Option<Arc<MacKey>>,
@@ -368,7 +369,7 @@ fn has_second_bitmap(request: &Pending, dialect: &Dialect) -> bool {
     }
 }
 
-/// Where the credentials of a command are.
+/// The credentials of a command.
 fn credentials_of(command: &mut TimedCommand) -> Vec<&mut PresentedCredentials> {
     let Command::Network(request) = &mut command.command else { return Vec::new() };
     match &mut request.command {
@@ -391,7 +392,7 @@ fn pin_block(message: &Message<'_>) -> Option<Vec<u8>> {
         return Some(block.to_vec());
     }
     let digits = private_use(message)?.find(private_use::PIN_BLOCK)?;
-    // What is no hex is no PIN: it must not count as none.
+    // A block that is no hex is no PIN: it must not count as an absent one.
     Some(std::str::from_utf8(digits).ok().and_then(from_hex).map_or_else(Vec::new, |b| b.to_vec()))
 }
 

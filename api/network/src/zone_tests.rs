@@ -128,7 +128,7 @@ fn key_change(block: &str, sent_at: &str) -> Vec<u8> {
     )
 }
 
-/// The engine, which answers at once, and whoever waits.
+/// The engine, which answers at once, and the waiter for its answers.
 struct Answered(Mutex<Vec<Reply>>);
 
 impl ReplyPort for Answered {
@@ -207,7 +207,7 @@ fn a_new_key_comes_wrapped_and_once() {
     assert_eq!(changed(&zone, &mac, sent_at), time, "a repetition");
     assert_eq!(changed(&zone, &pin, sent_at), Ok(()), "another key has a time of its own");
     for key in [&old, &new] {
-        // What was under way is still taken, and answered under its own key.
+        // A message that was under way is still taken, and answered under its own key.
         let asked = with_code(echo_test(), 128, key);
         let (mapped, owed) = map(&zone, &asked);
         assert!(matches!(mapped, Mapped::Answer(De39::APPROVED)));
@@ -256,7 +256,7 @@ fn purchase() -> MessageBuilder {
         .set_text(48, "9203123")
 }
 
-/// What a purchase proves, as text: a credential has no other form.
+/// The proofs of a purchase, as text: a credential has no other form.
 fn proved(zone: &Zone, message: &MessageBuilder) -> Result<(bool, bool, bool), Refusal> {
     let (mapped, owed) = map(zone, &frame(message));
     match mapped {

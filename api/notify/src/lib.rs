@@ -1,6 +1,6 @@
-//! What companies, apps and people are told of: webhooks to endpoints, letters to addresses.
+//! Notifications of companies, apps and people: webhooks to endpoints, letters to addresses.
 //!
-//! Both follow what is durable; nothing here changes anything but its own cursors and queues.
+//! Both follow the durable log; nothing here changes anything but its own cursors and queues.
 
 pub mod mail;
 pub mod webhooks;

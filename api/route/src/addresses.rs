@@ -29,7 +29,7 @@ pub(crate) struct Place {
     pub(crate) is_secured: bool,
 }
 
-/// Addresses. Where one takes no connection, the next one is tried from then on.
+/// Addresses in turn. After one that takes no connection, the next one is tried from then on.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     all: Vec<(String, Option<TlsClient>)>,

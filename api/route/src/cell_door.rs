@@ -23,7 +23,7 @@ pub(crate) struct CellDoor {
     standing: Mutex<Standing>,
 }
 
-/// Which of a cell's doors.
+/// The kind of a cell's door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorKind {
     /// Of requests.
@@ -59,7 +59,7 @@ pub(crate) struct DoorMeters {
 pub struct CellDoorNow {
     /// Its cell.
     pub cell: Cell,
-    /// Which of the cell's doors.
+    /// The kind of the door.
     pub kind: DoorKind,
     /// Whether it is reached.
     pub standing: Standing,
@@ -67,11 +67,11 @@ pub struct CellDoorNow {
     pub connections: u64,
     /// Messages or requests that were sent to it.
     pub forwarded: u64,
-    /// Those that it has answered.
+    /// Messages or requests that it has answered.
     pub answered: u64,
-    /// Those that the router refused, since the cell took none or too many.
+    /// Messages or requests that the router refused, since the cell took none or had too many.
     pub refused: u64,
-    /// Those that the cell had taken when it was lost.
+    /// Messages or requests that the cell had taken when it was lost.
     pub unanswered: u64,
 }
 
@@ -103,7 +103,7 @@ impl CellDoor {
         CellStream { stream, meters }
     }
 
-    /// One without an address.
+    /// A door without an address.
     #[cfg(test)]
     pub(crate) fn nowhere(cell: Cell, kind: DoorKind) -> Self {
         Self::new(cell, kind, Addresses::new(Vec::new(), None).unwrap())

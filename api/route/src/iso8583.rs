@@ -138,7 +138,7 @@ impl Intake {
         }
     }
 
-    /// Hands a message to its cell. One that cannot be read whole goes, too: the cell says what is wrong.
+    /// Hands a message to its cell. A message that cannot be read whole goes, too: the cell answers its fault.
     async fn hand_on(&mut self, body: &[u8], tpdu: Option<Tpdu>) {
         let (cell, request) = read_message(&self.dialect, body, |message, repeated| {
             let request =
@@ -146,7 +146,7 @@ impl Intake {
             (self.cells.of_message(message), request)
         });
         let message = Forwarded::new(body, tpdu, &self.dialect.framing, request);
-        // INVARIANT: what came in a frame fits into one.
+        // INVARIANT: a message that came in a frame fits into one.
         let Ok(message) = message else { return };
         let door = Arc::clone(&self.cells.doors(cell).iso8583);
         let way = || Way { door, dialect: Arc::clone(&self.dialect) };

@@ -8,11 +8,11 @@
 //! | `accepting` | connections of a door, within bounds, over TLS or not |
 //! | `iso8583`, `line` | the ISO 8583 door; the connection to a cell of one peer |
 //! | `reading` | as much of a message as is needed, whatever its dialect |
-//! | `unanswered` | what a cell was asked and has not answered |
+//! | `unanswered` | the messages that a cell has not answered |
 //! | `http` | the HTTP door |
 //!
-//! INVARIANT: nothing is decided here. What names no cell, or one that is not there, goes to the home cell,
-//! which answers as for any unknown card, id or token.
+//! INVARIANT: nothing is decided here. A message or request that names no cell, or an unknown one, goes to
+//! the home cell, which answers as for any unknown card, id or token.
 
 mod accepting;
 mod addresses;

@@ -26,7 +26,7 @@ const HEAD_BYTES_USUAL: usize = 4 + Tpdu::BYTES;
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     frame: Vec<u8>,
-    /// Of what could be read of it.
+    /// The request as far as it could be read.
     request: Option<Box<RoutedRequest>>,
 }
 
@@ -86,7 +86,7 @@ async fn run(mut messages: Receiver<Forwarded>, way: Way, answers: Sender<Vec<u8
             Ok(stream) => carry(stream, first, &mut messages, (&way, &answers)).await,
             Err(error) => {
                 tracing::warn!(cell = %way.door.cell, %error, "the cell takes no ISO 8583 connection");
-                // Those that came meanwhile share the attempt.
+                // Messages that came meanwhile share the attempt.
                 let rest = std::iter::from_fn(|| messages.try_recv().ok());
                 let all = std::iter::once(first).chain(rest);
                 all.filter_map(|message| way.refuse(message.request.as_deref())).collect()
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::cell_door::DoorKind;
 
-    /// Once such a message was lost without an answer: what the cell had said by then was read first, and ended it.
+    /// Once such a message was lost without an answer: the cell's earlier bytes were read first, and ended it.
     #[tokio::test]
     async fn a_connection_that_is_over_at_once_leaves_no_message_unanswered() {
         let mut body = Vec::new();

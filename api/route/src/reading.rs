@@ -2,8 +2,8 @@
 
 use cardswitch_iso8583::{Dialect, Message, RepeatedFields, decode};
 
-/// Shows `read` what can be read of a message in the default spelling, with the fields that an answer to it repeats
-/// as they came. Nothing is written down: what cannot be read here is for the cell to judge.
+/// Shows `read` the readable part of a message in the default spelling, with the fields that an answer to
+/// it repeats as they came. Nothing is logged: the cell judges the unreadable part.
 pub(crate) fn read_message<T>(
     dialect: &Dialect,
     body: &[u8],
@@ -14,7 +14,7 @@ pub(crate) fn read_message<T>(
         None => decode(body),
         Some(translation) => match translation.read(body, &mut plain, &mut repeated) {
             Ok(translated) => translated.message(&plain),
-            // What came before the fault is there.
+            // The part before the fault is there.
             Err(_) => decode(&plain),
         },
     };

@@ -1,7 +1,7 @@
 //! Messages that a cell has not answered yet: their peer is told when the cell is gone.
 //!
-//! Answers are matched by their type, DE7 and DE11, which every answer echoes as they came. One that a cell
-//! never gives is forgotten once too many are kept: its peer then learns by its own patience.
+//! Answers are matched by their type, DE7 and DE11, which every answer echoes as they came. A message that a
+//! cell never answers is forgotten once too many are kept. Its peer then learns of it by its own timeout.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use cardswitch_iso8583::{Dialect, Echo, Message, Mti, RepeatedFields, Tpdu, writ
 use cardswitch_network::limits::IN_FLIGHT_MAX;
 use cardswitch_network::mapping_answer::AnswerElements;
 
-/// What of a request the router's own answer to it is made of.
+/// The parts of a request that the router's own answer to it needs.
 #[derive(Debug)]
 pub(crate) struct RoutedRequest {
     echo: Echo,
@@ -24,7 +24,7 @@ pub(crate) struct RoutedRequest {
 #[derive(Debug, Default)]
 pub(crate) struct Unanswered(VecDeque<(RequestName, Box<RoutedRequest>)>);
 
-/// By what the answer to a request is known.
+/// The values by which the answer to a request is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RequestName {
     answer: Mti,

@@ -29,7 +29,7 @@ pub async fn watch_cells(cells: Arc<Cells>, mut stop: watch::Receiver<bool>) {
     cells.all_doors().for_each(|door| {
         watches.spawn(watch_door(Arc::clone(door)));
     });
-    // Their end is theirs: whoever drops the set ends them.
+    // The end of this function drops the set and so ends the watches.
     drop(stop.wait_for(|stop| *stop).await);
 }
 

@@ -30,7 +30,7 @@ pub struct IdempotencyKeys {
     seal: ChaCha20Poly1305,
 }
 
-/// What an answer is sealed for: it opens for nothing else.
+/// The key and the request that an answer is sealed for: it opens for no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerName {
     /// The name of the key.
@@ -66,8 +66,8 @@ impl IdempotencyKeys {
         name
     }
 
-    /// What a repeat must have in common with the first request: method, target (path with query), body.
-    /// Keyed, since a body may hold a PIN, which a bare hash would not hide.
+    /// The hash that a repeat shares with the first request: of method, target (path with query)
+    /// and body. It is keyed, since a body may hold a PIN, which a bare hash would not hide.
     pub fn request_hash(&self, method: &str, target: &str, body: &[u8]) -> [u8; 32] {
         let lengths = [method, target].map(|text| (text.len() as u64).to_le_bytes());
         let head = [method, target].map(str::as_bytes);

@@ -37,7 +37,7 @@ pub enum IssueError {
     Seal(SealError),
 }
 
-/// Where random bytes come from.
+/// The source of random bytes.
 pub trait RandomSource {
     /// Fills `bytes`.
     /// Errors: the source is exhausted or unavailable.
@@ -148,7 +148,7 @@ fn random_digit(random: &mut dyn RandomSource) -> Result<u8, IssueError> {
 /// A card to issue, but for its number.
 #[derive(Clone, Debug)]
 pub struct IssuingOrder {
-    /// What is asked for.
+    /// The order for the card.
     pub order: CardOrder,
     /// The zone of the company's days.
     pub zone: Tz,
@@ -161,18 +161,18 @@ pub struct IssuingOrder {
 /// A card with its number, ready to be made.
 #[derive(Debug)]
 pub struct DrawnCard {
-    /// What the shard is told.
+    /// The card as the shard gets it.
     pub card: NewCard,
     /// Its number.
     pub pan: Pan,
 }
 
-/// What issuing needs of the switch.
+/// The parts of the switch that issuing needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Issuer<'a> {
-    /// Where numbers come from.
+    /// The source of card numbers.
     pub numbers: &'a CardNumbers,
-    /// What hides them.
+    /// The secrets that seal and hash them.
     pub secrets: &'a Secrets,
 }
 

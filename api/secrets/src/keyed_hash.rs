@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 /// HMAC-SHA-256 under one key, of which the first 64 bits are used.
 #[derive(Clone)]
 pub struct KeyedHash {
-    /// What the key makes of the two hashes, for messages of one block.
+    /// The states of the two hashes after the key's block, for messages of one block.
     inner: [u32; 8],
     outer: [u32; 8],
     /// For longer ones.

@@ -1,5 +1,5 @@
-//! Everything that is done with a secret key: card numbers sealed and looked up, CVVs and PINs
-//! verified, messages fingerprinted, shared links sealed and looked up, tokens digested.
+//! Every use of a secret key: card numbers sealed and looked up, CVVs and PINs verified, messages
+//! fingerprinted, shared links sealed and looked up, tokens digested.
 //!
 //! Each use has a key of its own, derived with HKDF-SHA-256 from the 32-byte data key of the directory,
 //! which the master key wraps (see `master_key/data_key`):
@@ -17,8 +17,9 @@
 //! | `id permutation` | 16 | public ids |
 //! | `message fingerprint` | 16 | SipHash-128 of network messages |
 //! | `idempotency ..` | | see `idempotency_keys` |
-//! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
-//! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
+//! | `link seal` | 32 | ChaCha20-Poly1305 over keys and passphrases of shared links, kind and link
+//! id as associated data |
+//! | `site forms` | 64 | HMAC-SHA-256 of the bond of a form of the site, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
 //! | `webhook seal` | 32 | ChaCha20-Poly1305 over secrets of webhook endpoints and places in the event log, kind and id as associated data |
 //! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
@@ -27,8 +28,9 @@
 //! | `zone seal` | 32 | ChaCha20-Poly1305 over exchanged zone keys, id as associated data |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
-//! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
-//! generation has a form of its own. Only the key of card numbers is ever replaced, and the master key.
+//! A sealed value is: format (1 byte, 1), nonce (12), ciphertext and tag. A card number under a
+//! later generation has a form of its own. Only the key of card numbers and the master key are ever
+//! replaced.
 
 pub mod hex;
 pub mod idempotency_keys;
@@ -108,37 +110,37 @@ pub trait NodeCallKey {
     /// The tag of a request or of an answer, in parts.
     fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16];
 
-    /// Whether a tag was made by one who has this key.
+    /// Whether a tag was made with this key.
     fn is_node_call(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
         self.node_call_tag(parts).ct_eq(tag).into()
     }
 }
 
-/// Of nodes that have the data directory.
+/// The key of nodes that have the data directory.
 impl NodeCallKey for Secrets {
     fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
         self.node_calls.half_tag(parts)
     }
 }
 
-/// Of who has the master key alone, and joins.
+/// The key of a joining node, which has the master key alone.
 impl NodeCallKey for MasterKey {
     fn node_call_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
         self.join_calls().half_tag(parts)
     }
 }
 
-/// What of a shared link is sealed; one is never taken for the other.
+/// The sealed parts of a shared link; one is never taken for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LinkSecret {
     /// The key in its address.
     Key = 1,
-    /// What has to be known to see the card.
+    /// The passphrase fields that a viewer has to know.
     Passphrase = 2,
 }
 
-/// What waits in a file of the mail queue; one is never taken for the other.
+/// The kinds of files in the mail queue; one is never taken for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MailFile {
@@ -150,7 +152,7 @@ pub enum MailFile {
     First = 3,
 }
 
-/// What a form of the site is bound to; one is never taken for the other.
+/// The kinds of bonds of a form of the site; one is never taken for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FormBond {
@@ -341,7 +343,7 @@ impl Secrets {
         open(&self.mail_seal, sealed, &context_of(kind as u8, id))
     }
 
-    /// What a form of the site carries to show whose it is, as text.
+    /// The tag of a form of the site, which shows its bond, as text.
     #[must_use]
     pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
         let tag = self.site_forms.half_tag(&[&[bond as u8], bound_to]);
@@ -395,7 +397,7 @@ fn link_context(kind: LinkSecret, link: SharedLinkId) -> [u8; 17] {
     context_of(kind as u8, link.0)
 }
 
-/// What is sealed for webhooks; one is never taken for the other.
+/// The kinds of values sealed for webhooks; one is never taken for the other.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum WebhookSeal {

@@ -1,5 +1,5 @@
-//! What opens a shared link: the key in its address, and the passphrase fields that a viewer has to
-//! know. In clear they exist here and in answers to administrators only.
+//! The secrets of a shared link: the key in its address, and the passphrase fields that a viewer
+//! has to know. In clear they exist here and in answers to administrators only.
 //!
 //! The key is 256 random bits, written as 64 hexadecimal digits. Passphrase fields are sealed as one
 //! JSON array of `{name, value, type}`.
@@ -71,7 +71,7 @@ impl LinkKey {
     }
 }
 
-/// What kind of value a viewer is asked for. Source: spec "Shared link", passphrase_fields.
+/// The kind of value that a viewer is asked for. Source: spec "Shared link", passphrase_fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PassphraseKind {

@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// What a message hash is for.
+/// The purpose of a message hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HashPurpose {
@@ -12,7 +12,7 @@ pub enum HashPurpose {
     Duplicate = 1,
     /// Identifies a trace.
     Trace = 2,
-    /// What must not differ under one trace or idempotency key.
+    /// Identifies the content, which must not differ under one trace or idempotency key.
     Content = 3,
     /// Names an original by STAN, transmission time, acquirer and card.
     Original = 4,
@@ -22,7 +22,7 @@ pub enum HashPurpose {
     Idempotency = 6,
 }
 
-/// What a hash gathers before it takes it: all of any ISO 8583 message. Units: bytes.
+/// The bytes gathered before they are hashed: all of any ISO 8583 message. Units: bytes.
 const WAITING_BYTES_MAX: usize = 256;
 
 /// A keyed hash in the making. Parts are delimited, and absent is not empty.

@@ -1,7 +1,7 @@
 //! A card number in clear: only the edges hold one, and never for long.
 //!
 //! INVARIANT: the digits never reach a log, an error or a panic message, and are wiped when the
-//! value goes. What may be shown is `MaskedPan`; how the engine finds a card is `PanHash`.
+//! value goes. `MaskedPan` may be shown; `PanHash` is the key by which the engine finds a card.
 
 use cardswitch_engine::domain::card::MaskedPan;
 use zeroize::Zeroize;

@@ -97,7 +97,7 @@ pub enum PanKeysError {
 }
 
 impl PanKeys {
-    /// Where the file of a data directory is.
+    /// The path of the file in a data directory.
     #[must_use]
     pub fn path(data: &Path) -> PathBuf {
         data.join(PAN_KEYS_FILE)
@@ -209,7 +209,7 @@ impl Secrets {
     }
 
     /// Makes the keys of a data directory durable.
-    /// Errors: they cannot be written; what was there before is as it was, or these are there.
+    /// Errors: they cannot be written; then the file has the keys before, or these.
     /// Cost: three syncs.
     pub fn write_pan_keys(&self, data: &Path, keys: &PanKeys) -> Result<(), PanKeysError> {
         let text = self.render_pan_keys(keys).map_err(PanKeysError::Seal)?;

@@ -26,7 +26,7 @@ fn keys_read_back_from_a_private_file_that_shows_none() {
     let data = tempfile::tempdir().unwrap();
     assert_eq!(secrets().read_pan_keys(data.path()).unwrap(), PanKeys::default());
     for written in [keys(1), keys(3), keys(3).with_newest_alone()] {
-        // What a crash left beside it is no hindrance.
+        // An unfinished file that a crash left beside it does not matter.
         fs::write(unfinished(&PanKeys::path(data.path())), "cut").unwrap();
         secrets().write_pan_keys(data.path(), &written).unwrap();
         assert_eq!(secrets().read_pan_keys(data.path()).unwrap(), written);

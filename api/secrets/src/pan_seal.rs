@@ -1,12 +1,12 @@
-//! Card numbers, sealed under generations of a key: one is the newest and seals, older ones open what
-//! is not sealed anew yet.
+//! Card numbers, sealed under generations of a key. The newest one seals; older ones open numbers
+//! that are not sealed anew yet.
 //!
 //! | generation | key | form |
 //! |---|---|---|
 //! | 0 | `pan seal`, derived from the data key | format (1 byte, 1), nonce (12), ciphertext and tag; associated data: card id |
 //! | others | random, kept wrapped: see `pan_keys` | format (1 byte, 2), generation (u32), nonce (12), ciphertext and tag; associated data: the first five bytes, card id |
 //!
-//! INVARIANT: whoever seals uses the newest generation, and that is durable before it is known here.
+//! INVARIANT: sealing uses the newest generation, and that is durable before it is known here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

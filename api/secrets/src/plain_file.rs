@@ -76,7 +76,7 @@ fn open_in(folder: impl std::os::fd::AsFd, name: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_plain()) }
 }
 
-/// What the system says where a link or a pipe stands in the place of a file.
+/// The error for a link or a pipe in the place of a file, made of that of the system.
 fn of_no_plain(error: rustix::io::Errno) -> io::Error {
     use rustix::io::Errno;
     match error {

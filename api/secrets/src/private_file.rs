@@ -19,7 +19,7 @@ pub fn unfinished(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Writes a file beside its place, durably. What a crash left there goes.
+/// Writes a file beside its place, durably. It replaces a file that a crash left there.
 /// Errors: the system refuses.
 pub fn write_unfinished(path: &Path, content: &[u8]) -> io::Result<()> {
     let beside = unfinished(path);

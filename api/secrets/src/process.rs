@@ -17,7 +17,8 @@ pub fn keep_memory_private() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes every file from now on its owner's alone, whoever forgets to say so, libraries among them.
+/// Makes every file from now on its owner's alone, also those of code that sets no mode, such as
+/// libraries.
 pub fn keep_files_private() {
     umask(Mode::RWXG | Mode::RWXO);
 }
@@ -49,8 +50,8 @@ fn wipe_below() {
 /// Units: bytes. Source: mallopt(3), the highest threshold that M_MMAP_THRESHOLD adapts to.
 const UNMAPPED_BYTES: usize = 32 << 20;
 
-/// The system's allocator, which wipes what is freed: a text with a card number in it is gone with its
-/// owner, whoever that is: our buffers, a parser or the HTTP library.
+/// The system's allocator, which wipes freed blocks. So a text with a card number in it is gone
+/// with its owner, be that a buffer of ours, a parser or the HTTP library.
 #[derive(Debug)]
 pub struct WipingAllocator;
 

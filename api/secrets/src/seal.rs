@@ -1,7 +1,7 @@
-//! Sealing: ChaCha20-Poly1305 under one key, with what the secret belongs to as associated data.
+//! Sealing: ChaCha20-Poly1305 under one key, with the secret's owner as associated data.
 //!
-//! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag. Card numbers have a form of
-//! their own besides: see `pan_seal`.
+//! A sealed value is: format (1 byte, 1), nonce (12), ciphertext and tag. Card numbers have a form
+//! of their own besides: see `pan_seal`.
 
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
@@ -54,7 +54,7 @@ pub(crate) fn open(
     cipher.decrypt(&Nonce::from(*nonce), payload).ok().map(Zeroizing::new)
 }
 
-/// What something is bound to: its kind and an id.
+/// The associated data of a secret: its kind and an id.
 pub(super) fn context_of(kind: u8, id: Uuid) -> [u8; 17] {
     let mut context = [kind; 17];
     context[1..].copy_from_slice(id.as_bytes());

@@ -1,5 +1,6 @@
-//! Files of lines under a keyed sum: title, `format 1`, lines, and `sum TAG`, HMAC-SHA-256 of all lines
-//! before it, first 128 bits, as hex digits. Whoever lacks the key makes no such file, and cuts none.
+//! Files of lines under a keyed sum: title, `format 1`, lines, and `sum TAG`, HMAC-SHA-256 of all
+//! lines before it, first 128 bits, as hex digits. Nobody can make or cut such a file without the
+//! key.
 
 use subtle::ConstantTimeEq;
 

@@ -16,12 +16,12 @@ use crate::issuing::{IssueError, RandomSource};
 
 /// How long a secret is. Units: bytes. Source: Standard Webhooks, 24 to 64.
 const SECRET_BYTES: usize = 32;
-/// What its text begins with. Source: Standard Webhooks.
+/// The prefix of its text. Source: Standard Webhooks.
 const SECRET_PREFIX: &str = "whsec_";
-/// For how long the secret before the present one signs too. Units: microseconds.
+/// The time for which the secret before the present one signs too. Units: microseconds.
 pub const SECRET_OVERLAP_US: i64 = 24 * 3_600 * 1_000_000;
 
-/// What the webhooks of one endpoint are signed with.
+/// The secret that signs the webhooks of one endpoint.
 #[derive(Clone)]
 pub struct WebhookSecret(Zeroizing<Vec<u8>>);
 
@@ -68,7 +68,7 @@ impl WebhookSecret {
     }
 }
 
-/// What a signature is over.
+/// The content of a signature.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedMessage<'a> {
     /// `webhook-id`.

@@ -1,5 +1,5 @@
-//! What users see and decide of their own account: name, companies, sessions. The page leads on to
-//! those of password, authenticator app and security question.
+//! The user's own account: name, companies, sessions. The page leads on to those of password,
+//! authenticator app and security question.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -59,7 +59,7 @@ struct ShownSession {
     is_current: bool,
 }
 
-/// What the profile takes.
+/// The fields of the profile's form.
 #[derive(Debug, Deserialize)]
 pub(super) struct ProfileForm {
     first_name: String,

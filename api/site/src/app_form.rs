@@ -1,5 +1,5 @@
-//! The form by which an app is registered and changed: what was typed, what is wrong with it, and
-//! what it means.
+//! The form by which an app is registered and changed: the values typed, their faults, and the
+//! parsed values.
 
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{App, AppProfile};
@@ -19,7 +19,7 @@ const NAME_CHARS_MAX: usize = 100;
 /// The longest address of a web site. Units: bytes.
 const WEBSITE_BYTES_MAX: usize = 300;
 
-/// Which scopes are ticked.
+/// The scopes that are ticked.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ScopeTicks {
     #[serde(default)]
@@ -43,16 +43,16 @@ pub(super) struct AppFields {
     pub(super) typed: TypedFields,
 }
 
-/// What it means.
+/// The parsed values of the form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AppTerms {
     /// Its name.
     pub(super) name: LineText,
     /// Its web site.
     pub(super) website: LineText,
-    /// Where codes may be sent.
+    /// The addresses to which codes may be sent.
     pub(super) redirect_urls: Vec<String>,
-    /// What it wants to be allowed at most.
+    /// The scope that the app requests: the most that it can be allowed.
     pub(super) requested: AccessScope,
 }
 
@@ -61,13 +61,13 @@ pub(super) struct AppTerms {
 pub(super) struct ScopeBox {
     /// Its name.
     pub(super) name: &'static str,
-    /// What it allows.
+    /// The access that it allows.
     pub(super) allows: &'static str,
     /// Whether it is ticked.
     pub(super) is_chosen: bool,
     /// Whether an operator has to approve it.
     pub(super) needs_approval: bool,
-    /// Whether one has.
+    /// Whether an operator has approved it.
     pub(super) is_approved: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct ScopeBox {
 pub(super) struct AppForm {
     /// The values typed.
     pub(super) typed: TypedFields,
-    /// What is wrong with it.
+    /// The faults of the values typed.
     pub(super) faults: Faults,
     /// Scopes.
     pub(super) scopes: Vec<ScopeBox>,
@@ -89,7 +89,7 @@ impl AppForm {
         Self::of(TypedFields::default(), none, none)
     }
 
-    /// With what is known of an app, as its owner last edited it.
+    /// The form of an app, with the values that its owner last edited.
     pub(super) fn of_app(app: &App) -> Self {
         let AppProfile { name, website, redirect_urls } = app.edited_profile();
         let redirect_urls = redirect_urls.join("\n");
@@ -97,7 +97,7 @@ impl AppForm {
         Self::of(typed.into_iter().collect(), app.requested, app.approved)
     }
 
-    /// The same, with what is wrong.
+    /// The same, with faults.
     #[must_use]
     pub(super) fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
@@ -117,13 +117,13 @@ impl AppForm {
 }
 
 impl AppFields {
-    /// What the fields mean.
-    /// Errors: the form again, saying what is wrong.
+    /// The parsed values of the fields.
+    /// Errors: the form again, with its faults.
     pub(super) fn terms(&self, approved: AccessScope) -> Result<AppTerms, Box<AppForm>> {
         let name = parse_name(self.typed.of("name"));
         let website = parse_website(self.typed.of("website"));
         let redirect_urls = parse_redirect_urls(self.typed.of("redirect_urls"));
-        // A name that no page offers is nobody's wish.
+        // A scope name that no page offers counts as none.
         let requested = scope::parse(&self.scope.join(" ")).unwrap_or_default();
         match (name, website, redirect_urls) {
             (Ok(name), Ok(website), Ok(redirect_urls)) => {
@@ -142,7 +142,8 @@ impl AppFields {
     }
 }
 
-/// What the form shows of an app. What an operator has approved is not its owner's to overwrite.
+/// The values of an app that its form shows, as its owner last edited them. The values that an
+/// operator has approved are not the owner's to overwrite.
 pub(super) fn seen(app: &App) -> Seen {
     let AppProfile { name, website, redirect_urls } = app.edited_profile();
     Seen::default()
@@ -154,7 +155,7 @@ pub(super) fn seen(app: &App) -> Seen {
 
 fn parse_name(text: &str) -> Result<LineText, String> {
     let name = text.trim();
-    // What is invisible could make one app look like another.
+    // Invisible characters could make one app look like another.
     if name.chars().any(is_invisible) {
         return Err("Contains invisible characters.".to_owned());
     }

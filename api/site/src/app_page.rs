@@ -1,5 +1,5 @@
-//! One app: what it is, and what its owner does with it. GET and POST /apps/{id}, and POST of
-//! `secret`, `token` and `delete` below it.
+//! One app, and the forms of its owner. GET and POST /apps/{id}, and POST of `secret`, `token` and
+//! `delete` below it.
 
 use askama::Template;
 use axum::extract::State;
@@ -106,7 +106,7 @@ async fn get_app(state: &AppState, acting: &Acting, id: AppId) -> Result<App, Ap
     own.ok_or_else(ApiError::not_found)
 }
 
-/// Changes what an app says of itself and may ask for. POST /apps/{id}.
+/// Changes the profile of an app and the scopes it requests. POST /apps/{id}.
 pub(super) async fn update_app(
     State(state): State<AppState>,
     AppManager(acting): AppManager,
@@ -138,7 +138,7 @@ pub(super) async fn update_app(
     Ok(go_on(&state, &format!("/apps/{id}"), notice))
 }
 
-/// The secret of an approved app opens what the operator approved.
+/// Whether the visitor may replace the secret: that of an approved app opens the approved scopes.
 fn may_replace_secret(acting: &Acting, app: &App) -> bool {
     !app.is_bound || acting.session.is_administrator()
 }

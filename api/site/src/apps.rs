@@ -119,18 +119,18 @@ pub(super) async fn register_app(
     Ok(shown.page(&state, "Registered", &acting.session))
 }
 
-/// A page that shows what is kept as a hash only. It is the answer to the form itself: to be shown
-/// by another request, the secret would have to be kept until then.
+/// A page that shows a secret, of which only a hash is kept. It is the answer to the form itself:
+/// to be shown by another request, the secret would have to be kept until then.
 #[derive(Template)]
 #[template(path = "shown_once.html")]
 pub(super) struct ShownOnce<'a> {
-    /// What was done.
+    /// The result of the request, as a heading.
     pub heading: &'a str,
-    /// What it is for.
+    /// The purpose or the effect of the secret.
     pub text: &'a str,
-    /// What is shown, with its names.
+    /// The values shown once, with their names.
     pub shown: Vec<(&'static str, String)>,
-    /// Where to go on.
+    /// The path of the page to go on to.
     pub onward: String,
 }
 

@@ -1,4 +1,4 @@
-//! The files every page needs, part of the program. Their names carry a hash of what is in them, so
+//! The files every page needs, part of the program. Their names carry a hash of their content, so
 //! browsers may keep them for ever and still get the new ones after an update.
 
 use std::sync::LazyLock;
@@ -29,7 +29,7 @@ impl Asset {
         Self { path: format!("/assets/{name}-{hash:08x}.{extension}"), media_type, content }
     }
 
-    /// Where it is.
+    /// The path at which the site serves it.
     pub(super) fn path(&self) -> &str {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! What a browser is called, from the long name it gives itself: enough to know one's own by.
+//! The name of a browser, from its long user agent string: enough to recognise one's own by.
 
 /// Marks of browsers, those first that name others besides themselves.
 const BROWSERS: [(&str, &str); 7] = [

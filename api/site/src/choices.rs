@@ -1,11 +1,11 @@
-//! What a field of a form offers to choose from.
+//! The choices that a field of a form offers.
 
 /// One of the choices; `forms::select` shows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// What the form sends.
+    /// The value that the form sends.
     pub(super) value: String,
-    /// What people read.
+    /// The label that people read.
     pub(super) label: String,
     /// Whether it is the one.
     pub(super) is_chosen: bool,

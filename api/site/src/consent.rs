@@ -1,5 +1,5 @@
-//! An app asks a member for access to their company's data: the page that says who asks, for what,
-//! and what becomes of either answer. GET and POST /v1/oauth/authorize. Source: spec "OAuth".
+//! An app asks a member for access to their company's data: the page that names the app, the
+//! scopes, and the effect of either answer. GET and POST /v1/oauth/authorize. Source: spec "OAuth".
 //!
 //! The page itself changes nothing, so it may be loaded in advance or again; the code is made by the
 //! answer. The request is in the address, judged anew for the answer: a form cannot widen it.
@@ -39,8 +39,8 @@ pub(super) struct Question {
 impl FromRequestParts<AppState> for Question {
     type Rejection = Response;
 
-    /// Errors: the answer where nobody is to be asked: the request is wrong, nobody has signed in,
-    /// or whoever has may not grant it.
+    /// Errors: the answer where no member is to be asked: the request is wrong, nobody has signed
+    /// in, or the visitor may not grant it.
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
         let query = parts.uri.query().unwrap_or_default();
         let checked = check(state, query).map_err(IntoResponse::into_response)?;
@@ -49,8 +49,8 @@ impl FromRequestParts<AppState> for Question {
             .map_err(IntoResponse::into_response)?;
         let (request, session) = match (checked, session) {
             (Checked::Page(fault), _) => return Err(fault_page(fault)),
-            // Also what is refused at the app's address is told there only of who has signed in:
-            // else a link to this site could lead anybody away. Source: RFC 9700, 4.11.2.
+            // A refusal, too, goes to the app's address only for a signed-in visitor: else a link
+            // to this site could lead anybody away. Source: RFC 9700, 4.11.2.
             (_, None) => {
                 let here = parts.uri.path_and_query().map_or("", |here| here.as_str());
                 return Err(Redirect::to(&login_path(here)).into_response());
@@ -65,7 +65,8 @@ impl FromRequestParts<AppState> for Question {
     }
 }
 
-/// Tells an app that nobody is asked: as an answer would where it comes in place of one.
+/// Sends the answer of a request about which no member is asked: as the answer of a form, where it
+/// comes in place of one.
 fn tell(parts: &Parts, app_name: &str, target: &str) -> Response {
     match parts.method {
         Method::POST => send_on(&parts.headers, app_name, target),
@@ -101,7 +102,7 @@ pub(super) async fn ask(
     consent_page(&state, &question)
 }
 
-/// What a member answers.
+/// The member's answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnswerForm {
     decision: Decision,
@@ -176,11 +177,11 @@ struct Returning<'a> {
     target: &'a str,
 }
 
-/// Sends whoever has answered on to the app.
+/// Sends a member who has answered on to the app.
 ///
-/// What follows a form of this site may lead to this site only (`form-action`), and browsers hold
-/// every redirect after it to that. They therefore go by a page that forwards them: a new start,
-/// after which the app may send people wherever it wants. What is no browser is redirected.
+/// The policy `form-action` lets a form of this site lead to this site only, and browsers hold
+/// every redirect after it to that. Browsers are therefore sent to a page that forwards them: a new
+/// start, after which the app may send people wherever it wants. Other clients are redirected.
 fn send_on(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
     // Browsers say with every form where it comes from; `sec-fetch-site` they keep to themselves
     // where there is no TLS.

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use cookie::time::Duration;
 use cookie::{Cookie, SameSite};
 
-/// The longest value that is looked at. Units: bytes.
+/// The longest value that is read. Units: bytes.
 const VALUE_BYTES_MAX: usize = 128;
 
 /// One of the site's cookies.
@@ -16,11 +16,11 @@ const VALUE_BYTES_MAX: usize = 128;
 pub(super) enum SiteCookie {
     /// The key of a session.
     Session,
-    /// What the forms of a visitor without a session are bound to.
+    /// The key that binds the forms of a visitor without a session.
     Form,
-    /// Which notice the next page shows.
+    /// The notice that the next page shows.
     Notice,
-    /// Which sign-in waits for its second factor.
+    /// The sign-in that waits for its second factor.
     SecondFactor,
     /// The cookie of a browser in which a user signed in before.
     Device,

@@ -1,5 +1,5 @@
 //! Whether a form was sent by a page of the site, and not by one that makes its visitors' browsers
-//! send it: by what the browser says of where it comes from, and by a value that only pages of the
+//! send it. The proofs are the browser's word for its origin, and a value that only pages of the
 //! site can have.
 //!
 //! The value is a keyed hash of the session, or of a cookie where there is no session. Another
@@ -57,8 +57,8 @@ pub(super) fn is_from_here(headers: &HeaderMap, app_url: &str) -> bool {
     }
     // A browser too old to say is left to the form's value.
     let Some(origin) = headers.get(ORIGIN).map(text) else { return true };
-    // Pages that tell nobody where their visitors come from do not tell the site either; of those of
-    // others, which can be made to say the same, the browser says that they are.
+    // Pages that hide where their visitors come from send no origin to the site, either. Pages of
+    // others can be made to do the same, but `sec-fetch-site` tells them apart.
     if origin == "null" {
         return site.as_deref() == Some("same-origin");
     }

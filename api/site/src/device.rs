@@ -1,5 +1,5 @@
-//! The browsers that somebody signed in with before. Their tries are judged apart from those of
-//! everybody else, so guesses of others do not hold up an account's owner.
+//! The browsers that users signed in with before. Their tries are judged apart from all others, so
+//! guesses of others do not hold up an account's owner.
 //!
 //! The cookie holds a random id and its tag under a key of the switch, over user and password:
 //! nobody makes one without having signed in, and a new password makes all of them strangers again.

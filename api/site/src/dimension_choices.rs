@@ -1,9 +1,9 @@
 //! The categories, departments, labels and locations of a company, for forms in which one of each
 //! kind can be chosen: from a list, or by name or code where there are more than a list is good for.
 //!
-//! INVARIANT: what is chosen now is always among what a form offers, so that a form in which something
-//! else is changed sends it back as it was. A form leaves out the kinds of which the company has none:
-//! what it does not send stays as it is.
+//! INVARIANT: the present choice is always among those of a form, so that a form in which something
+//! else is changed sends it back as it was. A form leaves out the kinds of which the company has
+//! none: a kind that it does not send stays as it is.
 
 use std::collections::HashMap;
 
@@ -26,31 +26,31 @@ use super::words::grouped;
 
 /// The longest list to choose from. Beyond, a name or code is typed.
 const LISTED_MAX: usize = 200;
-/// How many are suggested to who types.
+/// The most suggestions for a field to type in.
 const SUGGESTED_MAX: usize = 1_000;
-/// What stands between a name and the id that tells it from others of the same name.
+/// The separator between a name and the id that tells it from others of the same name.
 const BEFORE_ID: &str = " · ";
 
-/// What was sent of each kind: an id, a name, a code, nothing, or no such field.
+/// The value sent for each kind: an id, a name, a code, nothing, or no such field.
 pub(super) type Sent<'a> = [Option<&'a str>; 4];
 
-/// One field; `dimension_field.html` shows it.
+/// A field; `dimension_field.html` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DimensionChoice {
     /// The name of the field.
     pub(super) name: &'static str,
-    /// What people call it.
+    /// Its label.
     pub(super) label: &'static str,
-    /// What there is to choose from, none first; what is suggested where something is typed.
+    /// The choices, none first; suggestions where something is typed.
     pub(super) options: Vec<Choice>,
-    /// What is typed, where there are too many for a list.
+    /// The text typed, where there are too many for a list.
     pub(super) typed: Option<Typed>,
 }
 
-/// What stands in a field to type in, and below it.
+/// The text in a field to type in, and the hint below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Typed {
-    /// The name of what is chosen; what was typed where that names none.
+    /// The name of the chosen one; the text as typed where it names none.
     pub(super) text: String,
     /// How many there are, and how to find one.
     pub(super) hint: String,
@@ -61,15 +61,15 @@ pub(super) struct Typed {
 pub(super) struct Asked<'a> {
     /// The name of the field.
     pub(super) name: &'static str,
-    /// What people call it.
+    /// Its label.
     pub(super) label: &'static str,
-    /// What the choice of none is called.
+    /// The label of the choice of none.
     pub(super) none: &'static str,
-    /// The id of what is chosen, or what was typed; blank for none.
+    /// The id of the chosen one, or the text as typed; blank for none.
     pub(super) chosen: &'a str,
 }
 
-/// The fields of these kinds, with what is chosen; `chosen` are ids, blank for none, or what was typed.
+/// The fields of these kinds. `chosen` are ids or texts as typed; blank for none.
 /// Cost: O(dimensions of the kinds), up to the bound of `tree`.
 pub(super) fn dimension_choices(
     view: &View<'_>,
@@ -105,7 +105,7 @@ pub(super) fn choice_among(asked: Asked<'_>, offered: &[&Branch], count: u64) ->
     DimensionChoice { name, label, options, typed: None }
 }
 
-/// Each of those offered, by a label that no other has.
+/// The choices of those offered, each by a label that no other has.
 fn options_of(offered: &[&Branch], chosen: &str) -> Vec<Choice> {
     let labels: Vec<_> = offered.iter().map(|branch| branch.choice_words()).collect();
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -121,13 +121,13 @@ fn options_of(offered: &[&Branch], chosen: &str) -> Vec<Choice> {
     offered.iter().zip(labels).map(option).collect()
 }
 
-/// What is suggested where something is typed: what fits where that named none, else as many as there
-/// is room for, what is chosen among them.
+/// The suggestions for a field to type in. A text that names none narrows them to those that
+/// contain it; else they are as many as there is room for, the chosen one among them.
 fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, Typed) {
     let known = options.iter().find(|option| option.is_chosen).cloned();
     let text = match &known {
         Some(known) => known.label.clone(),
-        // What was deleted is none.
+        // A deleted one is none.
         None if parse_id(chosen).is_some() => String::new(),
         None => chosen.to_owned(),
     };
@@ -153,7 +153,7 @@ fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, Ty
     (shown, Typed { text, hint })
 }
 
-/// The ids of an object's dimensions as its form has them; what was deleted is none.
+/// The ids of an object's dimensions as its form has them; a deleted one is none.
 pub(super) fn chosen_of(
     view: &View<'_>,
     dimensions: &Dimensions,
@@ -162,7 +162,7 @@ pub(super) fn chosen_of(
     Ok(references.map(|known| known.map_or_else(String::new, |known| known.id.to_string())))
 }
 
-/// The names of an object's dimensions, each with what people call its kind.
+/// The names of an object's dimensions, each with the label of its kind.
 pub(super) fn tags_of(
     view: &View<'_>,
     dimensions: &Dimensions,
@@ -178,7 +178,7 @@ impl TypedFields {
         DIMENSION_FIELDS.map(|name| self.get(name))
     }
 
-    /// The fields of these kinds with what was sent, or what an object has.
+    /// The fields of these kinds with the values sent, else those of an object.
     /// Errors: the tables cannot be read.
     pub(super) fn dimension_choices(
         &self,
@@ -191,7 +191,7 @@ impl TypedFields {
     }
 }
 
-/// What was sent, to be shown again: what was not, as the object has it.
+/// The values sent, to be shown again. A field that was not sent has the object's value.
 fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
     let mut chosen = known;
     for (chosen, sent) in chosen.iter_mut().zip(sent) {
@@ -202,7 +202,7 @@ fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
     chosen
 }
 
-/// Adds what was sent to the body that the API would take.
+/// Adds the values sent to the body that the API would take.
 pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: Sent<'_>) {
     for (name, sent) in DIMENSION_FIELDS.into_iter().zip(sent) {
         match sent.map(str::trim) {
@@ -213,8 +213,8 @@ pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: Sent<'_>) {
     }
 }
 
-/// Puts ids where a body that is made of a form has names or codes of dimensions. What names none, or
-/// several, stays: the reader of the body refuses it at its field.
+/// Replaces names and codes of dimensions by ids in a body that is made of a form. A text that
+/// names none, or several, stays: the reader of the body refuses it at its field.
 /// Errors: the tables cannot be read.
 /// Cost: nothing where there are ids alone, else reads every one of the kind.
 pub(super) async fn find_meant(
@@ -228,7 +228,7 @@ pub(super) async fn find_meant(
     Ok(())
 }
 
-/// As `find_meant`, of one field of a body.
+/// Does the same as `find_meant`, for one field of a body.
 pub(super) async fn find_meant_in(
     state: &AppState,
     acting: &Acting,
@@ -243,8 +243,7 @@ pub(super) async fn find_meant_in(
     Ok(())
 }
 
-/// The one that somebody means who writes what a form suggests, a code or a name; none where that is
-/// none, or several.
+/// The dimension with this code or name, as forms suggest them; none where none or several fit.
 /// Errors: the tables cannot be read.
 pub(super) fn meant(
     view: &View<'_>,
@@ -279,7 +278,7 @@ fn meant_among(branches: &[Branch], typed: &str) -> Option<DimensionId> {
     None
 }
 
-/// As digests of forms take them.
+/// The ids of dimensions, in the form of a digest's values.
 pub(super) fn ids_of(dimensions: &Dimensions) -> [String; 4] {
     let text = |id: DimensionId| id.0.to_string();
     dimensions.map(|id| id.map_or_else(String::new, text))
@@ -352,7 +351,7 @@ mod tests {
                 Some(DimensionId(Uuid::from_u128(slot.into())))
             );
         }
-        // What names none narrows what is suggested, and stays as it was typed.
+        // A text that names none narrows the suggestions, and stays as it was typed.
         let shown = choice(&branches, "bel 0119");
         assert_eq!((shown.options.len(), shown.typed.unwrap().text), (10, "bel 0119".to_owned()));
         assert_eq!(choice(&branches, "nothing").options.len(), SUGGESTED_MAX);

@@ -1,4 +1,4 @@
-//! The page of a request that failed: what happened, in words for people, and a way on.
+//! The page of a request that failed: the failure, in words for people, and a way on.
 
 use askama::Template;
 use axum::extract::Request;
@@ -23,7 +23,7 @@ struct ErrorContent<'a> {
     text: &'a str,
 }
 
-/// A page that says what went wrong.
+/// A page about a failure.
 #[must_use]
 pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
     let content = ErrorContent { status: status.as_u16(), title, text };

@@ -1,5 +1,5 @@
-//! What is wrong with the fields of a form, where it stands: the faults that `/v1` finds in the
-//! same values, in words for people.
+//! The faults of a form, each at its field: those that `/v1` finds in the same values, in words for
+//! people.
 //!
 //! A form becomes the JSON that `/v1` takes and goes through its reader, so rules are one. Templates
 //! ask for the fault of a field by the name it has there: `faults.of("allowance.amount")`.
@@ -10,7 +10,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::{Fault, Flaw};
 
-/// The faults of a form, and what is said above it.
+/// The faults of a form, and the message above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults {
     status: StatusCode,
@@ -19,14 +19,14 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Of what the reader found.
+    /// The faults that the reader found.
     pub(super) fn new(faults: &[Fault]) -> Self {
         let by_param = faults.iter().map(|fault| (fault.param.clone(), words_of(&fault.flaw)));
         let alert = "Please fix the highlighted fields.".to_owned();
         Self { status: StatusCode::BAD_REQUEST, alert, by_param: by_param.collect() }
     }
 
-    /// Of a refusal that the visitor can do something about: its fields, or what it says.
+    /// The faults of a refusal that the visitor can do something about: its fields, or its message.
     /// Errors: any other failure, which has a page of its own.
     pub(super) fn of_refusal(error: ApiError) -> Result<Self, ApiError> {
         let status = error.status();
@@ -37,7 +37,7 @@ impl Faults {
         }
     }
 
-    /// Something about the whole form.
+    /// A fault of the whole form.
     pub(super) fn alert_only(alert: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, alert: alert.into(), by_param: Vec::new() }
     }
@@ -47,7 +47,7 @@ impl Faults {
         Self { status: StatusCode::CONFLICT, ..Self::alert_only(alert) }
     }
 
-    /// With one more fault, told in a whole sentence.
+    /// The same with one more fault, which is a whole sentence.
     #[must_use]
     pub(super) fn and(mut self, param: &str, text: &str) -> Self {
         if self.alert.is_empty() {
@@ -60,7 +60,7 @@ impl Faults {
         self
     }
 
-    /// As those of an object within another.
+    /// The same, as faults of an object within another.
     #[must_use]
     pub(super) fn below(mut self, outer: &str) -> Self {
         for (param, _) in &mut self.by_param {
@@ -79,12 +79,12 @@ impl Faults {
         self.alert.is_empty() && self.by_param.is_empty()
     }
 
-    /// What is said above the form; blank where nothing is.
+    /// The message above the form; blank where there is none.
     pub(super) fn alert(&self) -> &str {
         &self.alert
     }
 
-    /// What is wrong with a field; blank where nothing is.
+    /// The fault of a field; blank where there is none.
     pub(super) fn of(&self, param: &str) -> &str {
         let found = self.by_param.iter().find(|(name, _)| name == param);
         found.map_or("", |(_, text)| text)
@@ -97,7 +97,7 @@ pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
     page
 }
 
-/// What is wrong with a value, for people: what programs have to know of its form is left out.
+/// A fault in words for people: details of the format that only programs need are left out.
 fn words_of(flaw: &Flaw) -> String {
     let known = match flaw.code {
         "required" | "blank" => "Required.",
@@ -111,8 +111,7 @@ fn words_of(flaw: &Flaw) -> String {
     known.to_owned()
 }
 
-/// What a message about a value says to people: a sentence, in which names are words and null is
-/// what is left blank.
+/// A message about a value as a sentence for people: names become words, and null becomes blank.
 fn sentence(message: &str) -> String {
     let words = message.replace("null for", "blank for").replace("`null`", "blank");
     let mut in_name = false;

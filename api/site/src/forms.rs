@@ -2,7 +2,7 @@
 //! of bounded length, and read into a struct.
 //!
 //! A field that comes once is text (or `true` for a box that is ticked); one that may come several
-//! times is a `Vec<String>` with `#[serde(default)]`. What the texts mean is the handler's business.
+//! times is a `Vec<String>` with `#[serde(default)]`. The handler interprets the texts.
 //! `TypedFields` holds fields that are named elsewhere: by a table, or by `/v1`.
 
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ pub(super) struct ConfirmForm {
     pub(super) is_confirmed: bool,
 }
 
-/// The refusal of a form whose sender may not do any more what they could when it began to come: their
+/// The refusal of a form whose sender has lost the rights they had when it began to come: their
 /// session, membership or rights have changed meanwhile.
 pub(super) fn refusal_where_changed(session: &Session, state: &AppState) -> Option<Response> {
     match session.stands(state) {

@@ -1,6 +1,6 @@
 //! The frame around every page: its head with the ways on, the notice, and the page itself.
 //!
-//! INVARIANT: what a page shows is escaped by its template; the frame takes a rendered template and
+//! INVARIANT: the template of a page escapes its values; the frame takes a rendered template and
 //! nothing else as it is.
 
 use askama::Template;
@@ -27,7 +27,7 @@ struct Link {
     is_for: fn(&Session) -> bool,
 }
 
-/// Where a way on stands.
+/// The group of links under which a link stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Group {
     Company,
@@ -90,7 +90,7 @@ struct Layout<'a> {
 /// Ways on that stand together beside a page.
 #[derive(Clone, Debug)]
 pub struct Ways {
-    /// What they have in common; blank where it goes without saying.
+    /// Their heading; blank where it goes without saying.
     pub head: &'static str,
     /// The ways.
     pub links: Vec<WayOn>,
@@ -99,15 +99,15 @@ pub struct Ways {
 /// A way on.
 #[derive(Clone, Debug)]
 pub struct WayOn {
-    /// What people read.
+    /// Its label.
     pub label: String,
-    /// Where it leads.
+    /// The path to which it leads.
     pub path: String,
     /// Whether it leads here.
     pub is_here: bool,
 }
 
-/// What was rendered elsewhere, and escaped there.
+/// Markup that was rendered, and escaped, elsewhere.
 #[derive(Clone, Debug, Template)]
 #[template(source = "{{ self.0|safe }}", ext = "html")]
 pub struct Markup(pub String);
@@ -139,7 +139,8 @@ pub fn page(
     frame(Frame { title, visitor, is_small: session.is_none(), ..Frame::default() }, content)
 }
 
-/// As `page`, with scripts of the site that make more of it; without them it is whole as well.
+/// A page as of `page`, with scripts of the site that make more of it; without them it is whole as
+/// well.
 #[must_use]
 pub(super) fn page_with_scripts(
     state: &AppState,
@@ -193,7 +194,7 @@ pub(super) fn plain_page(title: &str, content: impl Template) -> Response {
     frame(Frame { title, is_small: true, ..Frame::default() }, content)
 }
 
-/// As `plain_page`, with scripts of the site that make more of it.
+/// A page as of `plain_page`, with scripts of the site that make more of it.
 #[must_use]
 pub(super) fn plain_page_with_scripts(
     title: &str,

@@ -1,7 +1,8 @@
-//! What every page says to the browser besides itself: that it loads nothing from elsewhere, runs
-//! nothing unless it has scripts of the site, stands in no frame, tells nobody where its visitors come from, and is not to be kept.
+//! The headers of every page: it loads nothing from elsewhere, runs nothing unless it has scripts
+//! of the site, stands in no frame, tells nobody where its visitors come from, and is not to be
+//! kept.
 //!
-//! A handler that needs something else sets that header itself; what is set stays.
+//! A handler that needs another header sets it itself; a header that is set stays.
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
@@ -9,15 +10,15 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// What a page may load and where its forms may lead.
+/// The policy of a page: the sources it may load from, and the targets of its forms.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
                            form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
-/// As that, for pages whose scripts, files of the site all of them, make more of what is there.
+/// The policy of a page with scripts, all of them files of the site.
 const SCRIPTED_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
                                connect-src 'self'; img-src 'self' data:; form-action 'self'; \
                                frame-ancestors 'none'; base-uri 'none'";
 
-/// What every page has unless it says otherwise itself.
+/// The headers of every page, each unless the page has set it itself.
 static OF_EVERY_PAGE: [(HeaderName, &str); 8] = [
     (CONTENT_SECURITY_POLICY, PAGE_POLICY),
     (X_FRAME_OPTIONS, "DENY"),
@@ -30,17 +31,17 @@ static OF_EVERY_PAGE: [(HeaderName, &str); 8] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// For a site behind TLS: browsers come back by TLS only.
+/// The rule for a site behind TLS: browsers come back by TLS only.
 const TLS_ONLY: &str = "max-age=31536000";
 
-/// Adds what every page has.
+/// Adds the headers of every page.
 pub fn secure(headers: &mut HeaderMap) {
     for (name, value) in &OF_EVERY_PAGE {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }
 
-/// Adds what pages of a site behind TLS have.
+/// Adds the header of pages of a site behind TLS.
 pub(super) fn demand_tls(headers: &mut HeaderMap) {
     headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TLS_ONLY));
 }

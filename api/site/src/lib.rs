@@ -2,27 +2,27 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `frame`, `assets`, `error_page`, `notice` | what is around every page |
-//! | `visit`, `headers`, `cookies` | what every request and every answer has |
-//! | `session`, `next` | who visits, and where they go on to |
-//! | `forms`, `csrf` | forms, and whether they come from here |
-//! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
+//! | `frame`, `assets`, `error_page`, `notice` | the parts around every page |
+//! | `visit`, `headers`, `cookies` | the common parts of requests and answers |
+//! | `session`, `next` | the visitor's session, and the page after sign-in |
+//! | `forms`, `csrf` | forms, and the proof that they come from here |
+//! | `faults`, `choices`, `seen` | the faults and the choices of a form, and concurrent edits |
 //! | `words` | money, times and states as people read them |
-//! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
+//! | `requisitions`, `members`, `dimension_choices` | requisitions, members, and their dimensions |
 //! | `sign_in`, `second_factor`, `passwords`, `device` | the way in, and browsers that came in before |
-//! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//! | `account`, `password`, `totp`, `question` | the user's own account |
 //! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
-//! | `consent` | what apps ask of members |
-//! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
+//! | `consent` | the consent that apps ask of members |
+//! | `transactions`, `statements`, `dimensions` | purchases, postings, and bookkeeping |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
-//! | `tokens`, `audit`, `pager` | what has access to a company, and who changed what |
-//! | `peers` | who speaks ISO 8583 with the switch |
+//! | `tokens`, `audit`, `pager` | access to a company, its changes, and pages of lists |
+//! | `peers` | the peers that speak ISO 8583 with the switch |
 //! | `search` | cards, people and purchases from every page |
-//! | `shared_card` | the card that somebody sees who has a link to it |
-//! | `webhooks` | where events are sent to, and what was tried |
-//! | `rights` | who may do what of this |
+//! | `shared_card` | the card behind a shared link |
+//! | `webhooks` | the endpoints to which events are sent, and attempts |
+//! | `rights` | the right that each of this needs |
 //!
-//! INVARIANT: whatever a page shows went through a template, which escapes it.
+//! INVARIANT: every value on a page went through a template, which escapes it.
 
 mod account;
 mod app_form;
@@ -112,7 +112,7 @@ pub fn site_routes(state: &AppState, others: Router<AppState>) -> Router<AppStat
         .layer(from_fn_with_state(state.clone(), visit::receive))
 }
 
-/// What users decide for themselves.
+/// The pages of the user's own account.
 fn account_routes() -> Router<AppState> {
     Router::new()
         .route("/account", get(account::show).post(account::save_profile))
@@ -123,7 +123,7 @@ fn account_routes() -> Router<AppState> {
         .route("/account/sessions/end-others", post(account::end_other_sessions))
 }
 
-/// Apps, and what has access to a company's data.
+/// Apps, and the tokens with access to a company's data.
 fn app_routes() -> Router<AppState> {
     Router::new()
         .route("/v1/oauth/authorize", get(consent::ask).post(consent::answer))

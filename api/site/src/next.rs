@@ -1,11 +1,11 @@
-//! Where to go on after sign-in: only ever to a page of the site itself.
+//! The destination after sign-in: only ever a page of the site itself.
 
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-/// Where signed-in visitors begin.
+/// The page on which signed-in visitors begin.
 pub(super) const START_PATH: &str = "/overview";
-/// What users decide for themselves.
+/// The page of the user's own account.
 pub(super) const ACCOUNT_PATH: &str = "/account";
 /// The longest path that is gone on to. Units: bytes.
 const NEXT_BYTES_MAX: usize = 8 * 1024;
@@ -26,7 +26,7 @@ pub fn local_path(next: &str) -> Option<String> {
         return None;
     }
     let path = &target[url::Position::BeforePath..url::Position::AfterQuery];
-    // Reading it has resolved dots, after which what was a path may name a host.
+    // Reading it has resolved dots: a part of the path may then name a host.
     (!path.starts_with("//")).then(|| path.to_owned())
 }
 

@@ -1,7 +1,7 @@
-//! What the next page says about what was just done.
+//! The sentence on the next page about what was just done.
 //!
 //! Only a short word travels, in a cookie, and a table here makes a sentence of it: nobody can put
-//! words of his own on a page.
+//! words of their own on a page.
 
 use axum::http::header::SET_COOKIE;
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
@@ -12,7 +12,7 @@ use super::cookies::SiteCookie;
 /// How long it waits for the next page. Units: seconds.
 const WAITING_S: i64 = 60;
 
-/// Something that was done.
+/// A notice about something that was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     word: &'static str,
@@ -82,7 +82,7 @@ notices! {
 }
 
 impl Notice {
-    /// What the page says.
+    /// The sentence on the page.
     #[must_use]
     pub const fn text(self) -> &'static str {
         self.text

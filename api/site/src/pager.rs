@@ -1,4 +1,4 @@
-//! Pages of long lists: what they are asked for, which part is shown, and the ways to the parts before
+//! Pages of long lists: their filters, the part that is shown, and the links to the parts before
 //! and after.
 
 use cardswitch_engine::store::query::{Order, Page};
@@ -9,7 +9,7 @@ use url::form_urlencoded::Serializer;
 /// How many rows a page has.
 pub(super) const ROWS: usize = 50;
 
-/// Which part of a list is asked for.
+/// The part of a list that is requested.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Part {
     /// Rows to skip.
@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-/// Which end of a list comes first, as queries say it: what they say, what people read.
+/// The ends at which a list may begin: the value in the query, and the label.
 pub(super) const ORDERS: [(&str, &str); 2] = [("", "Newest first"), ("oldest", "Oldest first")];
 
 /// The order that a query asks for; the newest first where it says something else.
@@ -80,7 +80,7 @@ impl ListForm {
         Part { offset: self.of("offset").parse().unwrap_or_default() }
     }
 
-    /// The part of the list in the order asked for.
+    /// The part of the list in the requested order.
     pub(super) fn page(&self) -> Page {
         Page { order: order_of(self.of("order")), ..self.part().page() }
     }
@@ -91,7 +91,7 @@ impl ListForm {
         pairs.filter(|(name, _)| *name != "offset").collect()
     }
 
-    /// Whether anything is looked for.
+    /// Whether the list is filtered.
     pub(super) fn is_filtered(&self) -> bool {
         self.pairs().iter().any(|(name, text)| *name != "order" && !text.trim().is_empty())
     }
@@ -119,7 +119,7 @@ pub(super) fn filtered<'a>(
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// What stands below a list.
+/// The links and numbers below a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pager {
     /// The way to the part before.
@@ -135,7 +135,7 @@ pub(super) struct Pager {
 }
 
 impl Pager {
-    /// For `shown` rows of `count` of the list at `path`, which keeps its filters.
+    /// The links for `shown` rows of `count` of the list at `path`, which keeps its filters.
     pub(super) fn new(
         part: Part,
         shown: usize,

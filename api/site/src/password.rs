@@ -24,9 +24,9 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
 
-/// What is said of a password that is not the user's.
+/// The message for a password that is not the user's.
 pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";
-/// What is said of two that should be one.
+/// The message for two passwords that should be equal.
 pub(super) const NOT_REPEATED: &str = "The two passwords differ.";
 
 #[derive(Template, Default)]
@@ -39,7 +39,7 @@ struct PasswordContent {
     repeated_error: &'static str,
 }
 
-/// What the form takes.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct ChangeForm {
     old: String,
@@ -90,12 +90,12 @@ pub(super) async fn change(
     Ok(response)
 }
 
-/// What came of a change: the way to sign-in where the session was ended on the way to it.
+/// The outcome of a change; the way to sign-in where the session was ended meanwhile.
 pub(super) type Changed = Result<(), Response>;
 
-/// Changes what a user signs in with, within a session and ending all others. Between the question
+/// Changes the credentials of a user, within a session and ending all others. Between the question
 /// for the password and the change, a link by mail may have set another: that ended the session,
-/// and the change is then not made. Of a new password its user is told by mail.
+/// and the change is then not made. The user gets a letter about a new password.
 /// Errors: the change was not made, or may not have been.
 pub async fn change_user(
     state: &AppState,
@@ -117,8 +117,8 @@ pub async fn change_user(
     }
 }
 
-/// Whether `password` is the user's: a session alone does not change what it was opened with.
-/// Wrong ones slow down the next.
+/// Whether `password` is the user's: a session alone does not change the credentials it was opened
+/// with. Wrong ones slow down the next.
 /// Errors: too many tries, or too many wait.
 pub(super) async fn is_password_of(
     state: &AppState,

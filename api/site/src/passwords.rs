@@ -1,7 +1,7 @@
-//! Passwords of those who cannot sign in: a link by mail, and setting a password with it.
+//! Passwords of users who cannot sign in: a link by mail, and setting a password with it.
 //!
-//! Whether an address belongs to somebody cannot be told from here: every address gets the same
-//! answer at once, and what follows it happens afterwards.
+//! The answer does not tell whether an address belongs to somebody: every address gets the same
+//! answer at once, and the work follows it.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -66,13 +66,13 @@ struct SetContent<'a> {
     repeated_error: &'a str,
 }
 
-/// What the first form takes.
+/// The fields of the first form.
 #[derive(Deserialize)]
 pub(super) struct ForgotForm {
     email: String,
 }
 
-/// What the second form takes.
+/// The fields of the second form.
 #[derive(Deserialize)]
 pub(super) struct SetForm {
     password: String,
@@ -111,7 +111,7 @@ pub(super) async fn forgot(
     Ok(response)
 }
 
-/// Sends a link to whoever has the address, if somebody has.
+/// Sends a link to the user with the address, if there is one.
 /// Errors: the link was not issued.
 async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), ApiError> {
     let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
@@ -171,7 +171,7 @@ pub(super) async fn set(
     let password_hash = hash(&form.password).await?;
     act_as(Actor::User { id: link.user.id, member: None });
     let news = News::password_was_set(link.user.id, &password_hash);
-    // Whoever reads the mail is the owner, also while others guess.
+    // The reader of the mail is the owner: the browser is remembered even while others guess.
     let device = client.remember(&state, link.user.id, &password_hash)?;
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
     match state
@@ -179,7 +179,7 @@ pub(super) async fn set(
         .await
     {
         Ok(()) => {}
-        // Somebody was quicker.
+        // Another request was quicker.
         Err(WriteError::Rejected(Rejection::TicketSpent)) => return Ok(dead_link()),
         Err(error) => return Err(error.into()),
     }

@@ -1,4 +1,5 @@
-//! Who speaks ISO 8583 with the switch: connections, last messages, refusals and what could not be read. GET /peers.
+//! The peers that speak ISO 8583 with the switch: connections, last messages, refusals and
+//! unreadable messages. GET /peers.
 //!
 //! The page is the switch's, not a company's. So it shows the card of a message, its last four digits, only where
 //! the message is about a transaction of the visitor's company, or where the switch serves no other company.
@@ -76,7 +77,7 @@ struct MessageLine {
     at: Moment,
 }
 
-/// What was wrong.
+/// A fault of a peer, and how often it was seen.
 struct FaultLine {
     what: String,
     times: Option<String>,
@@ -115,7 +116,7 @@ impl PageClock {
     }
 }
 
-/// Tells of peers what the visitor may see.
+/// The words about peers, as far as the visitor may see them.
 struct PeerTeller<'a> {
     state: &'a AppState,
     view: &'a View<'a>,
@@ -201,7 +202,7 @@ const fn badge(peer: &SeenPeer) -> Badge {
     Badge { word, look }
 }
 
-/// What there is to say of its counts besides those of its messages.
+/// The peer's counts besides those of its messages, in words.
 fn more_words(peer: &SeenPeer) -> Vec<String> {
     let words = [(peer.not_approved, "not approved"), (peer.bad_messages, "unreadable or refused")];
     let counts = words.into_iter().filter(|(count, _)| *count > 0);

@@ -37,7 +37,7 @@ struct QuestionContent {
     removal_error: &'static str,
 }
 
-/// What the form takes.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct QuestionForm {
     action: QuestionAction,

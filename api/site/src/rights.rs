@@ -1,5 +1,5 @@
-//! Who may do what on the site: by the role of the membership, and by whether the user is a
-//! developer. Handlers take whoever has a right by extractor; others get the page of a refusal.
+//! The rights on the site: by the role of the membership, and by whether the user is a developer.
+//! Handlers demand a right by extractor; visitors without it get the page of a refusal.
 //!
 //! | right | administrator | accountant | reviewer | member | developer, whatever the role |
 //! |---|---|---|---|---|---|
@@ -18,9 +18,9 @@
 //! | revoke tokens | yes | no | no | no | |
 //! | read the audit log | yes | no | no | no | |
 //!
-//! What needs no right is one's own: cards, transactions and requisitions of the member that one is.
-//! Another's are not there: their pages are the one of what nobody has. Who may let apps at a
-//! company's data is said in `oauth::scope`.
+//! One's own things need no right: cards, transactions and requisitions of one's own member.
+//! Another member's are not found: their pages are those of things that nobody has. `oauth::scope`
+//! says who may let apps at a company's data.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -39,7 +39,7 @@ use cardswitch_v1::routes::view::Reader;
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};
 
-/// Something that not everybody may do.
+/// A right that not every visitor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
     /// See all cards and transactions, and the overview of them.
@@ -48,9 +48,9 @@ pub(super) enum Right {
     ManageCards,
     /// Sort transactions of others into the books.
     TagTransactions,
-    /// Approve and deny what members ask for.
+    /// Approve and deny requisitions.
     ReviewRequisitions,
-    /// See who the members are.
+    /// See the members.
     SeeMembers,
     /// Invite, change and deactivate members.
     ManageMembers,
@@ -62,13 +62,13 @@ pub(super) enum Right {
     ManageWebhooks,
     /// Register, change and delete apps. Source: spec "Authentication", developer permissions.
     ManageApps,
-    /// See who speaks ISO 8583 with the switch.
+    /// See the peers that speak ISO 8583 with the switch.
     SeePeers,
-    /// See what has access to the company's data.
+    /// See the tokens with access to the company's data.
     SeeTokens,
     /// Take access away. Source: spec "Authentication", rule 5.
     RevokeTokens,
-    /// Read who did what.
+    /// Read the audit log.
     ReadAudit,
 }
 
@@ -103,15 +103,15 @@ impl Right {
     }
 }
 
-/// Somebody who signed in, and the company they act for. As an extractor it takes every member:
-/// what they see is theirs unless they have a right to more.
+/// A signed-in visitor, and the company they act for. As an extractor it takes every member: they
+/// see their own things unless they have a right to more.
 #[derive(Debug)]
 pub(super) struct Acting {
-    /// Who.
+    /// The session of the acting user.
     pub(super) session: Session,
-    /// For which company.
+    /// The company for which they act.
     pub(super) company: Company,
-    /// As which of its members.
+    /// The member as whom they act.
     pub(super) member: Member,
 }
 
@@ -146,13 +146,13 @@ impl Acting {
         })
     }
 
-    /// Who of the company sees only what is theirs: that member; none where all is seen.
+    /// The member to whose own things the view is limited; none where all is seen.
     pub(super) fn limited_to(&self) -> Option<MemberSlot> {
         (!self.may(Right::SeeCompany)).then_some(self.member.slot)
     }
 
-    /// What belongs to `owner`, unless it is not theirs to see.
-    /// Errors: it is another's, which is as if it were not there.
+    /// Checks that something of `owner` is theirs to see.
+    /// Errors: it is another's, which is answered as if it did not exist.
     pub(super) fn check_owner(&self, owner: Option<MemberSlot>) -> Result<(), ApiError> {
         match self.limited_to() {
             Some(own) if owner != Some(own) => Err(ApiError::not_found()),
@@ -210,31 +210,31 @@ macro_rules! acting_with {
 }
 
 acting_with! {
-    /// Somebody who sees all of the company.
+    /// A visitor who sees all of the company.
     CompanyReader SeeCompany
-    /// Somebody who manages cards.
+    /// A visitor who manages cards.
     CardManager ManageCards
-    /// Somebody who reviews requisitions.
+    /// A visitor who reviews requisitions.
     RequisitionReviewer ReviewRequisitions
-    /// Somebody who sees members.
+    /// A visitor who sees members.
     MemberReader SeeMembers
-    /// Somebody who manages members.
+    /// A visitor who manages members.
     MemberManager ManageMembers
-    /// Somebody who manages dimensions.
+    /// A visitor who manages dimensions.
     DimensionManager ManageDimensions
-    /// Somebody who sees statements.
+    /// A visitor who sees statements.
     StatementReader SeeStatements
-    /// Somebody who manages webhooks.
+    /// A visitor who manages webhooks.
     WebhookManager ManageWebhooks
-    /// Somebody who manages apps.
+    /// A visitor who manages apps.
     AppManager ManageApps
-    /// Somebody who sees peers.
+    /// A visitor who sees peers.
     PeerReader SeePeers
-    /// Somebody who sees tokens.
+    /// A visitor who sees tokens.
     TokenReader SeeTokens
-    /// Somebody who takes access away.
+    /// A visitor who takes access away.
     TokenRevoker RevokeTokens
-    /// Somebody who reads the audit log.
+    /// A visitor who reads the audit log.
     AuditReader ReadAudit
 }
 

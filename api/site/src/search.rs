@@ -1,8 +1,8 @@
 //! One search for cards, people and purchases, from every page. GET /search.
 //!
 //! Cards are found by their last four digits at once, by an index. All else is compared with the
-//! newest rows of its kind, as many as `SCANNED_MAX`, and the page says where there are more. Who sees
-//! only what is theirs finds only that.
+//! newest rows of its kind, as many as `SCANNED_MAX`, and the page says where there are more.
+//! Visitors who see only their own things find only those.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -30,10 +30,10 @@ use crate::words::{grouped, person, typed_amount};
 const SCANNED_MAX: usize = 10_000;
 /// How many of a kind are shown.
 const SHOWN_MAX: usize = 12;
-/// How much of what was typed is compared. Units: characters.
+/// How much of the text is compared. Units: characters.
 const TEXT_CHARS_MAX: usize = 100;
 
-/// What is searched for, as typed.
+/// The text searched for, as typed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SearchQuery {
@@ -57,7 +57,7 @@ struct PersonLine {
     email: String,
 }
 
-/// What was found of one kind.
+/// The rows found of one kind.
 struct Found<T> {
     rows: Vec<T>,
     /// Whether rows were left out: older than those compared, or beyond those shown.
@@ -98,7 +98,7 @@ pub(super) async fn search(
     Ok(frame::page(&state, "Search", Some(&acting.session), content))
 }
 
-/// What is searched for.
+/// The text searched for, and its readings as digits and as an amount.
 struct Wanted {
     lowered: String,
     last_four: Option<[u8; 4]>,

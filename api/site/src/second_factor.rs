@@ -28,7 +28,7 @@ use super::frame::small_page;
 use super::session::MaybeSignedIn;
 use super::sign_in::enter;
 
-/// Where questions are asked.
+/// The page on which questions are asked.
 pub(super) const FACTOR_PATH: &str = "/login/second-factor";
 /// How long the browser keeps the conversation's secret. Units: seconds.
 pub(super) const FACTOR_S: i64 = 5 * 60;
@@ -44,7 +44,7 @@ struct FactorContent<'a> {
     error: &'a str,
 }
 
-/// What the form takes.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct FactorForm {
     answer: String,
@@ -134,7 +134,7 @@ fn wrong(state: &AppState, asked: &Challenge) -> Response {
     response
 }
 
-/// The answer to whoever was too late or wrong too often, or proves what is asked no more.
+/// The answer to a visitor who was too late or wrong too often, or whose credentials have changed.
 fn over(state: &AppState) -> Response {
     let text = "It took longer than five minutes, too many answers were wrong, or your password or \
                 second step was changed in the meantime. Sign in again from the start.";

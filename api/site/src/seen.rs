@@ -1,8 +1,9 @@
-//! What a form showed when it was made, so that two people who edit one thing see each other.
+//! The values a form showed when it was made, so that concurrent edits of one thing are detected.
 //!
-//! A form that edits carries a hidden field with a short digest of each value it showed. Where they
-//! differ from the present ones when it is sent, somebody has changed the thing meanwhile: the page
-//! comes again with the present values, status 409, and says which they are.
+//! A form that edits carries a hidden field with a short digest of each value it showed. A digest
+//! that differs from the present value when the form is sent means that somebody has changed the
+//! thing meanwhile: the page comes again with the present values, status 409, and names the changed
+//! ones.
 //!
 //! ```text
 //! let seen = Seen::default().field("description", &card.description).field("budget", &budget);
@@ -21,7 +22,7 @@ use super::faults::Faults;
 pub(super) struct Seen(Vec<(&'static str, u32)>);
 
 impl Seen {
-    /// With one more value.
+    /// The same with one more value.
     #[must_use]
     pub(super) fn field(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(value.to_string()));
@@ -29,7 +30,7 @@ impl Seen {
         self
     }
 
-    /// Errors: what the page says where somebody else was quicker.
+    /// Errors: the page's message where somebody else was quicker.
     pub(super) fn check(&self, sent: &str) -> Result<(), Faults> {
         match &*self.changed_since(sent) {
             [] => Ok(()),
@@ -52,7 +53,7 @@ impl Seen {
     }
 }
 
-/// As the hidden field carries it.
+/// The digests as the hidden field carries them.
 impl fmt::Display for Seen {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (_, digest)) in self.0.iter().enumerate() {

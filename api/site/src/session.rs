@@ -1,5 +1,5 @@
-//! Who visits: the session that a cookie opens, what is known of its user, and how sessions begin
-//! and end.
+//! The visitor's session: the one that a cookie opens, the facts of its user, and how sessions
+//! begin and end.
 //!
 //! The cookie holds 256 random bits, of which only the SHA-256 is kept. INVARIANT: a session's key is
 //! drawn when somebody has signed in, never before, so nobody can prepare one for somebody else.
@@ -52,13 +52,13 @@ const USER_AGENT_BYTES_MAX: usize = 200;
 /// An open session and its user.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Who has signed in.
+    /// The user who has signed in.
     pub user: User,
     /// The session itself.
     pub ticket: Ticket,
-    /// In which companies the user is whom.
+    /// The user's companies, each with its member.
     pub memberships: Vec<(Company, Member)>,
-    /// The one the user acts for; none where there is none.
+    /// The membership the user acts by; none where there is none.
     pub current: Option<(Company, Member)>,
 }
 
@@ -69,7 +69,7 @@ impl Session {
         state.secrets.form_tag(FormBond::Session, &self.ticket.digest)
     }
 
-    /// Whether it is open still and allows what it did when it was found: rights are looked at by the
+    /// Whether it is still open and allows what it did when it was found: rights are checked by the
     /// head of a request, and its body may be held back, or a password be compared, for long.
     /// Errors: the tables cannot be read.
     pub(super) fn stands(&self, state: &AppState) -> Result<bool, ApiError> {
@@ -117,7 +117,7 @@ impl Session {
 #[derive(Clone, Debug)]
 pub struct MaybeSignedIn(pub Option<Session>);
 
-/// The visitor's session; whoever has none is sent to sign in.
+/// The visitor's session; a visitor without one is sent to sign in.
 #[derive(Clone, Debug)]
 pub struct SignedIn(pub Session);
 
@@ -138,14 +138,14 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
     }
 }
 
-/// Has the page of a failure keep the ways on of whoever visits.
+/// Has the page of a failure keep the visitor's links.
 pub(super) fn note_visitor(session: &Session, state: &AppState) {
     if let Some(visit) = Visit::at_hand() {
         visit.note_visitor(session, state);
     }
 }
 
-/// What was found once, for those who ask again.
+/// The result of the first lookup, for later extractors of the request.
 #[derive(Clone)]
 struct SessionLookup(Option<Arc<Session>>);
 
@@ -157,7 +157,7 @@ impl FromRequestParts<AppState> for SignedIn {
             .await
             .map_err(IntoResponse::into_response)?;
         session.map(Self).ok_or_else(|| {
-            // What a form would have done is lost; only pages can be come back to.
+            // The action of a form is lost; sign-in leads back to pages only.
             let next = parts.uri.path_and_query().filter(|_| parts.method == Method::GET);
             let next = next.map_or("", |next| next.as_str());
             Redirect::to(&login_path(next)).into_response()
@@ -180,7 +180,8 @@ pub(super) fn find_session(
     let company = SiteCookie::Company.find(headers, is_secure);
     let company = company.and_then(|text| Uuid::parse_str(&text).ok()).map(CompanyId);
     let (digest, now) = (token_digest(&key), state.now());
-    // Whoever begins or ends a session waits until the tables show it.
+    // The answer to a session's beginning or end waits until the tables show it: this read need not
+    // wait.
     let found = state.switch.read_at_once(|snapshot| {
         let ticket = snapshot.ticket(&digest)?;
         let is_open = |ticket: &Ticket| ticket.kind() == TicketKind::Session && ticket.is_open(now);
@@ -202,9 +203,9 @@ fn session_of(
     Ok(Some(Session { user, ticket, memberships, current }))
 }
 
-/// Begins a session of whoever has proven their password, and gives the header that hands over its
-/// key; none where the password or a second factor was changed meanwhile. The session that the browser had before is
-/// ended.
+/// Begins a session of a user who has proven their password, and gives the header that hands over
+/// its key. None where the password or a second factor was changed meanwhile. The session that the
+/// browser had before is ended.
 /// Errors: no randomness, or the change was not made.
 pub async fn begin_session(
     state: &AppState,
@@ -256,7 +257,7 @@ pub(super) const fn later(now: Timestamp, seconds: i64) -> Timestamp {
     now.plus(seconds * 1_000_000)
 }
 
-/// What the browser says it is, as far as it is kept.
+/// The browser's own name for itself, as far as it is kept.
 fn user_agent_of(headers: &HeaderMap) -> LineText {
     let said = headers.get(USER_AGENT).map_or(&b""[..], HeaderValue::as_bytes);
     let kept = said.iter().take(USER_AGENT_BYTES_MAX);
@@ -264,7 +265,7 @@ fn user_agent_of(headers: &HeaderMap) -> LineText {
     LineText::spaced(&kept.map(plain).collect::<String>())
 }
 
-/// What `POST /company` takes.
+/// The form of `POST /company`.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompanyForm {
     company: String,
@@ -298,7 +299,7 @@ pub(super) async fn sign_out(
     }
     let mut response = go_on(&state, "/login", Notice::SIGNED_OUT);
     response.headers_mut().append(SET_COOKIE, forget_session(&state));
-    // What the browser has kept of pages goes, too.
+    // The browser's cached pages go, too.
     response.headers_mut().insert("clear-site-data", HeaderValue::from_static("\"cache\""));
     Ok(response)
 }

@@ -1,6 +1,7 @@
-//! Signing in: e-mail and password, then what else the user has set up. GET and POST /login.
+//! Signing in: e-mail and password, then the second factors that the user has set up. GET and POST
+//! /login.
 //!
-//! Whether an address belongs to somebody cannot be told from the answer, nor from the time it takes.
+//! Neither the answer nor its time tells whether an address belongs to somebody.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -28,7 +29,7 @@ use super::session::{MaybeSignedIn, begin_session};
 
 /// The same for an address that nobody has and for a wrong password.
 const WRONG: &str = "Incorrect email or password.";
-/// The password was right, but what it is asked for with is something else by now.
+/// The message where the password was right, but the credentials have changed since.
 const CHANGED: &str = "Your password or second step was changed in the meantime. Sign in again.";
 
 #[derive(Template)]
@@ -46,14 +47,14 @@ struct ForwardContent<'a> {
     target: &'a str,
 }
 
-/// What may follow the path.
+/// The query of the sign-in page.
 #[derive(Debug, Deserialize)]
 pub(super) struct SignInQuery {
     #[serde(default)]
     next: String,
 }
 
-/// What the form takes.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct SignInForm {
     email: String,

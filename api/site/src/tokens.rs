@@ -1,5 +1,5 @@
-//! What has access to a company's data, and how it is taken away. GET /tokens,
-//! POST /tokens/{id}/revoke.
+//! The tokens with access to a company's data, and their revocation. GET /tokens, POST
+//! /tokens/{id}/revoke.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -73,7 +73,7 @@ fn token_row(
 ) -> Result<TokenRow, StoreError> {
     let app = token.app().map(|app| snapshot.app(app)).transpose()?.flatten();
     let member = token.member().map(|member| snapshot.member(member)).transpose()?.flatten();
-    // Apps are called what they are called now; what has none, what it was called.
+    // Tokens of an app show its present name; others show the label they were given.
     let label = Some(token.label().to_owned()).filter(|label| !label.is_empty());
     let holder = app.map(|app| app.name).or(label);
     Ok(TokenRow {
@@ -85,7 +85,7 @@ fn token_row(
     })
 }
 
-/// Who gave a token, and how.
+/// The origin of a token: the giver, and the way it was given.
 fn origin_words(origin: Option<TokenOrigin>, member: Option<&Member>) -> String {
     let who = member.map_or("a member", |member| member.email.as_str());
     match origin {

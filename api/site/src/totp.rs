@@ -25,9 +25,9 @@ use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
 
 const WRONG_CODE: &str = "Incorrect code. Check your phone’s clock.";
-/// What stands around the picture, as the format demands. Units: modules.
+/// The blank margin around the picture, as the format demands. Units: modules.
 const MARGIN: i32 = 4;
-/// In what groups the key is shown for typing. Units: characters.
+/// The length of the groups in which the key is shown for typing. Units: characters.
 const GROUP: usize = 4;
 
 #[derive(Template)]
@@ -47,7 +47,7 @@ struct Enrolment {
     sealed: String,
 }
 
-/// What the form takes.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(super) struct TotpForm {
     action: TotpAction,

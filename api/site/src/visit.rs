@@ -1,8 +1,9 @@
-//! Around every request of the site: what its page has to know of it, and what every answer needs.
+//! The frame of every request of the site: the facts that its page uses, and the headers of its
+//! answer.
 //!
-//! Pages are made far from the request, so what they show of it (which path, which notice, what
-//! forms are bound to) is scoped to the task that answers. Failures of handlers, which are those of
-//! the API, become pages here.
+//! Pages are made far from the request, so the facts that they use (its path, its notice, the key
+//! of its forms) are scoped to the task that answers. Failures of handlers, which are those of the
+//! API, become pages here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +32,7 @@ tokio::task_local! {
     static VISIT: Arc<Visit>;
 }
 
-/// What pages know of the request.
+/// The facts of a request that pages use.
 #[derive(Debug)]
 pub(super) struct Visit {
     path: String,
@@ -45,7 +46,7 @@ pub(super) struct Visit {
     visitor: OnceLock<SignedInVisitor>,
 }
 
-/// Who visits, once that is found out, with the value that their forms carry.
+/// The signed-in visitor, and the value that their forms carry.
 #[derive(Debug)]
 pub(super) struct SignedInVisitor {
     pub(super) session: Session,
@@ -78,7 +79,7 @@ impl Visit {
         VISIT.try_with(Arc::clone).ok()
     }
 
-    /// Where the visitor is.
+    /// The path of the page.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
@@ -88,34 +89,34 @@ impl Visit {
         self.has_faults
     }
 
-    /// What the visitor searches for, on the page of the results; blank elsewhere.
+    /// The visitor's search text, on the page of the results; blank elsewhere.
     pub(super) fn searched(&self) -> &str {
         &self.searched
     }
 
-    /// Notes who visits, for the page of a failure.
+    /// Notes the visitor, for the page of a failure.
     pub(super) fn note_visitor(&self, session: &Session, state: &AppState) {
         let csrf = session.csrf(state);
         self.visitor.get_or_init(|| SignedInVisitor { session: session.clone(), csrf });
     }
 
-    /// Who visits, where a handler has asked for that.
+    /// The signed-in visitor, where a handler has asked for one.
     pub(super) fn visitor(&self) -> Option<&SignedInVisitor> {
         self.visitor.get()
     }
 
-    /// What forms are bound to without a session; the visitor gets it with the answer.
+    /// The key that binds forms without a session; the visitor gets it with the answer.
     pub(super) fn form_key(&self) -> &str {
         self.is_form_key_used.store(true, Ordering::Relaxed);
         &self.form_key
     }
 
-    /// What forms the visitor was shown are bound to; none where he was shown none.
+    /// The key that binds the forms the visitor was shown; none where they were shown none.
     pub(super) fn form_key_sent(&self) -> Option<&str> {
         (!self.is_form_key_new).then_some(&self.form_key)
     }
 
-    /// What the page says first, once.
+    /// The notice on top of the page, shown once.
     pub(super) fn take_notice(&self) -> Option<Notice> {
         self.is_notice_shown.store(true, Ordering::Relaxed);
         self.notice
@@ -132,7 +133,7 @@ impl Visit {
     }
 }
 
-/// What the field of the search shows.
+/// The text in the search field.
 fn searched(uri: &Uri) -> String {
     let query = uri.query().filter(|_| uri.path() == "/search").unwrap_or_default();
     let mut pairs = url::form_urlencoded::parse(query.as_bytes());
@@ -169,7 +170,7 @@ pub(super) async fn receive_with(
     response
 }
 
-/// The page of a failure that was told in another form.
+/// The page of a failure that came in another form.
 fn as_page(response: Response) -> Response {
     let is_failure = response.status().is_client_error() || response.status().is_server_error();
     let media_type = response.headers().get(CONTENT_TYPE);
@@ -177,7 +178,7 @@ fn as_page(response: Response) -> Response {
         return response;
     }
     let mut page = failure_page(response.status());
-    // What keeps the address of a page from others holds for its failures, too.
+    // Headers that keep a page's address from others hold for its failures, too.
     let kept = [ALLOW, RETRY_AFTER, REFERRER_POLICY, HeaderName::from_static("x-robots-tag")];
     for name in kept {
         if let Some(value) = response.headers().get(&name) {

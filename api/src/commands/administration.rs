@@ -1,9 +1,10 @@
 //! `token`, `company`, `user` and `app`: by the switch that runs on the data directory, else on the
 //! directory at rest.
 //!
-//! A command is parsed here and carried out where the engine is, by the same function: in this process,
-//! or in that of the switch, which it reaches through the control socket. What it prints comes back.
-//! INVARIANT: what a command reads from its terminal is read before it is sent.
+//! A command is parsed here and carried out in the process of the engine, by the same function: in
+//! this process, or in that of the switch, which it reaches through the control socket. Its output
+//! comes back.
+//! INVARIANT: a command reads its terminal before it is sent.
 
 use std::fmt::{self, Display};
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ pub enum Administration {
     App(AppSubcommand),
 }
 
-/// What such a command is carried out with.
+/// The means of carrying out such a command.
 #[derive(Clone, Debug)]
 pub struct Office {
     /// The way into the engine.
@@ -58,18 +59,18 @@ pub struct Office {
 }
 
 impl Office {
-    /// That of a switch with these settings, which people reach at `urls`.
+    /// The office of a switch with these settings, which people reach at `urls`.
     #[must_use]
     pub fn new(switch: Switch, urls: Urls, settings: &Settings) -> Self {
         Self { switch, urls, network: settings.network.clone() }
     }
 }
 
-/// What came of a command. It may hold secrets, which are shown this once.
+/// The outcome of a command. It may hold secrets, which are shown this once.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Outcome {
     printed: String,
-    /// What somebody has to look at before it is done.
+    /// The app's profile that a person has to confirm before the change is made.
     unconfirmed: Option<AppProfile>,
     failure: Option<Failure>,
 }

@@ -75,7 +75,7 @@ pub struct ApproveArgs {
     /// Approve changed names and addresses without being asked on the terminal
     #[arg(long)]
     yes: bool,
-    /// What somebody at the terminal has seen and wants.
+    /// The profile that a person at the terminal has seen and confirmed.
     #[arg(skip)]
     seen: Option<AppProfile>,
 }

@@ -205,7 +205,7 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     whole(&report, &args.data)
 }
 
-/// What says once more where a master key is that was left there, quoted for a shell.
+/// The flag that names the source of a master key once more, quoted for a shell.
 fn flag_of(source: &MasterKeySource) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     match source {
@@ -229,7 +229,7 @@ fn of_backup(error: CopyError, args: &RestoreArgs) -> CopyError {
     }
 }
 
-/// The keys of a backup. Where the master key was replaced between it and the further journal, either
+/// The keys of a backup. If the master key was replaced between it and the further journal, either
 /// key will do: the journal's directory has the data key, too.
 /// Errors: the master key is another one.
 fn keys_of(
@@ -250,7 +250,7 @@ fn keys_of(
     Ok((Secrets::from_root(*data_key), data_key))
 }
 
-/// What a directory is made of: nobody else writes there.
+/// The sources of a directory, in a place where no other process writes.
 struct Proven {
     backup: PathBuf,
     /// A copy as well, where it is a later backup; else the lost directory, which has the same keys

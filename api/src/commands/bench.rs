@@ -29,7 +29,7 @@ const IN_FLIGHT_MAX: u32 = 256;
 const START_DELAY_NS: u64 = 50_000_000;
 /// How long answers are waited for at the end. Units: nanoseconds.
 const PATIENCE_NS: u64 = 5 * SECOND_NS;
-/// What becomes due meanwhile goes together. Units: nanoseconds.
+/// The time for which due requests are gathered and then sent together. Units: nanoseconds.
 const GATHER_NS: u64 = 50_000;
 /// How often it is looked whether the tables have caught up.
 const LAG_INTERVAL: Duration = Duration::from_millis(100);
@@ -97,7 +97,7 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What came of the loads.
+/// The outcome of the loads.
 struct BenchFigures {
     most: Tally,
     echo_most: Tally,
@@ -219,7 +219,7 @@ fn whole(tallies: &[&Tally]) -> Result<(), Failure> {
     Err(Failure::new(format!("the figures are of no use: {what}")))
 }
 
-/// What was measured on.
+/// The machine that was measured.
 struct Machine {
     processor: String,
     cores: usize,

@@ -1,7 +1,7 @@
 //! `cardswitch buy`: a purchase as a merchant makes it, through the ISO 8583 door, told in words.
 //!
-//! The card is looked up over HTTP, its number too: the switch is a simulation. What the rules said is
-//! read from `/v1`, in the words of `explain`.
+//! The card is looked up over HTTP, its number too: the switch is a simulation. The verdicts of the
+//! rules are read from `/v1`, in the words of `explain`.
 
 use std::time::Duration;
 

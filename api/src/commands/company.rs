@@ -210,8 +210,9 @@ async fn funding_source(
     }))
 }
 
-/// Has the billing address of the company reach the ZIP of every card without one of its own. There
-/// may be more cards than fit into one change; whoever breaks this off repeats it.
+/// Brings the ZIP of the company's billing address to every card without a billing address of its
+/// own. There may be more cards than fit into one change; an operator who interrupts this repeats
+/// it.
 async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<(), Failure> {
     let mut page = Page { order: Order::OldestFirst, ..Page::first(CARDS_AT_A_TIME) };
     loop {

@@ -1,4 +1,4 @@
-//! `cardswitch decode`: what captured bytes of a card network are, without a switch.
+//! `cardswitch decode`: the meaning of captured bytes of a card network, without a switch.
 
 use std::borrow::Cow;
 use std::io::Read;

@@ -34,7 +34,7 @@ pub struct DevArgs {
     settings: SettingArgs,
 }
 
-/// Where the switch of `dev` is.
+/// The addresses of the switch of `dev`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct DevAddresses {
     /// Start of HTTP addresses.
@@ -43,7 +43,7 @@ pub(super) struct DevAddresses {
     pub(super) iso8583: Option<SocketAddr>,
 }
 
-/// Where the switch of this user's `dev` is, and what opens it; none where there is none.
+/// The addresses of the switch of this user's `dev`, and its credentials; none where there is none.
 pub(super) fn find_access() -> Option<(DevAddresses, Credentials)> {
     let home = Home::at(directory().ok()?);
     Some((read_access(&home.path)?, home.credentials().ok()??))

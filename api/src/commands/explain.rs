@@ -62,7 +62,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is explained, and whose it is.
+/// The transaction to explain, and its company.
 struct Found {
     row: TransactionRow,
     increments: Vec<IncrementDecision>,
@@ -87,7 +87,7 @@ fn find(args: &ExplainArgs) -> Result<Found, Failure> {
     Ok(Found { row, increments, company: company.ok_or_else(unknown)? })
 }
 
-/// What is printed: the decision, a table of the rules, the least change; then the same of each
+/// The printed text: the decision, a table of the rules, the least change; then the same of each
 /// increment.
 fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Company) -> String {
     let words = Words { currency: company.currency, zone: company.zone };

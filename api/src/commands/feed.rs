@@ -167,7 +167,7 @@ impl PaceArgs {
         self.duration.unwrap_or(usual)
     }
 
-    /// Whose clock the run goes by.
+    /// The clock of the run.
     #[must_use]
     pub fn time(&self, start: DateTime<Utc>, connections: usize) -> FeedTime {
         match self.speed {
@@ -255,7 +255,8 @@ pub async fn run_until_stopped(
     outcome.map_err(Failure::new)?.map_err(Failure::new)
 }
 
-/// What makes a run a failure.
+/// Checks the result of a run.
+/// Errors: the reason why the run is a failure.
 pub fn judge(report: &FeedReport) -> Result<(), Failure> {
     if let Some(first) = report.differences.first() {
         return Err(Failure::new(format!(
@@ -279,8 +280,8 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
     }
 }
 
-/// When virtual time starts. A manual clock does not go back: what comes before it would all be stamped
-/// with one instant.
+/// The start of virtual time. A manual clock does not go back: all earlier messages would be
+/// stamped with one instant.
 /// Errors: the switch does not tell its clock, or it has passed the start that was asked for.
 fn virtual_start(
     asked: Option<DateTime<Utc>>,

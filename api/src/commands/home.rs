@@ -26,13 +26,13 @@ const CREDENTIALS_FILE: &str = "credentials.json";
 pub(super) struct Program {
     /// How many test cards.
     pub(super) cards: usize,
-    /// What everything is drawn from; the system's randomness where absent.
+    /// The seed of all randomness; the system's randomness where absent.
     pub(super) seed: Option<u64>,
     /// When it is made; now where absent.
     pub(super) at: Option<Timestamp>,
 }
 
-/// Where a card program lives.
+/// The directory of a card program.
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) path: PathBuf,
@@ -42,19 +42,19 @@ pub(super) struct Home {
 impl Drop for Home {
     fn drop(&mut self) {
         if self.is_temporary {
-            // What is left behind in a temporary place harms nobody.
+            // A directory left behind in a temporary place harms nobody.
             drop(std::fs::remove_dir_all(&self.path));
         }
     }
 }
 
 impl Home {
-    /// One that stays.
+    /// A directory that stays.
     pub(super) const fn at(path: PathBuf) -> Self {
         Self { path, is_temporary: false }
     }
 
-    /// One in `place` that goes with this value.
+    /// A directory in `place` that goes with this value.
     pub(super) fn temporary(place: &Path, command: &str) -> Self {
         let name = format!("cardswitch-{command}-{}", std::process::id());
         Self { path: place.join(name), is_temporary: true }
@@ -65,8 +65,8 @@ impl Home {
         self.is_temporary
     }
 
-    /// What opens the program that is there.
-    /// Errors: what was kept of it cannot be read.
+    /// The credentials of the program that is there.
+    /// Errors: the file of the credentials cannot be read.
     pub(super) fn credentials(&self) -> Result<Option<Credentials>, Failure> {
         let path = self.path.join(CREDENTIALS_FILE);
         let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
@@ -83,7 +83,7 @@ impl Home {
         if let Some(credentials) = self.credentials()? {
             return Ok(credentials);
         }
-        // What `init` made has no such file: its secrets were shown once, not kept.
+        // A directory made by `init` has no such file: its secrets were shown once, not kept.
         if self.path.join(DATA_KEY_FILE).exists() {
             let what = "is a data directory without credentials.json, as of `init`: `serve` it, and `feed` it";
             return Err(unusable(&self.path, what));
@@ -140,7 +140,7 @@ pub(super) struct WayIn<'a> {
 }
 
 impl WayIn<'_> {
-    /// What people are told, line by line.
+    /// The text for people, line by line.
     pub(super) fn lines(&self) -> Vec<String> {
         let Self { server, credentials, .. } = self;
         let Credentials { admin_email, admin_password, access_token, network_key, .. } =

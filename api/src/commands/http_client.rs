@@ -90,7 +90,7 @@ pub(super) async fn get_json<T: DeserializeOwned>(
     }
 }
 
-/// What the switch says instead of doing what it is asked.
+/// The message of the switch in the answer that refuses a request.
 pub(super) async fn refusal(response: Response<Incoming>) -> String {
     let status = response.status();
     let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;

@@ -170,7 +170,8 @@ fn installation(args: &InitArgs) -> Result<Installation, Failure> {
     })
 }
 
-/// What was chosen here holds later, too, unless a configuration file says otherwise.
+/// Writes the chosen settings to the configuration file, so that they hold later; an existing file
+/// stays.
 fn keep_settings(args: &InitArgs) -> Result<(), Failure> {
     let path = args.data.join(CONFIG_FILE);
     let bin = args.bin.as_ref().map(|bin| format!("bin = \"{bin}\"\n"));

@@ -78,7 +78,7 @@ impl LineArgs {
         let codes = self.zone_keys.as_ref();
         let codes = codes.map(|file| Codes::read(file, self.mac, dialect.clone())).transpose();
         let codes = codes.map_err(Failure::new)?;
-        // Whoever makes codes has the messages before they are spelled.
+        // The maker of codes gets the messages before they are spelled.
         let spelled = if codes.is_some() { Dialect::default() } else { dialect };
         let is_plain = tls.is_none() && codes.is_none();
         let secured = || Arc::new(SecuredLine::new(tls, codes)) as Arc<dyn Carrier>;

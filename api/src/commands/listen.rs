@@ -98,7 +98,7 @@ struct Listener {
     forward: Option<Forward>,
 }
 
-/// Where events are handed on to.
+/// The receiver of handed-on events.
 struct Forward {
     address: String,
     secret: WebhookSecret,

@@ -1,4 +1,4 @@
-//! What `demo` shows while it runs: one screen of figures on a terminal, plain lines when piped.
+//! The display of a running `demo`: one screen of figures on a terminal, plain lines when piped.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -173,7 +173,7 @@ fn render_screen(snapshot: &ProgressSnapshot, duration: Duration, ink: Ink) -> S
     screen
 }
 
-/// What a response code means; other causes have no words of their own.
+/// The meaning of a response code; other causes have no words of their own.
 fn outcome_words(code: u16) -> &'static str {
     match code_name(code) {
         "" => "for another reason",

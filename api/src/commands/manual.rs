@@ -73,7 +73,7 @@ fn today() -> String {
 
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     match io::stdout().write_all(bytes) {
-        // Whoever reads has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(Failure::new),
     }
@@ -149,7 +149,7 @@ mod tests {
                 let is_secret = ["KEY", "TOKEN", "URL", "PASSWORD", "SECRET"]
                     .iter()
                     .any(|word| name.ends_with(word));
-                // Where something is tells nothing of it.
+                // An address or a path is no secret.
                 let is_plain = [
                     "CARDSWITCH_BASE_URL",
                     "CARDSWITCH_APP_URL",

@@ -154,7 +154,7 @@ fn reference_to(command: &Command) -> Vec<Inline> {
     vec![bold(page_name(command)), roman(format!("({SECTION})"))]
 }
 
-/// A text in one line, as it is filled by who shows it.
+/// A text in one line: the viewer of the page wraps it.
 fn one_line(text: impl ToString) -> String {
     text.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The command line: what each command takes, and where it is carried out.
+//! The command line: the arguments of each command, and the place where it is carried out.
 
 pub mod administration;
 pub mod app;
@@ -127,9 +127,9 @@ pub enum Command {
 /// Why a command failed: one line for the user, and the exit code.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Failure {
-    /// What went wrong.
+    /// The cause, in words.
     pub message: String,
-    /// 1: it did not work; 2: it was asked for wrongly.
+    /// 1: the command failed; 2: its arguments are wrong.
     pub exit_code: u8,
 }
 

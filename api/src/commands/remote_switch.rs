@@ -118,7 +118,7 @@ impl RemoteSwitch {
         Ok(BuyersCard { id, number, expiry, cvv })
     }
 
-    /// The one card that ends in these digits or is described so.
+    /// The only card that ends in these digits or has this description.
     /// Errors: there is none, or there are several.
     async fn find_by_name(&self, named: &str) -> Result<Uuid, Failure> {
         let cards = self.cards().await?;
@@ -171,7 +171,7 @@ impl<T> Default for Page<T> {
     }
 }
 
-/// What a card is paid with.
+/// The details of a card that pay with it.
 #[derive(Deserialize)]
 struct CardSecrets {
     card_number: String,

@@ -1,4 +1,4 @@
-//! What stands between a simulated network and a door that asks for TLS or for codes: the other end of
+//! The line between a simulated network and a door that asks for TLS or for codes: the other end of
 //! `network::zone` and of a door's TLS.
 //!
 //! Messages come here in the default spelling where codes are made, since a code is over a message as it stands on
@@ -50,7 +50,8 @@ impl SecuredLine {
                 None => copy_bidirectional(&mut near, &mut far).await.map(drop),
                 Some(codes) => codes.carry(&mut near, &mut far).await,
             };
-            // Before the line is closed: whoever waits for an answer may end the process then.
+            // This comes before the end of the line: a caller that waits for an answer may then end
+            // the process.
             if let Err(error) = carried.or_else(ended) {
                 eprintln!("line to {address}: {error}");
             }
@@ -75,7 +76,7 @@ impl Carrier for SecuredLine {
     }
 }
 
-/// A door that closes the connection tells that to whoever speaks with it.
+/// A door that closes the connection is no error here: its peer sees it, too.
 fn ended(error: io::Error) -> io::Result<()> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof};
     match error.kind() {
@@ -84,7 +85,7 @@ fn ended(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// What a line's messages are secured with.
+/// The keys that secure a line's messages.
 #[derive(Debug)]
 pub(super) struct Codes {
     mac: Option<MacKey>,
@@ -185,7 +186,7 @@ impl Codes {
         let mut plain = Vec::new();
         match &self.dialect.translation {
             None => plain.extend_from_slice(wire),
-            // What is missing then is missing in what is shown, too.
+            // A part that cannot be read is missing in the shown message, too.
             Some(translation) => {
                 drop(translation.read(wire, &mut plain, &mut RepeatedFields::default()))
             }

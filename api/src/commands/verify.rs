@@ -50,7 +50,8 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
     }
 }
 
-/// Proves the keys first, and the files of a backup: what an attacker rewrote may be sound in itself.
+/// Proves the keys first, and the files of a backup: a directory that an attacker rewrote may be
+/// sound in itself.
 fn proven(args: &VerifyArgs) -> Result<Verification, Failure> {
     let secrets = proven_keys(args)?;
     let pan_keys = secrets.read_pan_keys(&args.data).map_err(Failure::new)?;
@@ -74,7 +75,7 @@ fn proven_keys(args: &VerifyArgs) -> Result<Secrets, Failure> {
     open_keys(&args.data, &source).map(|keys| keys.secrets).map_err(Failure::new)
 }
 
-/// What scripts read.
+/// The report for scripts.
 fn render_json(verification: &Verification) -> serde_json::Value {
     let render = |figure: &Figure| {
         json!({

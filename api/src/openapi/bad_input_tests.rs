@@ -141,7 +141,7 @@ fn wrong_values(world: &World, field: &Field<'_>, foreign: &Ids) -> Vec<(&'stati
     ];
     let is_other =
         |kind: &str| !(kinds.contains(&kind) || kind == "integer" && kinds.contains(&"number"));
-    // What a text may be is said by its form below.
+    // The rows of its form below cover the content of a text.
     wrong.extend(
         others
             .into_iter()
@@ -314,8 +314,8 @@ async fn the_examples_are_taken() {
     }
 }
 
-/// Which of two equal keys counts is nobody's to choose: whatever takes JSON refuses a body that has one,
-/// at any depth and whatever the key means there.
+/// Two equal keys leave it open which one counts. So every reader of JSON refuses a body that has them,
+/// at any depth and for any key.
 #[tokio::test]
 async fn a_key_that_comes_twice_is_named_and_nothing_changes() {
     let world = World::new().await;
@@ -438,7 +438,7 @@ async fn a_wrong_body_is_refused_whole() {
             assert_eq!(told.status, status, "{path} {content_type:?} {shown}: {told:?}");
             assert!(told.json()["detail"]["code"].is_string());
         }
-        // What nobody asks for is skipped however deep it is.
+        // A value that no parser asks for is skipped, however deep it is.
         let body = deep.as_bytes().to_vec();
         let sent = Sent { method: &operation.method, path: &path, content_type: json, body };
         assert!(world.send(Side::Own, scope, sent).await.status < 500, "{path}");

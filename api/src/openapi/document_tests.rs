@@ -113,7 +113,7 @@ async fn documents_and_pages_are_served_to_anybody_and_load_nothing_from_elsewhe
 /// The most that a page of the documentation has. Units: bytes.
 const PAGE_BYTES_MAX: usize = 60_000;
 
-/// What stands between quotation marks behind `name`, each time.
+/// The texts between quotation marks behind each `name`.
 fn values<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let parts = text.split(&format!("{name}=\"")).skip(1).collect::<Vec<_>>();
     parts.into_iter().filter_map(|part| part.split('"').next()).collect()

@@ -1,5 +1,5 @@
-//! What every operation of a document has in common, added to what its handler says: who may, how it
-//! fails, the headers, ids in the path, formats that names imply, examples.
+//! The parts that all operations of a document have in common, added to those of the handlers:
+//! rights, failures, headers, ids in the path, formats that names imply, examples.
 //!
 //! Works on the document as JSON; a test of the whole holds it to the running routes.
 
@@ -19,7 +19,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{alternatives, example};
 
-/// Which of the two APIs a document is of.
+/// The API of a document, one of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     /// `/v1`, with access tokens.
@@ -222,7 +222,8 @@ pub(super) fn each_object_mut(value: &mut Value, visit: &mut dyn FnMut(&mut Map<
     }
 }
 
-/// Where the code says what prescribes an object, that is no news for its readers.
+/// Removes the sources that comments of the code cite: they are no news for readers of the
+/// document.
 fn drop_sources(document: &mut Value) {
     each_object_mut(document, &mut |object| {
         if let Some(Value::String(text)) = object.get_mut("description")
@@ -454,8 +455,8 @@ fn add_open_components(components: &mut Value) {
         "description": "`client_id` and `client_secret` of an app; both may stand in the body instead."});
 }
 
-/// The token endpoints: who asks is an app, by its own secret, or who holds a token that waits for
-/// answers.
+/// The token endpoints. The client is an app, by its own secret, or the holder of a token that
+/// waits for answers.
 fn finish_open(operation: &mut Map<String, Value>, path: &str, method: &str) {
     let is_challenge = path.ends_with("/challenge");
     let security =

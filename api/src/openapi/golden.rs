@@ -1,4 +1,4 @@
-//! What clients see of the API, held to committed files: both documents, and every answer to bad
+//! The client's view of the API, held to committed files: both documents, and every answer to bad
 //! input. `UPDATE_GOLDEN=1` writes the files anew.
 
 use std::path::Path;

@@ -14,7 +14,7 @@ fn is_enough(needed: Needed, scope: &str) -> bool {
     needed.scopes().is_empty() || needed.scopes().contains(&scope)
 }
 
-/// Asks about the objects `ids`: what takes JSON with an empty object, a file with a small one.
+/// Asks about the objects `ids`: operations that take JSON with an empty object, uploads with a small file.
 async fn ask(world: &World, scope: &str, operation: &Operation, ids: &Ids) -> Answer {
     if operation.value.pointer("/requestBody/content/image~1png").is_some() {
         return world.send_file(scope, &operation.at(ids)).await;

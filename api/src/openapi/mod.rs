@@ -1,9 +1,9 @@
 //! The published description of the API: OpenAPI 3.1 for `/v1` and for the network door, pages made of
 //! it in the frame of the site, and `/llms.txt`.
 //!
-//! Schemas come from the structs that answers are serialized from, operations from the handlers they
-//! stand at (`#[utoipa::path]`), which ones and their rights from `operations`. What is true of all
-//! operations is added in one place:
+//! Schemas come from the structs that answers are serialized from, operations from the handlers
+//! they stand at (`#[utoipa::path]`), their list and their rights from `operations`. The parts that
+//! all operations have in common are added in one place:
 //!
 //! | file | what |
 //! |---|---|
@@ -48,7 +48,7 @@ pub fn document(door: Door, urls: &Urls) -> Value {
     finish::finish(plain, door, urls)
 }
 
-/// Where the documents are. Nobody needs a token to read them.
+/// The routes of the documents, which need no token.
 pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
     let serve = |kind: &'static str, body: fn(&Documentation) -> &Bytes| {
         let published = Arc::clone(published);
@@ -60,7 +60,7 @@ pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
         .route("/llms.txt", serve("text/plain; charset=utf-8", |made| &made.llms))
 }
 
-/// Where the pages of the documentation are, in the frame of the site.
+/// The routes of the documentation's pages, in the frame of the site.
 pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
     let (first, below) = (Arc::clone(published), Arc::clone(published));
     Router::new()
@@ -85,7 +85,7 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
         )
 }
 
-/// What is published, made when it is first asked for.
+/// The published documentation, made when it is first asked for.
 pub struct Published {
     urls: Urls,
     made: OnceLock<Documentation>,

@@ -1,4 +1,4 @@
-//! What the tests made from the document stand on: two companies with an object of every kind and a
+//! The base of the tests made from the document: two companies with an object of every kind and a
 //! token of every scope, asked through the routes as clients ask.
 //!
 //! Objects are made by sending the document's own examples, so these are tested too.
@@ -251,7 +251,7 @@ impl World {
         id.to_string()
     }
 
-    /// What a company has from the start.
+    /// The objects that a company has from the start.
     async fn find_objects(&self, side: Side) -> Ids {
         let get = async |path: &str| self.ask((side, "admin"), "GET", path, None).await.json();
         let account = text(&get("/v1/accounts").await["results"][0]["id"]);

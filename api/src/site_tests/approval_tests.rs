@@ -1,5 +1,5 @@
-//! What an operator has approved is what people see, and where their codes go: a long walk through
-//! everything that can be done to an app, its owner's members and their roles.
+//! People see the profile of an app that an operator has approved, and their codes go to its addresses: a
+//! long walk through everything that can be done to an app, its owner's members and their roles.
 //!
 //! The story: an approved app was renamed and pointed elsewhere by a plain member named developer,
 //! who then gave it a secret of their own; the administrator of another company saw a bank's name,
@@ -40,9 +40,9 @@ struct Walk<'a> {
     /// The administrator of another company.
     victim: Visitor<'a>,
     role: MemberRole,
-    /// What the operator has approved last.
+    /// The profile and scope that the operator has approved last.
     approved: Option<(AppProfile, AccessScope)>,
-    /// How often each privileged scope was about to be given.
+    /// The number of times that a privileged scope was about to be given.
     asked: usize,
 }
 
@@ -92,7 +92,7 @@ impl Walk<'_> {
         self.developer.post_with(&path, &[], &sent).await.expect(303);
     }
 
-    /// Whoever is no administrator gets no secret of an approved app.
+    /// A developer who is no administrator gets no secret of an approved app.
     async fn replace_secret(&mut self) {
         let (path, before) = (format!("/apps/{}", APP.0), self.app());
         let page = self.developer.get(&path).await;
@@ -171,7 +171,7 @@ impl Walk<'_> {
     }
 }
 
-/// Which of these words stand on a page.
+/// The given words that stand on a page.
 fn shown<'a>(page: &Page, words: &[&'a str]) -> Vec<&'a str> {
     words.iter().filter(|word| page.body.contains(**word)).copied().collect()
 }

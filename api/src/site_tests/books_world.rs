@@ -1,5 +1,5 @@
-//! What tests of transactions, statements and dimensions share: members of any role, cards that were
-//! used, and forms with files.
+//! The shared world of tests of transactions, statements and dimensions: members of any role, used cards,
+//! and forms with files.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};

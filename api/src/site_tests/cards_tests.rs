@@ -1,5 +1,5 @@
-//! The pages of cards against a real engine: who sees what, what becomes of what is typed, two people
-//! at one card, and what attackers send.
+//! The pages of cards against a real engine: rights to see them, the fate of typed values, two people at
+//! one card, and input of attackers.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
@@ -247,7 +247,7 @@ async fn addresses_of_the_list_take_the_filters_of_v1() {
         (ROOT, format!("assigned_to={holder}&holder={REVIEWER}"), [false, false]),
         (ROOT, "description=rent&text=travel".to_owned(), [true, false]),
         (ROOT, format!("category={holder}"), [false, false]),
-        // Whatever is asked for, members see what is theirs.
+        // Members see only their own cards, under any filter.
         (HOLDER, format!("assigned_to={reviewer}"), [true, false]),
     ];
     for (email, query, expected) in rows {

@@ -1,4 +1,4 @@
-//! What tests of a company's pages share: people of every role, and what they have.
+//! The shared world of tests of a company's pages: people of every role, and their belongings.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{
@@ -19,7 +19,7 @@ pub(super) const REVIEWER: &str = "grace@example.com";
 pub(super) const ACCOUNTANT: &str = "luca@example.com";
 pub(super) const MEMBER: &str = "mary@example.com";
 
-/// What no page may take for markup, in a single line.
+/// A text in a single line that no page may take for markup.
 pub(super) const EVIL: &str = "\"><script>alert(1)</script>'&<b>\u{200f}🦊";
 
 /// A company in which Ada is the administrator, with a reviewer, an accountant and a member.

@@ -191,7 +191,7 @@ async fn a_page_left_open_across_a_sign_out_changes_nothing() {
     assert_eq!((now.len(), &now[0]["name"]), (1, &json!("Travel")));
 }
 
-/// What somebody else deleted meanwhile is gone for who has its page open, and is not made again.
+/// A dimension that another person deleted is gone for a visitor with its page open, and is not made again.
 #[tokio::test]
 async fn what_was_deleted_meanwhile_is_gone_for_who_still_edits_it() {
     let bench = bench().await;

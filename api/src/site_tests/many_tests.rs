@@ -1,4 +1,4 @@
-//! A company with more categories than a list is good for: what is chosen stays, and any is found.
+//! A company with more categories than a list is good for: a chosen category stays, and any is found.
 
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn crowd() -> (Bench, String) {
     (bench, first)
 }
 
-/// What stands in a field to type in.
+/// The text in a field to type in.
 fn typed<'a>(page: &'a Page, name: &str) -> &'a str {
     let mark = format!("id=\"{name}\" name=\"{name}\" type=\"text\" value=\"");
     let (_, rest) = page.body.split_once(&mark).unwrap_or_else(|| panic!("{}", page.body));
@@ -39,8 +39,8 @@ async fn category_of(bench: &Bench, path: &str) -> Value {
     bench.get(&format!("/v1{path}")).await["category"].clone()
 }
 
-/// Forms offered the newest thousand of a kind: one that was older was no option, and whoever saved
-/// something else in the same form cleared it.
+/// Forms offered the newest thousand of a kind. An older one was no option, and a visitor who saved
+/// another field of the same form cleared it.
 #[tokio::test]
 async fn what_is_chosen_stays_and_any_is_found_by_name_or_code() {
     let (bench, first) = crowd().await;
@@ -74,7 +74,7 @@ async fn what_is_chosen_stays_and_any_is_found_by_name_or_code() {
             visitor.post(form, &fields).await.expect(303);
             assert_eq!(category_of(&bench, path).await["name"], name, "{form} {text}");
         }
-        // What names none is refused, stays as it was typed, and narrows what is suggested.
+        // A text that names none is refused, stays as it was typed, and narrows the suggestions.
         let seen = visitor.get(form).await.field("seen").unwrap();
         let fields = [&others[..], &[("seen", &seen), ("category", "gory 119")]].concat();
         let page = visitor.post(form, &fields).await.expect(400);

@@ -134,7 +134,7 @@ async fn two_who_change_one_member_see_each_other() {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
     let seen = page.field("seen").unwrap();
-    // What the form does not send stays; what is wrong stays as typed.
+    // Fields that the form does not send stay; a wrong value stays as typed.
     let page = ada.post(&path, &fields("", "member", &seen)).await.expect(400);
     assert!(page.body.contains("id=\"first_name-error\"") && page.body.contains("Keller"));
     ada.post(&path, &fields("Marie", "member", &seen)).await.expect(303);
@@ -282,7 +282,7 @@ async fn a_letter_is_sent_again_and_tells_the_inviter_nothing() {
     let bench = company().await;
     add_member(&bench, 301, "new@example.com", MemberRole::Member).await;
     let mut ada = visitor(&bench, EMAIL).await;
-    // Mary has a password, whoever is new has none, and not even an account.
+    // Mary has a password; the new member has none, and not even an account.
     for (email, subject) in [(MEMBER, "Set a new password"), ("new@example.com", "invitation")] {
         let path = format!("/members/{}", member(&bench, email).await.id.0);
         ada.get(&path).await.expect(200);

@@ -182,7 +182,7 @@ async fn tabs_of_one_user_are_bounded_and_closed_ones_make_room() {
     assert_eq!((refused, streams.len()), (429, 6));
     assert!(Stream::open(&bench, &visit(&bench, BOOKS).await).await.is_ok(), "others have room");
     drop(streams);
-    // Whoever hung up is noticed by the task that writes; nothing else is there to wait for.
+    // The task that writes notices a client that hung up; there is nothing else to wait for.
     while Stream::open(&bench, &root).await.is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

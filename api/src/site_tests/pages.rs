@@ -107,7 +107,7 @@ async fn forms_from_elsewhere_change_nothing() {
     let others = other.get("/account").await.csrf().unwrap();
     let mut anonymous = Visitor::new(&bench);
     let unsigned = anonymous.get("/login").await.csrf().unwrap();
-    // What was bound to the visitor before sign-in counts no more after it.
+    // A form bound to the visitor before sign-in counts no more after it.
     visitor.cookies.insert("__Host-form".into(), anonymous.cookies["__Host-form"].clone());
     let from_here = [("origin", ORIGIN), ("sec-fetch-site", "same-origin")];
     let foreign: [&[(&str, &str)]; 5] = [

@@ -107,7 +107,7 @@ async fn of_two_who_use_a_link_at_once_one_succeeds() {
     assert_eq!(statuses, [303, 404]);
 }
 
-/// What the tables have of a visitor.
+/// A visitor's session in the tables.
 async fn session_of(bench: &Bench, visitor: &Visitor<'_>) -> Session {
     let digest = token_digest(visitor.session().unwrap());
     let found = bench.state.switch.read(move |snapshot| {

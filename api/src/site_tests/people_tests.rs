@@ -1,4 +1,4 @@
-//! What people see of themselves and their companies: sessions, memberships, developers, invitations.
+//! People's view of themselves and their companies: sessions, memberships, developers, invitations.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
@@ -52,7 +52,7 @@ async fn members_of_several_companies_choose_one() {
     let mut visitor = sign_in(&bench, EMAIL).await;
     let (company, other) = (COMPANY.to_string(), OTHER_COMPANY.to_string());
     let current = |page: &Page| page.field("company").unwrap();
-    // What can be switched to is what is not current.
+    // The switch offers the company that is not current.
     assert_eq!(current(&visitor.get("/account").await), other);
     visitor.post("/company", &[("company", &other)]).await.expect(303);
     assert_eq!(current(&visitor.get("/account").await), company);

@@ -122,7 +122,7 @@ async fn another_members_request_does_not_exist() {
     mary.post(&format!("{path}/review"), &[("verdict", "approve")]).await.expect(403);
     let list = mary.get(&format!("/requisitions?member={}", id_of(&bench, REVIEWER).await)).await;
     assert!(!list.body.contains("Chairs"), "{}", list.body);
-    // Nor does one of another company, for whoever is an administrator there.
+    // Nor does one of another company, even for an administrator there.
     let mut stranger = sign_in(&bench, OTHER_EMAIL).await;
     stranger.get(&path).await.expect(403);
     let mut ada = visitor(&bench, EMAIL).await;
@@ -224,7 +224,7 @@ async fn nobody_decides_about_what_they_have_not_seen_or_about_their_own() {
     decide(&mut ada, &path, &no, &seen).await.expect(303);
     let page = grace.get(&path).await.expect(200);
     assert!(page.body.contains("not<br>now") && page.body.contains("Denied"), "{}", page.body);
-    // Who has nobody else decides for themselves.
+    // The only administrator decides on their own request.
     let path = asked_for(&mut ada).await;
     let seen = ada.get(&path).await.expect(200).field("seen").unwrap();
     decide(&mut ada, &path, &[("verdict", "approve")], &seen).await.expect(303);
@@ -276,10 +276,10 @@ async fn who_asks_changes_it_until_it_is_decided_and_takes_it_back() {
     let body = shown(&bench, &api(&path)).await;
     assert_eq!((&body["description"], &body["note"]), (&json!("Sofas"), &json!(null)));
     assert_eq!(body["label"]["id"], label);
-    // Somebody else who changes what stands there no more.
+    // A form whose shown values have changed meanwhile is refused.
     let page = mary.post(&path, &fields).await.expect(409);
     assert!(page.body.contains("description, note and label") || page.body.contains("amount"));
-    // What a program has set to the minute stays, and may be past, while something else changes.
+    // An end set to the minute by a program stays, even in the past, while another field changes.
     let at = json!({"end_time": "2026-03-04T21:30:00Z"});
     assert_eq!(bench.ask("PUT", &api(&path), at).await.0, 200);
     pass(&bench, 7_200);

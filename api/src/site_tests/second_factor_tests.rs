@@ -194,7 +194,7 @@ async fn a_right_code_takes_no_wrong_answer_back() {
     assert!(told.contains("Someone knows your password"), "{told}");
 }
 
-/// Whoever knew the password guessed second factors, and its owner learned nothing of it.
+/// A thief of the password guessed second factors, and its owner learned nothing of it.
 #[tokio::test]
 async fn five_wrong_factors_after_a_right_password_are_a_letter_and_stand_in_the_audit_log() {
     let bench = bench().await;

@@ -13,7 +13,7 @@ use super::site_world::{EMAIL, bench, pass, sign_in};
 use super::visitor_tests::{ORIGIN, Page, Visitor};
 use crate::bench::Bench;
 
-/// Where visitors of these tests come from.
+/// The address of visitors in these tests.
 const ADDRESS: &str = "203.0.113.7";
 const COOKIE: &str = "__Secure-shared-card";
 

@@ -1,4 +1,4 @@
-//! The way in: who signs in, who does not, where they go then, and what nobody learns by trying.
+//! The way in: accepted and refused sign-ins, the page after them, and the facts that trying does not reveal.
 
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -108,11 +108,11 @@ async fn after_sign_in_nobody_is_sent_elsewhere() {
         let fields = [("email", EMAIL), ("password", PASSWORD), ("next", next)];
         let page = visitor.post("/login", &fields).await.expect(303);
         assert_eq!(page.location(), expected, "{next:?}");
-        // Whoever is signed in goes on at once, under the same rule.
+        // A visitor who is signed in goes on at once, under the same rule.
         let page = visitor.get(&format!("/login?next={encoded}")).await.expect(303);
         assert_eq!(page.location(), expected, "{next:?}");
     }
-    // Who comes to a page first is brought back to it.
+    // A visitor who comes to a page before sign-in is brought back to it.
     let page = Visitor::new(&bench).get("/account/totp?a=b").await.expect(303);
     assert_eq!(page.location(), "/login?next=%2Faccount%2Ftotp%3Fa%3Db");
 }
@@ -129,7 +129,7 @@ async fn apps_that_wait_for_a_sign_in_are_gone_on_to_from_a_page() {
     assert!(visitor.session().is_some());
 }
 
-/// What is left of a page without what differs at each request.
+/// A page without the parts that differ at each request.
 fn stripped(page: &Page, email: &str) -> String {
     page.body.replace(&page.csrf().unwrap_or_default(), "").replace(email, "")
 }
@@ -177,7 +177,7 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
     let member = add_member(&bench, OTHER_EMAIL).await;
     sign_in(&bench, OTHER_EMAIL).await;
     deactivate(&bench, member).await;
-    // What the page repeats of the form is the address.
+    // The page repeats only the address of the form.
     let mut told = Vec::new();
     for (email, password) in [
         (OTHER_EMAIL, PASSWORD),
@@ -193,7 +193,7 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
         let (page, verified) = verifications(visitor.post("/login", &fields)).await;
         let page = page.expect(401);
         assert_eq!((verified, visitor.session()), (1, None), "{email}");
-        // Where the caret stands follows from whether an address was typed, which is known to whoever typed.
+        // The place of the caret follows from whether an address was typed, which its typist knows.
         let shown = page.body.replace(&csrf, "").replace(" autofocus", "");
         told.push(if email.is_empty() { shown } else { shown.replace(email, "") });
     }

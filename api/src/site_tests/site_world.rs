@@ -1,4 +1,4 @@
-//! What tests of the site share: a real engine on a manual clock, its users, and their letters.
+//! The shared world of tests of the site: a real engine on a manual clock, its users, and their letters.
 
 use std::fs;
 use std::time::Duration;

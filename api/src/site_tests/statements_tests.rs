@@ -1,4 +1,4 @@
-//! Statements on the site: balances, months, files, and by whom they are seen.
+//! Statements on the site: balances, months, files, and the rights to see them.
 
 use cardswitch_engine::directory::member::MemberRole;
 

@@ -1,4 +1,4 @@
-//! Transactions on the site: who sees which, what can be changed of them, and what is refused.
+//! Transactions on the site: the rights to see them, changes to them, and refusals.
 
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ async fn a_transaction_is_sorted_and_noted() {
     let page = visitor.get(&format!("/transactions/{id}")).await.expect(200);
     assert!(page.body.contains("selected>Travel (7)</option>"), "{}", page.body);
 
-    // What cannot be taken stays as it was typed, beside what is wrong with it.
+    // A wrong value stays as it was typed, beside its error.
     let long = "é".repeat(1_001);
     for wrong in [long.as_str(), "nul \0", "bell \u{7}"] {
         let page = tag(&mut visitor, &id, &[("category", ""), ("note", wrong)]).await.expect(400);
@@ -165,7 +165,7 @@ async fn a_transaction_is_sorted_and_noted() {
     tag(&mut visitor, &id, &[("category", ""), ("note", &long[2..])]).await.expect(303);
     assert_eq!(read(&bench, &id).await["category"], Value::Null);
 
-    // Whose it is may note something, and sorts nothing.
+    // The card's holder may write a note, but sets no dimensions.
     let mut member = sign_in_as(&bench, MemberRole::Member).await;
     tag(&mut member, &id, &[("category", &travel), ("note", "mine")]).await.expect(303);
     let saved = read(&bench, &id).await;
@@ -213,7 +213,7 @@ async fn receipts_are_handed_in_fetched_and_deleted() {
     assert!(file.header("content-security-policy").starts_with("sandbox"));
     assert_eq!(file.header("x-content-type-options"), "nosniff");
 
-    // Another in its place, but only by whom has seen the first.
+    // Another file takes its place, but only from a visitor who has seen the first.
     upload(&mut visitor, &path, &fields, ("b.pdf", "%PDF-other")).await.expect(409);
     let now = seen(&page, &path);
     let fields = [("csrf", csrf.as_str()), ("seen", now.as_str())];

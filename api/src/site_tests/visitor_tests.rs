@@ -12,11 +12,11 @@ use url::form_urlencoded::Serializer;
 
 use crate::bench::Bench;
 
-/// Where the site is.
+/// The address of the site.
 pub(super) const ORIGIN: &str = "https://cards.example.com";
-/// Where visitors come from unless they say otherwise.
+/// The default address of visitors.
 const ADDRESS: &str = "203.0.113.7";
-/// What they call their browser.
+/// The name of their browser.
 const USER_AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
 
 /// An answer.
@@ -32,7 +32,7 @@ impl Page {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Where it leads.
+    /// The address that it leads to.
     pub(super) fn location(&self) -> &str {
         self.header("location")
     }

@@ -11,7 +11,7 @@ use axum::http::Method;
 use cardswitch_engine::meters::{Histogram, HistogramNow};
 use parking_lot::{Mutex, RwLock};
 
-/// Where requests are counted that no route took.
+/// The name under which requests without a route are counted.
 pub const NO_ROUTE: &str = "none";
 
 /// How many routes are told apart; there are far fewer.

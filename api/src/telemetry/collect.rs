@@ -1,4 +1,4 @@
-//! Which figures there are. `tools/observability` shows and watches them by these names; a test
+//! The figures of a switch. `tools/observability` shows and watches them by these names; a test
 //! holds both together.
 //!
 //! Every family is there from the first answer on, also while nothing has been counted in it, so

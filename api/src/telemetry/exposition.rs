@@ -13,7 +13,7 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 /// Labels of a figure: names and values.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// What kind of figure it is.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only rises.

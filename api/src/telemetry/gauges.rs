@@ -11,7 +11,7 @@ type Read = Box<dyn Fn() -> u64 + Send + Sync>;
 /// As `Read`, of several things of one kind, by their names.
 type ReadEach = Box<dyn Fn() -> Vec<(String, u64)> + Send + Sync>;
 
-/// What was added.
+/// The added figures.
 #[derive(Default)]
 pub struct Gauges(Mutex<Vec<Gauge>>);
 

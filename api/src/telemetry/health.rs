@@ -58,14 +58,14 @@ impl PhaseCell {
     }
 }
 
-/// What is told beside the word now, if anything is.
+/// The present value of a note beside the word; none where there is nothing to note.
 type Tell = Box<dyn Fn() -> Option<Value> + Send + Sync>;
 
-/// What other rooms have told beside the word while it is so.
+/// The notes of other rooms beside the word, each shown as long as it holds.
 #[derive(Default)]
 pub struct HealthNotes(Mutex<Vec<(&'static str, Tell)>>);
 
-/// What is amiss, and how: a name and words of the body.
+/// A fault: its name, and its words in the body.
 pub type HealthNote = (&'static str, &'static str);
 
 impl std::fmt::Debug for HealthNotes {
@@ -93,7 +93,7 @@ impl HealthNotes {
         self.0.lock().push((name, Box::new(now)));
     }
 
-    /// Those that are to be told now.
+    /// The notes that hold now.
     pub(super) fn now(&self) -> Vec<(&'static str, Value)> {
         let notes = self.0.lock();
         notes.iter().filter_map(|(name, now)| Some((*name, now()?))).collect()
@@ -137,7 +137,7 @@ impl Health {
         Self { state, are_tables_still, notes: Vec::new() }
     }
 
-    /// That of a router, in the phase of stopping or not.
+    /// The health of a router, in the phase of stopping or not.
     pub(super) const fn of_router(is_stopping: bool, reaches_a_cell: bool) -> Self {
         let state = match (is_stopping, reaches_a_cell) {
             (true, _) => HealthState::Stopping,

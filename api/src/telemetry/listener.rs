@@ -1,9 +1,9 @@
 //! The address for operators: `/metrics`, `/healthz`, `/readyz`.
 //!
-//! It has a listener of its own, because who may look at figures is somebody else than who may use
-//! the API, and it answers from before the recovery until after the last request. A handful of
-//! connections is all that watchers need; what they may ask is a word, so their limits are tight. Whoever
-//! comes has a place: an old connection makes room.
+//! It has a listener of its own, because readers of figures are not users of the API. It answers
+//! from before the recovery until after the last request. Watchers need only a handful of
+//! connections and short requests, so their limits are tight. A new connection always has a place:
+//! an old one makes room.
 
 use std::future::ready;
 use std::net::{IpAddr, SocketAddr};
@@ -115,8 +115,8 @@ pub fn health_answer(path: &str, health: impl FnOnce() -> Health) -> Option<Resp
     Some(response)
 }
 
-/// Where it is to listen: as told; else at its own port, or at a free one where HTTP takes a free
-/// one too, so that several switches on one machine need no more words.
+/// The address to listen at: the one given, else its own port. If HTTP takes a free port, so does
+/// this, so that several switches on one machine need no more settings.
 #[must_use]
 pub fn address_for(told: Option<SocketAddr>, http: SocketAddr) -> SocketAddr {
     const PORT: u16 = 9464;
@@ -155,7 +155,7 @@ mod tests {
         assert!(figures.contains("\ncardswitch_state{state=\"recovering\"} 1\n"), "{figures}");
     }
 
-    /// Holds up whoever brings an answer, until it is let go of.
+    /// Blocks the thread that brings an answer until it is released.
     #[derive(Default)]
     struct HeldPort {
         is_free: Mutex<bool>,

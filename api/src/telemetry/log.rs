@@ -1,6 +1,6 @@
 //! How the log is written: on stderr, for people or as one JSON object a line.
 //!
-//! What a request logs carries its id; what it did to a transaction, that transaction's id. Card
+//! Log lines of a request carry its id; lines about a transaction carry that transaction's id. Card
 //! numbers, keys, tokens and passwords are types that print nothing, and the paths of links are cut
 //! before they are logged.
 

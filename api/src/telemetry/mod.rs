@@ -1,19 +1,19 @@
-//! What operators see of a switch at work: figures, health, the log.
+//! The view of operators on a switch at work: figures, health, the log.
 //!
 //! | file | what |
 //! |---|---|
 //! | `exposition` | figures as the text that Prometheus reads |
-//! | `collect`, `process` | which figures there are, and where each comes from |
+//! | `collect`, `process` | the figures, and the source of each |
 //! | `api_meter` | requests by route and status |
 //! | `gauges` | figures that other rooms add |
 //! | `cluster` | how a node and its cluster stand |
 //! | `route` | figures and health of a router, and how its cells stand |
 //! | `health` | whether the switch can work, in one word |
-//! | `listener`, `watchers` | the address at which all of this is asked; who has a place there |
+//! | `listener`, `watchers` | the address at which all of this is asked; the places there |
 //! | `log` | how the log is written |
 //!
-//! INVARIANT: nothing here holds up what it looks at: figures are read without locks that anybody
-//! authorizing waits for, and no label comes from what a client sent.
+//! INVARIANT: nothing here holds up the parts that it watches. Figures are read without locks that
+//! an authorization waits for, and no label comes from a client's bytes.
 
 pub mod api_meter;
 pub mod cluster;
@@ -40,16 +40,16 @@ use self::gauges::Gauges;
 use self::health::{Health, HealthNotes, Phase};
 use self::listener::Observed;
 
-/// What is counted and known of one switch.
+/// The figures and the state of one switch.
 #[derive(Debug, Default)]
 pub struct Telemetry {
     /// How far the start has come.
     pub recovery: Arc<RecoveryProgress>,
     /// Requests over HTTP.
     pub api: ApiMeter,
-    /// What other rooms add.
+    /// The figures that other rooms add.
     pub gauges: Gauges,
-    /// What other rooms have told beside whether the switch can work.
+    /// The notes of other rooms beside whether the switch can work.
     pub health_notes: HealthNotes,
     /// Connections of HTTP that are open.
     pub http_connections: Level,
@@ -65,10 +65,10 @@ pub struct Telemetry {
     working: OnceLock<Working>,
 }
 
-/// What is there once the switch works.
+/// The parts that exist once the switch works.
 #[derive(Debug)]
 struct Working {
-    /// Not held: who stops the switch waits for its last owner.
+    /// Not held: the stop of the switch waits for the engine's last owner.
     engine: Weak<Engine>,
     iso8583: Arc<Counters>,
 }
@@ -82,7 +82,7 @@ impl Telemetry {
     /// Notes that the switch has recovered and works.
     pub fn set_working(&self, engine: &Arc<Engine>, iso8583: Arc<Counters>) {
         let working = Working { engine: Arc::downgrade(engine), iso8583 };
-        // Whoever starts a switch does it once.
+        // A switch is started once.
         drop(self.working.set(working));
         self.phase.set(Phase::Working);
     }
@@ -117,7 +117,7 @@ impl Observed for Telemetry {
 pub struct Level(Arc<AtomicI64>);
 
 impl Level {
-    /// One more, until the guard is dropped.
+    /// Counts one more, until the guard is dropped.
     pub fn enter(&self) -> LevelGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
         LevelGuard(Arc::clone(&self.0))
@@ -129,7 +129,7 @@ impl Level {
     }
 }
 
-/// One of those that a level counts.
+/// A counted unit of a level.
 #[derive(Debug)]
 #[must_use = "it counts while it is held"]
 pub struct LevelGuard(Arc<AtomicI64>);

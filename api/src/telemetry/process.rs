@@ -1,4 +1,4 @@
-//! What the system says of this process, by the names that dashboards know from everywhere.
+//! The system's figures of this process, under the names that dashboards know from everywhere.
 //! Source: /proc, so Linux only; elsewhere these figures are absent.
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! The figures of the rooms of a working switch: mail, webhooks, keys of card numbers, faults on purpose.
 //!
-//! INVARIANT: nothing here holds the engine: whoever stops the switch waits for its last owner.
+//! INVARIANT: nothing here holds the engine: the stop of the switch waits for its last owner.
 
 use std::sync::Arc;
 

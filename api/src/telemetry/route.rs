@@ -1,4 +1,5 @@
-//! Figures and health of a router: what went to each door of each cell, and which of them are reached.
+//! Figures and health of a router: the traffic to each door of each cell, and whether it is
+//! reached.
 //!
 //! A router is ready while it reaches a cell at both doors: the others' messages are answered 91 meanwhile.
 

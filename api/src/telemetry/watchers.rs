@@ -1,7 +1,7 @@
-//! The places of those who ask for figures and health.
+//! The places of the connections that ask for figures and health.
 //!
-//! INVARIANT: whoever comes has one. Where all are taken, the oldest connection of the address that has most of them
-//! makes room, so one that takes many takes them from itself.
+//! INVARIANT: every new connection has one. If all are taken, the oldest connection of the address
+//! that has most of them makes room. So an address that takes many takes them from itself.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -62,7 +62,7 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    /// A connection that lasts; what is returned ends with it.
+    /// A connection that lasts; the returned receiver ends with it.
     fn enter(watchers: &mut Watchers, last: u8) -> oneshot::Receiver<()> {
         let (held, ended) = oneshot::channel();
         watchers.enter(address(last), async move {

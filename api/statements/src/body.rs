@@ -10,7 +10,7 @@ use hyper::body::Frame;
 
 use super::{StatementError, StatementWriter};
 
-/// Writes for as long as whoever asked may see it: a slow client reads for hours.
+/// A writer that stops when its reader's access ends: a slow client reads for hours.
 #[derive(Debug)]
 pub struct WhileAllowed<W> {
     writer: W,
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// What ten polls give: `r`est, `p`iece, `e`rror or end (`.`).
+    /// The results of ten polls: `r`est, `p`iece, `e`rror or end (`.`).
     fn polled(left: u8, breaks: bool) -> String {
         let mut body = StatementBody::new(Pieces { left, breaks });
         let mut context = Context::from_waker(Waker::noop());

@@ -1,4 +1,4 @@
-//! Which days a client asks for, and what that means where it leaves one or both ends open.
+//! The days that a client asks for, and the default of an end that it leaves open.
 //! Source: spec "Accounts and statements", rules.
 //!
 //! Days are those of the company's zone, both ends included.

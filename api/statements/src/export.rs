@@ -27,11 +27,11 @@ const SUM_LINES: usize = 1_000;
 /// An account's lines over some days, and what stands above them.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// Whose account it is.
+    /// The company of the account.
     pub company: Company,
     /// The account.
     pub account: Account,
-    /// What may be spent from it now, without credit.
+    /// The amount that may be spent from it now, without credit.
     pub available_balance: Minor,
     /// The days.
     pub period: Period,
@@ -54,10 +54,10 @@ pub struct Entry {
     pub balance: Minor,
 }
 
-/// What a line refers to.
+/// The objects that a line refers to.
 #[derive(Clone, Debug)]
 pub(super) struct Background {
-    /// Where it comes from.
+    /// The transaction of the line.
     pub origin: TransactionRow,
     /// The card behind it.
     pub card: Option<CardProfile>,
@@ -65,7 +65,7 @@ pub(super) struct Background {
     pub member: Option<Member>,
 }
 
-/// What is known of an account before its lines are read.
+/// The facts of an account that are read before its lines.
 struct Found {
     account: Account,
     available_balance: Minor,
@@ -167,7 +167,7 @@ impl Background {
     }
 }
 
-/// What a line is called that nothing else names.
+/// The default name of a line.
 pub const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
     match (kind.transfer_direction(), amount.0 < 0) {
         (Some(TransferDirection::Deposit), false) => "Deposit",

@@ -1,11 +1,11 @@
 //! Statement files: an account's lines over some days as CSV, OFX or PDF.
 //!
-//! `dates` says which days, `export` reads their lines in pages, `csv`, `ofx` and `pdf` write them,
-//! `body` hands what streams to the connection.
+//! `dates` has the days, `export` reads their lines in pages, `csv`, `ofx` and `pdf` write them,
+//! `body` streams the file to the connection.
 //!
 //! INVARIANT: in every format the opening balance and the lines add up to the closing balance: the
 //! last number is fixed before the first page is read, and lines never change.
-//! What must not live here: HTTP beyond the body, access, business rules.
+//! HTTP beyond the body, access and business rules live elsewhere.
 
 mod body;
 mod csv;
@@ -45,7 +45,7 @@ pub enum StatementError {
     /// The document cannot be drawn.
     #[error("cannot draw a statement: {what}")]
     Pdf {
-        /// What failed.
+        /// The failure, in words.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A statement as OFX 2.2: what accounting programs import.
+//! A statement as OFX 2.2, the format that accounting programs import.
 //! Source: OFX 2.2, sections 2.2 (headers), 11.4.2 (statement response).
 //!
 //! FITID is the id of the statement line, so the same line imported twice is recognized. Amounts

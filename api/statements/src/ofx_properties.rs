@@ -1,5 +1,5 @@
-//! What holds for a name of any letters in a statement. The fuzz target `ofx_names` and the test
-//! below run it.
+//! Properties of a name of any letters in a statement. The fuzz target `ofx_names` and the test
+//! below run them.
 
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_wire::xml::is_well_formed;

@@ -48,15 +48,15 @@ const ID_FILTERS: [&str; 7] =
     ["assigned_to", "card", "category", "department", "label", "location", "member"];
 /// Filters that take several values with commas between them.
 const WORD_FILTERS: [&str; 2] = ["state", "status"];
-/// What lists can be ordered by.
+/// The fields that lists can be ordered by.
 const ORDERINGS: [&str; 3] = ["created_at", "time", "number"];
-/// How many lists are put together at most.
+/// The most lists that are put together.
 const LISTS_MAX: usize = 50;
-/// How many rows are read for one answer at most.
+/// The most rows that are read for one answer.
 const ROWS_MAX: usize = 100_000;
 /// The longest answer of a handler. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Where shared links are.
+/// The path of shared links.
 const SHARED_LINKS: &str = "/v1/shared-links";
 
 /// Puts a client's habits around the routes of `/v1`.
@@ -103,7 +103,7 @@ async fn answer(state: &AppState, request: Request, next: Next) -> Result<Respon
 fn without_content(response: Response) -> Response {
     let (parts, _) = response.into_parts();
     let mut answer = Json(json!({})).into_response();
-    // What others put there, the request's id first of all, stays.
+    // The headers that outer layers set, such as the request's id, stay.
     answer.headers_mut().extend(parts.headers);
     answer
 }
@@ -198,13 +198,13 @@ fn rendered_list(path: &str, mut listing: Listing<Box<RawValue>>) -> Result<Vec<
         .map_err(|error| ApiError::internal(&error))
 }
 
-/// What a query asks for that no list gives by itself.
+/// A query that no list answers by itself.
 #[derive(Debug)]
 struct LegacyQuery {
     /// The lists to be put together; no row is in two of them.
     lists: Vec<PartialList>,
     page: Page,
-    /// What the rows are ordered by.
+    /// The field that orders the rows.
     ordered_by: &'static str,
     has_newest_first: bool,
 }
@@ -217,8 +217,8 @@ struct PartialList {
     absent: Vec<&'static str>,
 }
 
-/// What a query asks for; none where handlers understand it by themselves.
-/// Errors: what is wrong with its page, or it asks for too many lists.
+/// The lists that a query asks for; none where handlers understand it by themselves.
+/// Errors: a page that cannot be read, or too many lists.
 fn wanted(parts: &Parts) -> Result<Option<LegacyQuery>, ApiError> {
     let Ok(UriQuery(parameters)) = UriQuery::<Vec<(String, String)>>::try_from_uri(&parts.uri)
     else {
@@ -412,7 +412,7 @@ impl PartialOrd for SortKey {
     }
 }
 
-/// What came of reading a list.
+/// The outcome of reading a list.
 enum Read {
     Rows(Listed<Box<RawValue>>),
     /// It is no list, or was refused.
@@ -423,7 +423,7 @@ enum Read {
 struct ListReader<'a> {
     parts: &'a Parts,
     next: &'a Next,
-    /// What is made while pages are read would shift them: it is left out.
+    /// The instant of the request. Rows made later would shift the pages, so they are left out.
     until: String,
     rows_left: usize,
 }
@@ -467,7 +467,7 @@ impl ListReader<'_> {
         }
     }
 
-    /// Asks the handler; what is no list is handed back as it came.
+    /// Asks the handler; an answer that is no list is handed back as it came.
     async fn ask(&self, query: &str) -> Result<Result<ListAnswer, Response>, ApiError> {
         let mut parts = self.parts.clone();
         parts.uri = with_query(&parts.uri, query).ok_or_else(ApiError::malformed_query)?;

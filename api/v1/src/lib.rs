@@ -1,7 +1,7 @@
 //! The resources of `/v1`: one line an operation, one file a resource; the same members over SCIM 2.0;
 //! habits of older clients.
 //!
-//! Handlers parse, ask or read, and render; what may change is the engine's to say.
+//! Handlers parse, ask or read, and render; the engine decides which changes are allowed.
 
 pub mod compat;
 pub mod operations;

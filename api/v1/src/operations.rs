@@ -1,4 +1,4 @@
-//! Every operation of `/v1`, one line each: what a caller needs, and its handler. Method, path and
+//! Every operation of `/v1`, one line each: the access it needs, and its handler. Method, path and
 //! description stand above the handler (`#[utoipa::path]`).
 
 use std::sync::LazyLock;
@@ -29,10 +29,10 @@ pub fn is_open(method: &str, path: &str) -> bool {
     open().any(|operation| operation.method == method && operation.path == path)
 }
 
-/// What each guarded operation needs.
+/// The access that each guarded operation needs.
 pub static ACCESS: LazyLock<AccessTable> = LazyLock::new(|| AccessTable::of(&OPERATIONS));
 
-/// What the document of `/v1` says of the whole.
+/// The head of the document of `/v1`: its title and description.
 #[derive(OpenApi)]
 #[openapi(info(
     title = "cardswitch",

@@ -1,8 +1,8 @@
 //! Amounts at the edge: decimals on the wire, integers of minor units inside.
 //!
-//! INVARIANT: no amount passes through a binary floating point number, in or out. What is read is
-//! the text of the JSON number (or numeric text); what is written is an exact JSON number with as
-//! many decimals as the currency has.
+//! INVARIANT: no amount passes through a binary floating point number, in or out. Amounts are read
+//! from the text of the JSON number (or numeric text). They are written as exact JSON numbers with
+//! as many decimals as the currency has.
 
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use rust_decimal::Decimal;

@@ -1,4 +1,4 @@
-//! What a body may hold: the rules of its fields, each with the schema that is published.
+//! The rules of a body's fields, each with the schema that is published.
 //!
 //! A parser on `Fields` is the only declaration of a body. It names each field once, with what it
 //! means and the rule for its value; the published document has it read an empty object and notes what
@@ -168,7 +168,7 @@ pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> impl Rule<'
     })
 }
 
-/// What a field may be instead of a value.
+/// The alternatives to a value that a field allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// Nothing else.
@@ -179,7 +179,7 @@ pub enum Presence {
     Nullable,
 }
 
-/// What a parser asks for.
+/// The fields that a parser asks for.
 #[derive(Default)]
 pub struct Shape {
     included: Vec<Value>,
@@ -196,7 +196,7 @@ impl fmt::Debug for Shape {
 }
 
 impl Shape {
-    /// What `read` asks for.
+    /// The fields that `read` asks for.
     pub fn of(read: impl FnOnce(&mut Fields<'static>)) -> Self {
         let mut fields = Fields::describing();
         read(&mut fields);
@@ -263,7 +263,7 @@ impl<'a> Fields<'a> {
         read(&mut Self::describing())
     }
 
-    /// A field that must be there. Where it is at fault a default stands in, which nobody will see.
+    /// A field that must be there. A default, which nobody will see, stands in for one at fault.
     pub fn must<T: Default>(&mut self, name: &str, about: &str, rule: impl Rule<'a, T>) -> T {
         self.describe(name, about, Presence::Required, |parts| rule.schema(parts));
         self.required(name, |value| rule.read(value))
@@ -274,7 +274,7 @@ impl<'a> Fields<'a> {
         self.given(name, about, Presence::Optional, rule)
     }
 
-    /// A field that is published with this presence and read as one that may be absent: whoever calls
+    /// A field that is published with this presence and read as one that may be absent. The caller
     /// knows when it may not.
     pub fn given<T>(
         &mut self,

@@ -15,7 +15,7 @@ const ADDRESS_BYTES_MAX: usize = 254;
 const NAME_BYTES_MAX: usize = 64;
 /// The longest part of a host's name. Units: bytes. Source: RFC 1035, 2.3.4.
 const LABEL_BYTES_MAX: usize = 63;
-/// What may stand in a name besides letters and digits. Source: RFC 5322, 3.2.3, atext.
+/// The characters of a name besides letters and digits. Source: RFC 5322, 3.2.3, atext.
 const NAME_MARKS: &str = "!#$%&'*+-/=?^_`{|}~";
 
 /// Reads an e-mail address, in the case it was written in.

@@ -1,9 +1,9 @@
 //! Every code of a failed request and what to do about it: the table behind `/docs/errors`, to whose
 //! lines `doc_url` leads.
 //!
-//! INVARIANT: what is answered has a line here; `ApiError` asserts it where it is made.
+//! INVARIANT: every code of an answer has a line here; `ApiError` asserts it where it is made.
 
-/// Where the table is served. A code is an anchor of it.
+/// The path under which the table is served. A code is an anchor of it.
 pub const ERRORS_PATH: &str = "/docs/errors";
 
 /// A code of a failure.
@@ -13,7 +13,7 @@ pub struct ErrorCode {
     pub code: &'static str,
     /// The status that it comes with; of a field's code 400.
     pub status: u16,
-    /// What it means and what to do, as a sentence.
+    /// Its meaning and its remedy, as a sentence.
     pub meaning: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! Explained decisions for developers: fields by their names, amounts and instants as text. Instants
-//! stand in the company's zone; what programs read is in `routes/decision.rs`.
+//! Explained decisions for developers: fields by their names, amounts and instants as text.
+//! Instants stand in the company's zone; the form for programs is in `routes/decision.rs`.
 
 use cardswitch_engine::decision::{Quantity, Rule};
 use cardswitch_engine::domain::business_date::BusinessDate;

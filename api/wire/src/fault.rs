@@ -1,6 +1,6 @@
-//! What is wrong with a request: one flaw of a value, and the fault that names its field.
+//! The faults of a request: the flaw of a value, and the fault that names its field.
 
-/// What is wrong with one value; the message continues the field's name.
+/// The flaw of one value; the message continues the field's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
     /// One word for programs.
@@ -40,7 +40,7 @@ impl Flaw {
 pub struct Fault {
     /// The field, with dots between levels.
     pub param: String,
-    /// What is wrong.
+    /// The flaw of its value.
     pub flaw: Flaw,
 }
 
@@ -58,7 +58,7 @@ impl Fault {
     }
 }
 
-/// What is wrong with a window that ends before it starts: it is told of both its ends.
+/// The faults of a window that ends before it starts: one for each end.
 #[must_use]
 pub fn window_faults() -> [Fault; 2] {
     [

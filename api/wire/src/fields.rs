@@ -22,7 +22,7 @@ use super::time;
 /// How many keys an object usually has at most.
 const KEYS_USUAL: usize = 24;
 
-/// How many unknown keys are named to whoever sends them: an answer is no longer for more of them.
+/// The most unknown keys that an answer names to their sender, so that it stays short.
 const UNKNOWN_NAMED_MAX: usize = 20;
 
 /// The fields of one object, and what was wrong with those read so far.
@@ -31,7 +31,7 @@ pub struct Fields<'a> {
     values: Values<'a>,
     path: String,
     faults: Vec<Fault>,
-    /// What is asked for, where that is what is to be found out.
+    /// The fields asked for so far, while the object is described instead of read.
     pub(super) shape: Option<Box<Shape>>,
 }
 
@@ -99,8 +99,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that must be there. Where it is at fault a default stands in, which nobody will
-    /// see: `finish` refuses the object.
+    /// A field that must be there. A default stands in for one at fault, which nobody will see:
+    /// `finish` refuses the object.
     pub fn required<T: Default>(
         &mut self,
         name: &str,

@@ -228,7 +228,7 @@ pub const fn entry(rule: Rule) -> RuleEntry {
     }
 }
 
-/// Somebody who reads of decisions: which words they understand, and how figures are written for them.
+/// A kind of reader of decisions: the words that they understand, and the form of figures for them.
 pub trait Reader {
     /// The words for them.
     fn words(rule: Rule) -> RuleWords;
@@ -311,7 +311,7 @@ pub trait Reader {
         }
     }
 
-    /// What would have satisfied a rule, within a sentence; `scope` is the card's.
+    /// The change that would have satisfied a rule, within a sentence; `scope` is the card's.
     fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
         let deed = Self::words(remedy.rule).deed;
         let change = match remedy.change {

@@ -1,8 +1,8 @@
 //! The keys of a JSON text, looked at as a whole before anybody reads a part of it.
 //!
-//! Readers differ in which of two equal keys counts, so a text that has one is refused: what a proxy
-//! or a log has seen is to be what the switch does. The scan builds no values, follows no recursion
-//! and takes time in proportion to the text.
+//! Readers differ in which of two equal keys counts, so a text with two equal keys is refused: the
+//! switch must not act on another value than a proxy or a log has seen. The scan builds no values,
+//! follows no recursion and takes time in proportion to the text.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -119,7 +119,7 @@ mod tests {
             (r#"{"a": 1, "A": 2}"#, None),
             ("{}", None),
             ("", None),
-            // What is no JSON is for its reader to refuse, and harms nobody here.
+            // Text that is no JSON does no harm here: its reader refuses it.
             ("\"", None),
             ("{\"a\\", None),
             ("}}]]{", None),

@@ -1,4 +1,4 @@
-//! What travels over HTTP and how it becomes the engine's values: amounts, times, currencies,
+//! The texts of HTTP and their conversion to the engine's values: amounts, times, currencies,
 //! fields of request bodies, query parameters, pages, addresses of objects.
 //!
 //! Everything here is pure: text in, values or faults out. Status codes live in `error.rs`.

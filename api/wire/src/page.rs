@@ -33,7 +33,7 @@ queries! {
     PageParameters |query| _ = parse_page(query, &["created_at"]);
 }
 
-/// Where a list was asked for: what the addresses of its other pages are made of.
+/// The address of a list, from which the addresses of its other pages are made.
 #[derive(Clone, Debug)]
 pub struct ListAddress {
     /// The path, without a slash at its end.

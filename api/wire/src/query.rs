@@ -1,7 +1,7 @@
-//! The query of a request: parameters by name, and what is wrong with them.
+//! The query of a request: parameters by name, and their faults.
 //!
-//! What reads a query is the only declaration of its parameters, as with bodies: it says what each
-//! means, and the published document has it read an empty query.
+//! The function that reads a query is the only declaration of its parameters, as with bodies. It
+//! describes each of them, and the published document has it read an empty query.
 
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::ids::Timestamp;
@@ -22,7 +22,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// What `read` asks for.
+    /// The parameters that `read` asks for.
     pub fn described(read: impl FnOnce(&mut Self)) -> Vec<Parameter> {
         let mut query = Self { shape: Some(Vec::new()), ..Self::default() };
         read(&mut query);

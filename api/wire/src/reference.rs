@@ -65,7 +65,7 @@ impl DimensionReference {
     }
 }
 
-/// What a kind of dimension is called in addresses.
+/// The name of a kind of dimension in addresses.
 #[must_use]
 pub const fn plural_of(kind: DimensionKind) -> &'static str {
     match kind {

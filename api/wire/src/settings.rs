@@ -48,7 +48,7 @@ macro_rules! settings {
         }
 
         impl $flags {
-            /// What a file says, with this over it.
+            /// The settings of a file, overridden by these.
             #[must_use]
             pub fn over(self, file: $settings) -> $settings {
                 $settings {
@@ -71,7 +71,7 @@ macro_rules! settings {
     };
 }
 
-/// What depends on whether a setting has a default.
+/// The parts of a setting that depend on whether it has a default.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setting {

@@ -8,7 +8,7 @@ use chrono::{DateTime, Datelike, SecondsFormat};
 
 use super::fault::Flaw;
 
-/// Where the time zone of an RFC 3339 text can begin at the earliest.
+/// The earliest place of the time zone in an RFC 3339 text.
 const OFFSET_AT_MIN: usize = "2026-01-01T00:00:00".len();
 /// The length of a date.
 const DATE_BYTES: usize = "2026-01-01".len();
@@ -17,7 +17,7 @@ const DATE_BYTES: usize = "2026-01-01".len();
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Timestamp> {
     let instant = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
-    // Where the offset leads out of these years, there is no text for it in RFC 3339.
+    // RFC 3339 has no text for an instant that the offset moves out of these years.
     (0..=9_999).contains(&instant.year()).then(|| Timestamp(instant.timestamp_micros()))
 }
 

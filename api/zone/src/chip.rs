@@ -24,7 +24,7 @@ const ARQC: Tag = Tag(0x9f26);
 const COUNTER: Tag = Tag(0x9f36);
 const ISSUER_DATA: Tag = Tag(0x9f10);
 const SEQUENCE_NUMBER: Tag = Tag(0x5f34);
-/// What the cryptogram is over, in this order: tags and lengths.
+/// The elements under the cryptogram, in this order: tags and lengths.
 const SIGNED: [(Tag, usize); 10] = [
     (Tag(0x9f02), 6),
     (Tag(0x9f03), 6),
@@ -59,7 +59,7 @@ enum Cvn {
     Other,
 }
 
-/// What a card says of a purchase, and its cryptogram.
+/// The data of a card about a purchase, and its cryptogram.
 #[derive(Debug)]
 pub struct ChipData {
     cvn: Cvn,
@@ -171,7 +171,8 @@ pub struct VerifiedCard {
 }
 
 impl VerifiedCard {
-    /// What the answer's DE55 has: tag 91, by which the card knows its issuer. `code` is DE39.
+    /// The content of the answer's DE55: tag 91, by which the card knows its issuer. `code` is
+    /// DE39.
     ///
     /// // CHOICE: a card status update says whether the issuer approves, and asks for nothing else.
     #[must_use]
@@ -204,7 +205,7 @@ mod tests {
     use crate::key::tests::key;
 
     const PAN: &[u8] = b"1234567890123456";
-    /// What the cryptograms below are over.
+    /// The elements under the cryptograms below.
     const ELEMENTS: &str = "9f02060000000099999f03060000000000009f1a020840950580000480005f2a0208409a03991231\
                             9c01019f370452bf4585820218009f36020fff";
 

@@ -18,7 +18,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// What it enciphers at a time. Units: bytes.
+    /// The length of a block. Units: bytes.
     #[must_use]
     pub const fn block_bytes(self) -> usize {
         match self {
@@ -31,15 +31,15 @@ impl Algorithm {
 /// Why bytes are no such key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// Of another length.
+    /// The key has another length.
     #[error("has {bytes} bytes; a key of {} has {}", name(.algorithm), lengths(.algorithm))]
     Length {
         /// How many there are.
         bytes: usize,
-        /// What the key is to be of.
+        /// The cipher of the key.
         algorithm: Algorithm,
     },
-    /// Of the other cipher, or not of two parts.
+    /// The key is of the other cipher, or not of two parts.
     #[error("is not {0}")]
     Kind(&'static str),
 }
@@ -100,7 +100,7 @@ impl ZoneKey {
         code.map(|code| Self { algorithm, bytes, code }).ok_or(fault)
     }
 
-    /// What the key is of.
+    /// The cipher of the key.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -118,7 +118,7 @@ impl ZoneKey {
         secret
     }
 
-    /// What `to_secret` has made; none of anything else.
+    /// The key that `to_secret` has written; none of any other bytes.
     #[must_use]
     pub fn from_secret(secret: &[u8]) -> Option<Self> {
         let (letter, bytes) = secret.split_first()?;

@@ -23,7 +23,7 @@ const HEADER_LEN: usize = 16;
 /// The most that a block has: beyond, it is no key. Units: characters.
 const BLOCK_LEN_MAX: usize = 512;
 
-/// What a key is for.
+/// The use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUsage {
     /// It enciphers PINs: `P0`.
@@ -91,7 +91,7 @@ pub enum KeyBlockFault {
         /// As in the header.
         mode: char,
     },
-    /// What it wraps is no key.
+    /// The wrapped bytes are no key.
     #[error("wraps what {0}")]
     Key(KeyFault),
     /// No randomness for the filling.
@@ -226,7 +226,7 @@ fn derived(wrapping: &ZoneKey, purpose: [u8; 2]) -> ZoneKey {
     ZoneKey::new(algorithm, bytes).expect("as long as a key of this cipher")
 }
 
-/// What a block is made of.
+/// The parts of a block.
 struct Parts<'a> {
     /// With the optional blocks.
     header: &'a str,
@@ -360,7 +360,7 @@ mod tests {
             let fault = refused.unwrap_err().to_string();
             assert!(fault.contains(words), "{fault}");
         }
-        // What it is for counts only once its code is right.
+        // Its use counts only once its code is right.
         let verifying = wrap_as("V2", 'V', &wrapping);
         let fault = unwrap(&verifying, &wrapping).unwrap_err();
         assert_eq!(fault, KeyBlockFault::Use { usage: HeaderText(*b"V2"), mode: 'V' });

@@ -1,4 +1,4 @@
-//! What both ends of a line share, and what they do with it: zone keys and how they travel, codes that
+//! The cryptography that both ends of a line share: zone keys and their exchange, codes that
 //! authenticate messages, PIN blocks under a zone key, cryptograms of chip cards.
 //!
 //! | file | contents |
@@ -6,7 +6,7 @@
 //! | `key` | a key of TDES or AES, its check value |
 //! | `key_block` | keys under other keys: TR-31, versions B and D |
 //! | `key_file` | the keys of a door as its file has them |
-//! | `mac`, `mac_place` | ISO 9797-1 algorithm 3, CMAC; where a code stands in a message |
+//! | `mac`, `mac_place` | ISO 9797-1 algorithm 3, CMAC; the place of a code in a message |
 //! | `pin` | ISO 9564 formats 0, 3 and 4 under a zone key |
 //! | `chip`, `tlv` | ARQC and ARPC of EMV; the elements of DE55 |
 //!

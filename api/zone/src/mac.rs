@@ -26,7 +26,7 @@ pub enum MacAlgorithm {
 }
 
 impl MacAlgorithm {
-    /// What a key block says of such a key.
+    /// The use of such a key in a key block.
     #[must_use]
     pub const fn usage(self) -> KeyUsage {
         match self {

@@ -1,4 +1,4 @@
-//! Where the code of a message stands on the wire: in its last bytes, however the peer spells bytes.
+//! The place of a message's code on the wire: its last bytes, in the spelling of the peer.
 
 use crate::mac::MAC_BYTES;
 
@@ -35,7 +35,7 @@ impl MacPlace {
         }
     }
 
-    /// What of a message the code is over.
+    /// The part of a message under the code.
     #[must_use]
     pub fn covered(self, message: &[u8]) -> &[u8] {
         &message[..message.len() - self.len()]

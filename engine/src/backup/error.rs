@@ -1,4 +1,5 @@
-//! Why there is no backup, or no directory out of one: one enum for the room, in words for whoever asked.
+//! Failures to make a backup, or a directory out of one: one enum for the room, in words for the
+//! caller.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,16 +13,16 @@ use crate::store::StoreError;
 
 const MIB: u64 = 1 << 20;
 
-/// Why there is no copy.
+/// A failure to make a copy.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A data directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// Something is at the place already.
+    /// The place is taken already.
     #[error("`{0}` exists already")]
     Exists(PathBuf),
-    /// What has to make room for an unfinished copy is none itself.
+    /// The place of the unfinished copy is taken by something else.
     #[error("`{0}` is needed for the unfinished copy, but is none: move it away")]
     InTheWay(PathBuf),
     /// Tables.
@@ -39,7 +40,7 @@ pub enum CopyError {
     /// The tables are of a later moment than the one asked for.
     #[error("the backup is of a later moment; take one that was made before it")]
     TooLate {
-        /// Of when they are.
+        /// The instant of the tables.
         tables_at: Timestamp,
     },
     /// The further journal begins after the end of the backup's.
@@ -67,7 +68,7 @@ pub enum CopyError {
          histories, as when a restored copy went on beside the original"
     )]
     OtherHistory {
-        /// From this batch on, at the latest.
+        /// The batch from which on they differ, at the latest.
         batch: u64,
     },
     /// The copy would not fit.
@@ -75,11 +76,11 @@ pub enum CopyError {
         "`{place}`: the copy takes about {} MiB, and {} MiB are free there", .needed.div_ceil(MIB), .free / MIB
     )]
     NoRoom {
-        /// Where it was to be.
+        /// The place of the copy.
         place: PathBuf,
-        /// What it takes, about. Units: bytes.
+        /// The room that it takes, about. Units: bytes.
         needed: u64,
-        /// What there is. Units: bytes.
+        /// The free room. Units: bytes.
         free: u64,
     },
     /// The system refused.

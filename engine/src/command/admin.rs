@@ -1,4 +1,4 @@
-//! What API clients and operators ask: one variant a resource, whose file says the rest
+//! Commands of API clients and operators: one variant a resource, whose file declares the rest
 //! (`resource::commands!`).
 //!
 //! Commands name things by public id together with the caller's company, so that another
@@ -18,7 +18,8 @@ use crate::directory::pan_key::PanKeyCommand;
 use crate::directory::transaction::TransactionCommand;
 use crate::directory::user::{ProvenPassword, check_password};
 
-/// Declares the commands: those of each resource, those of what stands beside them, and the two of none.
+/// Declares the commands: those of each resource, those of their neighbours, and the two of no
+/// resource.
 macro_rules! define_admin_commands {
     (
         $($rows:ident: $file:ident::$row:ident($slot:ident, $command:ident) $(of $id:ident)?,)*;
@@ -38,11 +39,11 @@ macro_rules! define_admin_commands {
         }
     };
     ($($variant:ident($type:ty),)+) => {
-        /// A change asked for by an API client or an operator.
+        /// A change requested by an API client or an operator.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "a variant holds the commands that it is named after")]
         pub enum AdminCommand {
-            /// Does what a password allows, where it is the password still.
+            /// Executes a command that a password permits, if the password is still current.
             WithPassword(ProvenPassword, Box<AdminCommand>),
             /// Sets the key that opens the HTTP network door; only its SHA-256 is kept.
             SetNetworkKey([u8; 32]),
@@ -50,7 +51,7 @@ macro_rules! define_admin_commands {
         }
 
         impl AdminCommand {
-            /// The id of the one object of a resource that it makes.
+            /// The id of the one object that the command makes.
             #[must_use]
             pub fn made_id(&self) -> Option<Uuid> {
                 match self {
@@ -72,7 +73,7 @@ macro_rules! define_admin_commands {
             }
 
             /// Adds the effects of the command to the change.
-            /// Errors: what it names is not there, or a rule is against it.
+            /// Errors: a named object does not exist, or a rule forbids the change.
             pub(crate) fn execute(&self, change: &mut StateChange<'_>) -> Result<(), Rejection> {
                 match self {
                     Self::WithPassword(proven, command) => {

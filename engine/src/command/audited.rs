@@ -1,53 +1,54 @@
-//! What an audit says of an admin command: whose it is, what was done, to which object, and the names
-//! of what was changed. Each command says it where it is declared.
+//! The audit line of an admin command: its company, the action, the object, and the names of the
+//! changed fields. Each command declares its own.
 //!
-//! INVARIANT: names only. No value of a command gets into an audit by this, ids apart; values before and
-//! after are taken from its effects (`shard/audit_values.rs`).
+//! INVARIANT: a line holds names only, and no value of a command but ids. The values before and
+//! after come from its effects (`shard/audit_values.rs`).
 
 use uuid::Uuid;
 
 use crate::domain::ids::{CompanyId, UserId};
 
-/// What an audit says of a command.
+/// The audit line of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audited<'a> {
-    /// In whose audit it stands.
+    /// The audit in which the line stands.
     pub place: AuditedPlace<'a>,
-    /// What is done, such as `card.updated`.
+    /// The action, such as `card.updated`.
     pub action: &'static str,
-    /// To which.
+    /// The changed object.
     pub object: AuditedObject,
-    /// The names of what is changed.
+    /// The names of the changed fields.
     pub fields: Vec<&'static str>,
 }
 
-/// In whose audit something stands.
+/// The audit in which a line stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditedPlace<'a> {
-    /// A company's.
+    /// The company's audit.
     Company(CompanyId),
-    /// Of each company in which a user is a member.
+    /// The audit of each company in which a user is a member.
     User(UserId),
-    /// Of each company that has a member with this address.
+    /// The audit of each company that has a member with this address.
     Email(&'a str),
-    /// A ticket's, by the hash of its secret: of the code's company, else as for its user.
+    /// The audit of a ticket, by the hash of its secret: that of the code's company, else those of
+    /// its user.
     Ticket([u8; 32]),
-    /// Nobody's: the switch's.
+    /// The switch's own audit.
     Switch,
 }
 
-/// What something is done to.
+/// The object of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditedObject {
-    /// Something without an id.
+    /// An object without an id.
     Unnamed,
     /// One object.
     One(Uuid),
-    /// Several, each with an event of its own.
+    /// Several objects, each with an event of its own.
     Each(Vec<Uuid>),
     /// The ticket that is named by its hash.
     Ticket,
-    /// The user whose ticket that is.
+    /// The user of that ticket.
     Holder,
 }
 
@@ -68,12 +69,12 @@ impl<'a> Audited<'a> {
         Self::new(AuditedPlace::User(user), action, AuditedObject::One(object))
     }
 
-    /// Of what is nobody's news: no event comes of it.
+    /// The line of a command that is not audited: it leaves no event.
     pub(crate) const fn silent(action: &'static str) -> Self {
         Self::new(AuditedPlace::Switch, action, AuditedObject::Each(Vec::new()))
     }
 
-    /// To what kind of thing it is done: the first word of the action.
+    /// The kind of the object: the first word of the action.
     #[must_use]
     pub fn object_kind(&self) -> &'static str {
         self.action.split_once('.').map_or(self.action, |(kind, _)| kind)
@@ -84,7 +85,7 @@ impl<'a> Audited<'a> {
     }
 }
 
-/// The names of those that are there.
+/// The names of the fields that are present.
 pub(crate) fn named<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
 }

@@ -1,5 +1,5 @@
-//! What a command changed. Effects carry after-images: applying one twice, or only the last of
-//! several, gives the same state.
+//! The changes made by a command. Effects carry after-images: applying one twice, or only the last
+//! of several, gives the same state.
 //!
 //! Only this file grows when a new kind of change appears. The order of the variants is part of
 //! the record format: new ones go before the last.
@@ -27,108 +27,108 @@ use crate::domain::transaction_tags::TagChanges;
 use super::new_transaction::NewTransaction;
 use super::reply::NetworkReply;
 
-/// One change. A new transaction is told as `T`: as the shard decides it, as it is looked at in its
+/// One change. A new transaction has the type `T`: as the shard decides it, as a view of its
 /// record, or as the shard keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect<T = Box<NewTransaction>> {
-    /// A company is so.
+    /// The company after a change.
     Company(Box<Company>),
-    /// An account is so.
+    /// The account after a change.
     Account(Box<Account>),
-    /// An account's balances are so.
+    /// The balances of an account after a change.
     AccountBalances(AccountSlot, AccountBalances),
-    /// The row of a resource is so.
+    /// The row of a resource after a change.
     Row(DirectoryRow),
-    /// The network key's SHA-256 is this.
+    /// The SHA-256 of the network key.
     NetworkKey([u8; 32]),
     /// A card was made.
     CardIssued(Box<IssuedCard>),
-    /// A card's profile is so.
+    /// A card's profile after a change.
     CardProfile(Box<CardProfile>),
-    /// A card's PIN is this.
+    /// A card's PIN after a change.
     CardPin(CardSlot, PinVerifier),
-    /// A card's billing ZIP is this.
+    /// A card's billing ZIP after a change.
     CardZip(CardSlot, PackedZip),
-    /// A card's allowance is so.
+    /// A card's allowance after a change.
     AllowanceTerms(CardSlot, Box<AllowanceTerms>),
-    /// A card's usage is so.
+    /// A card's usage after a change.
     CardUsage(CardSlot, CardUsage),
     /// Attempts on a card that velocity still counts, oldest first.
     CardAttempts(CardSlot, Vec<Timestamp>),
     /// Wrong credentials on a card.
     CredentialFailures(CardSlot, CredentialFailures),
-    /// A transaction stands so.
+    /// A transaction's progress after a change.
     TransactionProgress(TransactionSeq, Box<TransactionProgress>),
     /// Money moved between an account's books.
     Posting(Posting),
     /// A statement line was written.
     StatementLine(Box<StatementLine>),
-    /// A message was answered so.
+    /// The reply to a message, kept for repeats.
     Answer(Box<RememberedAnswer>),
     /// A reversal came before its purchase.
     EarlyReversal(EarlyReversal),
     /// A message without a transaction was seen.
     NetworkLog(Box<NetworkLogEntry>),
-    /// Somebody tagged a transaction: the fields named are so, the others stay.
+    /// A change of a transaction's tags: the named fields are set, the others stay.
     TransactionTags(TransactionSeq, Box<TagChanges>),
-    /// How a company's members sign on is so.
+    /// The single sign-on settings of a company's members after a change.
     CompanySso(CompanySlot, Option<Box<SingleSignOn>>),
-    /// A request under an idempotency key was answered so.
+    /// The reply to a request under an idempotency key.
     KeyedAnswer(Box<KeyedAnswer>),
-    /// Somebody changed something.
+    /// The audit event of a change.
     Audit(Box<AuditEvent>),
-    /// An increment was decided so.
+    /// The decision on an increment.
     Increment(Box<IncrementDecision>),
-    /// These generations of the key of card numbers are of use.
+    /// The generations of the key of card numbers in use.
     PanGenerations(PanGenerations),
-    /// A card's number is sealed so.
+    /// A card's number, sealed anew.
     CardNumber(CardSlot, SealedPan),
-    /// A transaction was made, with what it moved. `record` writes it packed, not as the others.
+    /// A new transaction, with its movements. `record` writes it packed, unlike the others.
     #[serde(skip)]
     Transaction(T),
 }
 
 impl Effect {
-    /// The row of a resource is so.
+    /// The effect of a resource's row.
     pub fn row(row: impl Into<DirectoryRow>) -> Self {
         Self::Row(row.into())
     }
 }
 
-/// A card as it is made.
+/// A newly issued card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuedCard {
-    /// What people know of it.
+    /// The part that people read.
     pub profile: CardProfile,
-    /// What decisions read of it.
+    /// The part that decisions read.
     pub record: CardRecord,
-    /// Its number.
+    /// Its number, sealed.
     pub sealed_pan: SealedPan,
 }
 
-/// An answer kept for repeats of its message.
+/// A reply kept for repeats of its message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RememberedAnswer {
     /// The message.
     pub fingerprint: Fingerprint,
-    /// Until when a repeat finds it.
+    /// The time at which the reply is forgotten.
     pub expires_at: Timestamp,
-    /// The answer.
+    /// The reply.
     pub reply: NetworkReply,
 }
 
-/// A reversal whose purchase has not been seen; it declines that purchase when it comes.
+/// A reversal that came before its purchase; it declines the purchase when that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyReversal {
-    /// How the purchase may be named.
+    /// The original key of the purchase.
     pub original_key: Option<OriginalKey>,
-    /// How the purchase may be named.
+    /// The retrieval key of the purchase.
     pub retrieval_key: Option<RetrievalKey>,
-    /// Until when it is remembered.
+    /// The time at which it is forgotten.
     pub expires_at: Timestamp,
 }
 
-/// What kind of message was seen.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NetworkMessageKind {
     /// An authorization.
@@ -150,18 +150,18 @@ pub enum NetworkMessageKind {
 /// A message that made no transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkLogEntry {
-    /// When it was accepted.
+    /// The time of acceptance.
     pub at: Timestamp,
-    /// What it was.
+    /// Its kind.
     pub kind: NetworkMessageKind,
-    /// What may be shown of the card number.
+    /// The part of the card number that may be shown.
     pub masked_pan: MaskedPan,
-    /// The amount it named.
+    /// Its amount.
     pub amount: Minor,
-    /// The currency it named.
+    /// Its currency.
     pub currency: Option<CurrencyCode>,
     /// Its retrieval reference.
     pub rrn: String,
-    /// Why there is no transaction.
+    /// The cause of the missing transaction.
     pub reason: SubReason,
 }

@@ -1,4 +1,4 @@
-//! What was asked of the shard, what it answered, and what changed because of it.
+//! Commands to the shard, its replies, and the effects of each command.
 
 pub mod admin;
 pub(crate) mod audited;
@@ -24,31 +24,31 @@ use network::NetworkRequest;
 /// One request to the shard.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// From the card network.
+    /// A message of the card network.
     Network(Box<NetworkRequest>),
-    /// From an API client or an operator, and nobody is told who.
+    /// A change by an API client or an operator, without an author.
     Admin(Box<AdminCommand>),
-    /// The same under an idempotency key.
+    /// A change under an idempotency key.
     Keyed(Box<KeyedCommand>),
-    /// The same with a note of who asks: what it changes is audited.
+    /// A change with its author, which is audited.
     Noted(Box<NotedCommand>),
-    /// Nothing but the time: runs what is due.
+    /// A tick of the clock: runs timers that are due.
     Tick,
 }
 
-/// A change with a note of who asks for it.
+/// A change with a note of its author.
 #[derive(Clone, Debug)]
 pub struct NotedCommand {
-    /// Who asks.
+    /// The author.
     pub note: AuditNote,
-    /// What they ask.
+    /// The change.
     pub change: AdminCommand,
 }
 
-/// A command with the time it claims, which only a shard on a manual clock honours.
+/// A command with its claimed time, which only a shard on a manual clock honours.
 #[derive(Clone, Debug)]
 pub struct TimedCommand {
-    /// What is asked.
+    /// The command.
     pub command: Command,
     /// The time a simulation supplies.
     pub supplied_at: Option<Timestamp>,

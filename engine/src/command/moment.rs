@@ -1,4 +1,4 @@
-//! When a command is executed, and how its new ids are made.
+//! The moment of a command: the time of its execution, and the mint of its new ids.
 
 use crate::domain::ids::Timestamp;
 use crate::domain::public_id::IdMint;
@@ -6,8 +6,8 @@ use crate::domain::public_id::IdMint;
 /// See the head of this file.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// When it was accepted.
+    /// The time of acceptance.
     pub at: Timestamp,
-    /// Mints public ids.
+    /// The mint of public ids.
     pub ids: &'a IdMint,
 }

@@ -1,4 +1,4 @@
-//! What the card network asks, whichever door it came through.
+//! Messages of the card network, from any door.
 
 use crate::domain::card::{MaskedPan, PanHash};
 use crate::domain::credential::PresentedCredentials;
@@ -10,125 +10,125 @@ use crate::domain::network_key::{
 };
 use crate::domain::transaction::{BankAccount, TransferDirection};
 
-/// A network message, and what identifies it among its repeats.
+/// A network message, with its identity among repeats.
 #[derive(Clone, Debug)]
 pub struct NetworkRequest {
-    /// What is asked.
+    /// The message.
     pub command: NetworkCommand,
-    /// Its identity; a request without one is never taken for a repeat.
+    /// Its identity; a request without one never counts as a repeat.
     pub fingerprint: Option<Fingerprint>,
 }
 
 /// A network message.
 #[derive(Clone, Debug)]
 pub enum NetworkCommand {
-    /// May this purchase go ahead? Source: ISO 0100, 0200.
+    /// A request to authorize a purchase. Source: ISO 0100, 0200.
     Authorize(Authorize),
-    /// May this pending purchase take more? Source: ISO 0100 with DE38.
+    /// A request to increase a pending purchase. Source: ISO 0100 with DE38.
     Increment(Increment),
-    /// This was decided on the issuer's behalf. Source: ISO 0120.
+    /// An advice of a decision on the issuer's behalf. Source: ISO 0120.
     Advise(Advise),
-    /// Give back all or a part of a purchase. Source: ISO 0400, 0420.
+    /// A reversal of all or a part of a purchase. Source: ISO 0400, 0420.
     Reverse(Reverse),
-    /// Settle a purchase. Source: ISO 0220.
+    /// A settlement of a purchase. Source: ISO 0220.
     Present(Present),
-    /// Give money back to a card. Source: ISO 0220 with processing code 20.
+    /// A refund to a card. Source: ISO 0220 with processing code 20.
     Refund(Refund),
-    /// What is left on the card? Source: ISO 0100 with processing code 30.
+    /// An inquiry of the balance left on a card. Source: ISO 0100 with processing code 30.
     InquireBalance(InquireBalance),
-    /// Money comes from, or goes to, the company's bank.
+    /// A transfer of money from or to the company's bank.
     Transfer(Transfer),
-    /// A transfer in transit has arrived, or any transfer comes back.
+    /// The conclusion of a transfer: money in transit arrives, or any transfer comes back.
     ConcludeTransfer(ConcludeTransfer),
 }
 
-/// How a message names its card.
+/// The card named by a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardRef {
-    /// By its number; the digits shown are for the network log only.
+    /// The card's number; the digits shown are for the network log only.
     Pan(PanHash, MaskedPan),
-    /// By its public id.
+    /// The card's public id.
     Id(CardId),
 }
 
 /// The amounts of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageAmounts {
-    /// As the merchant asks. Source: ISO DE4, DE49.
+    /// The amount requested by the merchant. Source: ISO DE4, DE49.
     pub amount: Minor,
-    /// The merchant's currency; the account's where absent.
+    /// The merchant's currency; the account's if absent.
     pub currency: Option<CurrencyCode>,
-    /// In the cardholder's currency. Source: ISO DE6, DE51.
+    /// The amount in the cardholder's currency. Source: ISO DE6, DE51.
     pub billing: Option<CurrencyAmount>,
 }
 
-/// What every money message says of its purchase.
+/// The facts of a purchase that every money message carries.
 #[derive(Clone, Debug)]
 pub struct PurchaseFacts {
     /// The card.
     pub card: CardRef,
-    /// How much.
+    /// The amounts.
     pub amounts: MessageAmounts,
-    /// Where.
+    /// The merchant.
     pub merchant: Merchant,
     /// The network's marks.
     pub trace: NetworkTrace,
 }
 
-/// What kind of authorization is asked for.
+/// The kind of a requested authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthorizationKind {
-    /// Hold now, settle later.
+    /// A hold now, a settlement later.
     Purchase,
-    /// Settle at once. Source: ISO 0200.
+    /// A settlement at once. Source: ISO 0200.
     SingleMessage,
-    /// Check the card only.
+    /// A check of the card only.
     Verification,
     /// Cash; always declined.
     Cash,
 }
 
-/// Asks for an authorization.
+/// A request for an authorization.
 #[derive(Clone, Debug)]
 pub struct Authorize {
     /// The purchase.
     pub facts: PurchaseFacts,
-    /// What kind.
+    /// The kind.
     pub kind: AuthorizationKind,
-    /// What the cardholder proved.
+    /// The credentials of the cardholder.
     pub credentials: PresentedCredentials,
-    /// Whether the terminal can take less than it asks for.
+    /// Whether the terminal accepts a partial approval.
     pub partial: PartialApproval,
 }
 
-/// Whether less may be approved than is asked for. Source: ISO DE48 tag 61.
+/// The terminal's support of partial approval. Source: ISO DE48 tag 61.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartialApproval {
-    /// All or nothing.
+    /// Full approval only.
     #[default]
     NotTaken,
-    /// What the rules allow, where that is above zero.
+    /// Approval of the part that the rules allow, if that is above zero.
     Taken,
 }
 
-/// Asks for more on a pending purchase.
+/// A request to increase a pending purchase.
 #[derive(Clone, Debug)]
 pub struct Increment {
-    /// The card, where the message names one.
+    /// The card, if the message names one.
     pub card: Option<CardRef>,
-    /// How much more.
+    /// The additional amounts.
     pub amounts: MessageAmounts,
-    /// The merchant's category, where the message has one; the purchase's otherwise.
+    /// The merchant's category, if the message has one; the purchase's otherwise.
     pub mcc: Option<Mcc>,
-    /// What the cardholder proved.
+    /// The credentials of the cardholder.
     pub credentials: PresentedCredentials,
-    /// Which purchase.
+    /// The purchase to increase.
     pub original: OriginalRef,
-    /// What is asked where that names no pending purchase; declined without.
+    /// The request to execute if no such purchase is pending; without one, it is declined.
     pub otherwise: Option<Box<Authorize>>,
 }
 
-/// What the network decided on the issuer's behalf.
+/// The network's decision on the issuer's behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdviceOutcome {
     /// Approved.
@@ -137,73 +137,73 @@ pub enum AdviceOutcome {
     Declined,
 }
 
-/// Tells what was decided on the issuer's behalf, or completes a pending authorization. It has no
-/// credentials: whoever decided has compared them, and nobody learns here which were right.
+/// An advice of a decision on the issuer's behalf, or the completion of a pending authorization. It
+/// has no credentials: the network has compared them, and does not report the result.
 #[derive(Clone, Debug)]
 pub struct Advise {
     /// The purchase.
     pub facts: PurchaseFacts,
-    /// What was decided.
+    /// The network's decision.
     pub outcome: AdviceOutcome,
-    /// The pending authorization it completes, if any.
+    /// The pending authorization that it completes, if any.
     pub original: OriginalRef,
 }
 
-/// How a message names an earlier one; tried in the order of the fields.
+/// The names of an earlier message, tried in the order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginalRef {
-    /// By its public id.
+    /// Its public id.
     pub transaction: Option<TransactionId>,
-    /// By its authorization id, with the card. Source: ISO DE38.
+    /// Its authorization id, with the card. Source: ISO DE38.
     pub authorization_id: Option<AuthorizationId>,
-    /// By STAN, transmission time and acquirer, with the card. Source: ISO DE90.
+    /// Its STAN, transmission time and acquirer, with the card. Source: ISO DE90.
     pub original_key: Option<OriginalKey>,
-    /// By retrieval reference and acquirer, with the card. Source: ISO DE37.
+    /// Its retrieval reference and acquirer, with the card. Source: ISO DE37.
     pub retrieval_key: Option<RetrievalKey>,
 }
 
-/// How much a reversal gives back.
+/// The amount that a reversal gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReversalAmount {
-    /// Everything.
+    /// The whole amount.
     Full,
-    /// This much, in the account's currency.
+    /// This amount, in the account's currency.
     GiveBack(Minor),
-    /// All but this much, in the account's currency.
+    /// All but this amount, in the account's currency.
     Remaining(Minor),
-    /// All but this much, in the currency the merchant asked in. Source: ISO DE95.
+    /// All but this amount, in the currency of the merchant's request. Source: ISO DE95.
     RemainingOriginal(Minor),
 }
 
-/// Whether the network asks or tells.
+/// Whether a reversal is a request or an advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReversalKind {
-    /// It asks. Source: ISO 0400.
+    /// A request. Source: ISO 0400.
     Request,
-    /// It tells; the answer is always "accepted". Source: ISO 0420.
+    /// An advice, whose reply is always "accepted". Source: ISO 0420.
     Advice,
 }
 
-/// Gives back all or a part of a purchase.
+/// A reversal of all or a part of a purchase.
 #[derive(Clone, Debug)]
 pub struct Reverse {
-    /// The card, where the message names one.
+    /// The card, if the message names one.
     pub card: Option<CardRef>,
-    /// Which purchase.
+    /// The purchase to reverse.
     pub original: OriginalRef,
-    /// How much.
+    /// The amount.
     pub amount: ReversalAmount,
-    /// Asked or told.
+    /// The kind.
     pub kind: ReversalKind,
 }
 
-/// Which of how many presentments of one authorization this is.
+/// The number of a presentment among those of one authorization.
 /// Source: ISO DE48 tag 11; absent means the only and final one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PresentmentNumber {
-    /// This one, from 1.
+    /// The number of this presentment, from 1.
     pub number: u8,
-    /// Of so many.
+    /// The number of all presentments.
     pub count: u8,
 }
 
@@ -211,70 +211,70 @@ impl PresentmentNumber {
     /// The only and final presentment.
     pub const ONLY: Self = Self { number: 1, count: 1 };
 
-    /// Whether no further one is announced.
+    /// Whether no further presentment is announced.
     #[must_use]
     pub const fn is_final(self) -> bool {
         self.number >= self.count
     }
 }
 
-/// Settles a purchase.
+/// A settlement of a purchase.
 #[derive(Clone, Debug)]
 pub struct Present {
-    /// The purchase; card and merchant are used where no original is found. HTTP may leave the
-    /// card out when it names the transaction.
+    /// The purchase; card and merchant are used if no original is found. HTTP may leave the card
+    /// out if it names the transaction.
     pub facts: Option<PurchaseFacts>,
-    /// How much, in the account's currency or with a billing amount; the open hold where absent.
+    /// The amounts, in the account's currency or with a billing amount; the open hold if absent.
     pub amounts: Option<MessageAmounts>,
-    /// Which authorization.
+    /// The authorization.
     pub original: OriginalRef,
-    /// Which presentment of it.
+    /// The number of the presentment.
     pub number: PresentmentNumber,
 }
 
-/// Gives money back to a card.
+/// A refund to a card.
 #[derive(Clone, Debug)]
 pub struct Refund {
     /// The refund.
     pub facts: PurchaseFacts,
-    /// The purchase it gives back, if it names one.
+    /// The purchase that it refunds, if it names one.
     pub original: OriginalRef,
 }
 
-/// Asks for what is left on a card.
+/// An inquiry of the balance left on a card.
 #[derive(Clone, Debug)]
 pub struct InquireBalance {
     /// The card.
     pub card: CardRef,
-    /// What the cardholder proved.
+    /// The credentials of the cardholder.
     pub credentials: PresentedCredentials,
 }
 
-/// Whether a transfer's money is there at once.
+/// The time of a transfer's settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferTiming {
-    /// It is in transit until it is settled or comes back.
+    /// Later: the transfer is in transit until it is settled or comes back.
     InTransit,
-    /// It settles in the same step.
+    /// In the same step.
     AtOnce,
 }
 
-/// Moves money between the company's bank and its account.
+/// A transfer of money between the company's bank and its account.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// The account.
     pub account: AccountId,
-    /// Which way.
+    /// The direction.
     pub direction: TransferDirection,
-    /// How much; above zero.
+    /// The amount; above zero.
     pub amount: Minor,
     /// The far end.
     pub bank_account: BankAccount,
-    /// When it is there.
+    /// The time of settlement.
     pub timing: TransferTiming,
 }
 
-/// What becomes of a transfer.
+/// The outcome of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferConclusion {
     /// The money has arrived.
@@ -283,11 +283,11 @@ pub enum TransferConclusion {
     Return,
 }
 
-/// Concludes a transfer.
+/// The conclusion of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct ConcludeTransfer {
-    /// Which one.
+    /// The transfer.
     pub transaction: TransactionId,
-    /// How.
+    /// The outcome.
     pub conclusion: TransferConclusion,
 }

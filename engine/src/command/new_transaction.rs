@@ -1,16 +1,16 @@
-//! A transaction as it is made: its row, what its message was answered, what it moved. The shard
-//! decides it once; record, fold and projection take it as it is.
+//! A transaction at its creation: its row, the reply to its message, its movements. The shard
+//! decides it once; records, replay and projection take it unchanged.
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 1 | what follows the row: 1 usage, 2 balances |
+//! | 1 | parts behind the row: 1 usage, 2 balances |
 //! | 4 | length of the row |
-//! | n | the row with its answer, layout in `packed` |
+//! | n | the row with its reply, layout in `packed` |
 //! | 0 or 32 | the card's usage |
 //! | 0 or 40 | the account's balances |
 //!
-//! INVARIANT: what a new transaction holds was moved from funds to holds, so that posting follows from
-//! the row and is never written beside it.
+//! INVARIANT: the amount held by a new transaction was moved from funds to holds, so the posting
+//! follows from the row and is never written beside it.
 
 use crate::codec::CodecError;
 use crate::domain::account::AccountBalances;
@@ -27,32 +27,32 @@ const USAGE: u8 = 1;
 const BALANCES: u8 = 1 << 1;
 const KNOWN: u8 = USAGE | BALANCES;
 
-/// What comes before the row: what is present, the row's length.
+/// The bytes before the row: the flags of present parts, the row's length.
 const HEAD_BYTES: usize = 5;
 
 /// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTransaction {
-    /// What never changes about it.
+    /// The part that never changes.
     pub record: TransactionRecord,
-    /// How it stands.
+    /// Its progress.
     pub progress: TransactionProgress,
-    /// What its message was answered, where that follows from the row.
+    /// The reply to its message, if it follows from the row.
     pub answer: Option<RowAnswer>,
-    /// The usage of its card afterwards, where it changed.
+    /// The usage of its card afterwards, if it changed.
     pub usage: Option<CardUsage>,
-    /// The balances of its account afterwards, where they changed.
+    /// The balances of its account afterwards, if they changed.
     pub balances: Option<AccountBalances>,
 }
 
 impl NewTransaction {
-    /// A transaction that moves nothing, and whose message is not answered from its row.
+    /// A transaction that moves nothing, and whose reply does not follow from its row.
     #[must_use]
     pub const fn of(record: TransactionRecord, progress: TransactionProgress) -> Self {
         Self { record, progress, answer: None, usage: None, balances: None }
     }
 
-    /// The posting of what it holds; none where it holds nothing.
+    /// The posting of the held amount; none without one.
     #[must_use]
     pub fn posting(&self) -> Option<Posting> {
         posting_of((self.record.account, self.record.seq), &self.progress)
@@ -65,7 +65,7 @@ impl NewTransaction {
         bytes.extend_from_slice(&[present, 0, 0, 0, 0]);
         let row_at = bytes.len();
         append_row(bytes, &self.record, &self.progress, self.answer.as_ref());
-        // A row beyond 4 GiB is far beyond what a record may have, which the caller checks.
+        // A row beyond 4 GiB is far beyond the limit of a record, which the caller checks.
         let row_len = u32::try_from(bytes.len() - row_at).unwrap_or(u32::MAX);
         bytes[row_at - 4..row_at].copy_from_slice(&row_len.to_le_bytes());
         if let Some(usage) = &self.usage {
@@ -77,7 +77,7 @@ impl NewTransaction {
     }
 }
 
-/// A new hold has one part.
+/// The posting of a new hold, which has one part.
 fn posting_of(
     (account, transaction): (AccountSlot, TransactionSeq),
     progress: &TransactionProgress,
@@ -87,7 +87,7 @@ fn posting_of(
     Some(Posting { account, transaction, from, to, amount: part.amount })
 }
 
-/// A transaction as it is made, looked at in place.
+/// A view of a new transaction in place.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTransactionView<'a> {
     row: TransactionView<'a>,
@@ -96,7 +96,7 @@ pub struct NewTransactionView<'a> {
 }
 
 impl<'a> NewTransactionView<'a> {
-    /// Takes one from the front of `rest`.
+    /// Takes a view from the front of `rest`.
     /// Errors: bytes that `append` did not write.
     pub(super) fn take(rest: &mut &'a [u8]) -> Result<Self, CodecError> {
         let [present, a, b, c, d] = *take_array::<HEAD_BYTES>(rest)?;
@@ -119,30 +119,30 @@ impl<'a> NewTransactionView<'a> {
         Ok(view)
     }
 
-    /// The packed row, with the answer where its message got one.
+    /// The packed row, with the reply if its message got one.
     #[must_use]
     pub const fn row(&self) -> TransactionView<'a> {
         self.row
     }
 
-    /// The usage of its card afterwards, where it changed.
+    /// The usage of its card afterwards, if it changed.
     #[must_use]
     pub const fn usage(&self) -> Option<CardUsage> {
         self.usage
     }
 
-    /// The balances of its account afterwards, where they changed.
+    /// The balances of its account afterwards, if they changed.
     #[must_use]
     pub const fn balances(&self) -> Option<AccountBalances> {
         self.balances
     }
 
-    /// The posting of what it holds; none where it holds nothing. Errors: a damaged row.
+    /// The posting of the held amount; none without one. Errors: a damaged row.
     pub fn posting(&self) -> Result<Option<Posting>, CodecError> {
         Ok(posting_of((self.row.account(), self.row.seq()), &self.row.to_progress()?))
     }
 
-    /// Reads it. Errors: a damaged row.
+    /// Reads the transaction. Errors: a damaged row.
     pub fn to_transaction(&self) -> Result<NewTransaction, CodecError> {
         Ok(NewTransaction {
             record: self.row.to_record()?,

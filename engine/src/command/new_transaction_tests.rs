@@ -1,4 +1,4 @@
-//! A record reads back to the effects it was made of, whatever the shape of its transaction.
+//! A record reads back to the effects it was made of, for transactions of every shape.
 
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A record with a new transaction among so many other effects.
+    /// A record with a new transaction among other effects.
     fn effects()(made in made(), before in 0_u8..3, after in 0_u8..3) -> Vec<Effect> {
         let others = |count: u8| (0..count).map(|number| Effect::NetworkKey([number; 32]));
         let made = std::iter::once(Effect::Transaction(Box::new(made)));
@@ -111,7 +111,7 @@ proptest! {
         let len = payload.len();
         prop_assert!(records(&payload[..cut % len.max(1)]).all(|record| record.is_err()));
         payload[at % len] ^= mask;
-        // The chain finds a flipped bit; here it only must not break anything.
+        // The chain detects a flipped bit; here the bit must only not cause a panic.
         let _ = records(&payload).collect::<Result<Vec<_>, CodecError>>();
     }
 }

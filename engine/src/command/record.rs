@@ -2,10 +2,10 @@
 //!
 //! | offset | bytes | content |
 //! |---|---|---|
-//! | 0 | 4 | length of what follows, little endian |
+//! | 0 | 4 | length of the rest, little endian |
 //! | 4 | 1 | format version |
 //! | 5 | 8 | sequence number |
-//! | 13 | 8 | when it was accepted, microseconds |
+//! | 13 | 8 | time of acceptance, microseconds |
 //! | 21 | | effects, one after the other |
 //!
 //! An effect begins with a byte. 1: a new transaction follows, packed (`new_transaction`), which is
@@ -26,7 +26,7 @@ pub const RECORD_FORMAT: u8 = 1;
 const EFFECT: u8 = 0;
 const TRANSACTION: u8 = 1;
 const HEADER_BYTES: usize = 21;
-/// The length itself, which it does not count.
+/// The bytes of the length itself, which it does not count.
 const LENGTH_BYTES: usize = 4;
 
 /// The outcome of one command.
@@ -34,9 +34,9 @@ const LENGTH_BYTES: usize = 4;
 pub struct Record {
     /// Its place in the journal.
     pub seq: RecordSeq,
-    /// When the command was accepted.
+    /// The time of the command's acceptance.
     pub at: Timestamp,
-    /// What changed, in order.
+    /// The changes, in order.
     pub effects: Vec<Effect>,
 }
 
@@ -75,18 +75,18 @@ fn append_effect(payload: &mut Vec<u8>, effect: &Effect) -> Result<(), CodecErro
     }
 }
 
-/// A record, looked at in place.
+/// A view of a record in place.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
     /// Its place in the journal.
     pub seq: RecordSeq,
-    /// When the command was accepted.
+    /// The time of the command's acceptance.
     pub at: Timestamp,
     effects: &'a [u8],
 }
 
 impl<'a> RecordView<'a> {
-    /// What changed, in order; new transactions as `read` gives them.
+    /// The changes, in order; new transactions as `read` gives them.
     /// Errors: bytes that `append_record` did not write.
     pub fn effects<T>(
         &self,
@@ -103,7 +103,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Leaves nothing of bytes that are no effect.
+/// Takes an effect from the front of `rest`, or empties `rest` if the bytes are no effect.
 fn take_effect<'a, T>(
     rest: &mut &'a [u8],
     read: impl Fn(NewTransactionView<'a>) -> Result<T, CodecError>,
@@ -124,20 +124,20 @@ pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record, CodecError
     record_views(payload).map(|view| view?.to_record())
 }
 
-/// Looks at the records of a batch's payload, one after the other.
+/// Views the records of a batch's payload, one after the other.
 #[must_use]
 pub const fn record_views(payload: &[u8]) -> RecordViews<'_> {
     RecordViews { rest: payload }
 }
 
-/// See `record_views`.
+/// The iterator of `record_views`.
 #[derive(Clone, Debug)]
 pub struct RecordViews<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> RecordViews<'a> {
-    /// The records that were not looked at yet, as they are stored.
+    /// The remaining records, in stored form.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest

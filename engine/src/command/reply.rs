@@ -1,4 +1,4 @@
-//! What the shard answers. A refusal is a value; only a broken shard is a failure.
+//! Replies of the shard. A refusal is a value; only a broken shard is a failure.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,173 +8,175 @@ use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::AuthorizationId;
 use crate::domain::response_code::{ResponseCode, SubReason};
 
-/// The answer to a command, released once everything it shows is durable.
+/// The reply to a command, released once all data it shows are durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To the network.
+    /// The reply to a network message.
     Network(NetworkReply),
-    /// An admin change was made; tables show it from this record on.
+    /// Success of an admin change; tables show it from this record on.
     Done(RecordSeq),
-    /// An admin change was refused and nothing changed.
+    /// Refusal of an admin change, which changed nothing.
     Rejected(Rejection),
-    /// The clock was moved.
+    /// Success of a tick.
     Ticked,
-    /// The journal failed: whether the change happened is unknown until the switch restarts.
+    /// Failure of the journal: the outcome is unknown until the switch restarts.
     OutcomeUnknown,
 }
 
-/// The answer to a network message; kept with its key, so that a repeat gets the same.
+/// The reply to a network message; kept with its key, so that a repeat gets the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NetworkReply {
-    /// To an authorization or advice.
+    /// The reply to an authorization or advice.
     Authorization(AuthorizationReply),
-    /// To a reversal.
+    /// The reply to a reversal.
     Reversal(ReversalReply),
-    /// To a presentment or refund.
+    /// The reply to a presentment or refund.
     Posting(PostingReply),
-    /// To a balance inquiry.
+    /// The reply to a balance inquiry.
     Balance(BalanceReply),
     /// The key is known with other content; nothing changed. Source: ISO DE39 94.
     Conflict,
     /// The message cannot be carried out as it is. Source: ISO DE39 30.
     FormatError(SubReason),
-    /// To a transfer.
+    /// The reply to a transfer.
     Transfer(TransferReply),
 }
 
-/// The answer to an authorization or advice.
+/// The reply to an authorization or advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationReply {
     /// The transaction; none for an unknown card.
     pub transaction: Option<TransactionId>,
-    /// Approved, or why not.
+    /// The approval, or the cause of its absence.
     pub response_code: ResponseCode,
-    /// Why exactly.
+    /// The exact cause.
     pub sub_reason: SubReason,
     /// Every rule that failed.
     pub failed_rules: RuleSet,
-    /// What was approved, in the account's currency.
+    /// The approved amount, in the account's currency.
     pub approved: Minor,
     /// The authorization's id, for approvals.
     pub authorization_id: Option<AuthorizationId>,
-    /// What is left of the allowance.
+    /// The rest of the allowance.
     pub allowance_balance: Minor,
     /// The account's currency.
     pub currency: CurrencyCode,
 }
 
-/// What became of a reversal.
+/// The outcome of a reversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReversalOutcome {
-    /// Carried out, or was before.
+    /// Executed now, or before.
     Reversed,
-    /// Nothing to reverse is known; remembered, in case the purchase comes later.
+    /// No purchase to reverse is known; the reversal is remembered, in case the purchase comes
+    /// later.
     /// Source: ISO DE39 25.
     NotFound,
-    /// Nothing is held any more and something was posted. Source: ISO DE39 21.
+    /// The hold is empty and a part was posted. Source: ISO DE39 21.
     NothingHeld,
-    /// More was to stay or be given back than is held. Source: ISO DE39 30.
+    /// The amount to keep or to give back is above the held amount. Source: ISO DE39 30.
     AmountOutOfRange,
 }
 
-/// The answer to a reversal.
+/// The reply to a reversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReversalReply {
-    /// What became of it.
+    /// The outcome.
     pub outcome: ReversalOutcome,
-    /// Which transaction.
+    /// The transaction.
     pub transaction: Option<TransactionId>,
-    /// What was given back by it.
+    /// The amount given back by it.
     pub given_back: Minor,
-    /// What is still held.
+    /// The amount still held.
     pub remaining: Minor,
-    /// What is left of the allowance.
+    /// The rest of the allowance.
     pub allowance_balance: Minor,
     /// The account's currency.
     pub currency: CurrencyCode,
 }
 
-/// What became of a presentment or refund.
+/// The outcome of a presentment or refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PostingOutcome {
-    /// Posted, or was before.
+    /// Posted now, or before.
     Posted,
     /// No card has this number. Source: ISO DE39 14.
     UnknownCard,
     /// No transaction has this id, and no card is named to post to. Source: ISO DE39 25.
     NotFound,
-    /// The amount, or a balance after it, is beyond what the ledger holds. Source: ISO DE39 30.
+    /// The amount, or a balance after it, is beyond the ledger's range. Source: ISO DE39 30.
     OutOfBounds,
 }
 
-/// The answer to a presentment or refund.
+/// The reply to a presentment or refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PostingReply {
-    /// What became of it.
+    /// The outcome.
     pub outcome: PostingOutcome,
-    /// Which transaction.
+    /// The transaction.
     pub transaction: Option<TransactionId>,
-    /// What was posted by it.
+    /// The amount posted by it.
     pub posted: Minor,
-    /// What is left of the allowance.
+    /// The rest of the allowance.
     pub allowance_balance: Minor,
     /// The account's currency.
     pub currency: CurrencyCode,
 }
 
-/// The answer to a balance inquiry.
+/// The reply to a balance inquiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalanceReply {
-    /// Approved, or why not.
+    /// The approval, or the cause of its absence.
     pub response_code: ResponseCode,
-    /// Why exactly.
+    /// The exact cause.
     pub sub_reason: SubReason,
     /// Every rule that failed.
     pub failed_rules: RuleSet,
-    /// What is left of the allowance, for approvals.
+    /// The rest of the allowance, for approvals.
     pub allowance_balance: Minor,
     /// The account's currency.
     pub currency: CurrencyCode,
 }
 
-/// What became of a transfer.
+/// The outcome of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransferOutcome {
     /// On its way.
     InTransit,
-    /// Arrived, or had before.
+    /// Arrived now, or before.
     Settled,
-    /// Came back, or had before.
+    /// Returned now, or before.
     Returned,
-    /// Refused; the response code says why.
+    /// Refused for the cause in the response code.
     Declined,
     /// No such account, or no such transfer.
     NotFound,
-    /// What came back, or was refused, cannot settle, and what was refused cannot come back.
+    /// The state forbids the conclusion: returned and refused transfers cannot settle, refused ones
+    /// cannot return.
     WrongState,
-    /// The amount, or a balance after it, is beyond what the ledger holds.
+    /// The amount, or a balance after it, is beyond the ledger's range.
     OutOfBounds,
 }
 
-/// The answer to a transfer.
+/// The reply to a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferReply {
-    /// What became of it.
+    /// The outcome.
     pub outcome: TransferOutcome,
-    /// Which transaction.
+    /// The transaction.
     pub transaction: Option<TransactionId>,
-    /// Approved, or why not.
+    /// The approval, or the cause of its absence.
     pub response_code: ResponseCode,
-    /// What the account may spend without credit afterwards.
+    /// The account's available balance afterwards, without credit.
     pub available_balance: Minor,
     /// The account's currency.
     pub currency: CurrencyCode,
 }
 
-/// Why an admin change was refused.
+/// The cause of a refused admin change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// The caller's company has nothing of this kind with this id.
+    /// The caller's company has no object of this kind with this id.
     NotFound,
     /// No such company.
     CompanyNotFound,
@@ -184,11 +186,11 @@ pub enum Rejection {
     AllowanceNotFound,
     /// No such member in the caller's company.
     MemberNotFound,
-    /// A category, department, label or location that is not the company's.
+    /// A category, department, label or location of another company, or unknown.
     DimensionNotFound,
-    /// A terminated card changes its state no more.
+    /// A terminated card cannot change its state.
     CardTerminated,
-    /// A physical card is activated only for somebody.
+    /// A physical card cannot be activated without an assignee.
     AssigneeMissing,
     /// The allowance's end_time is past.
     AllowanceEnded,
@@ -200,45 +202,45 @@ pub enum Rejection {
     IdTaken,
     /// The card number is in use; draw another.
     CardNumberTaken,
-    /// No more room in the shard.
+    /// The shard is full.
     Full,
-    /// An amount is beyond what the ledger holds.
+    /// An amount is beyond the ledger's range.
     OutOfBounds,
     /// The idempotency key was used before, or by a request that is under way.
     KeyTaken,
-    /// The company has used as many idempotency keys in a day as are kept.
+    /// The company has reached the number of idempotency keys kept for a day.
     TooManyKeys,
-    /// Cards made at once have more text than one record takes.
+    /// Cards made at once have more text than fits one record.
     CardsTooLong,
     /// A card has no room for another shared link.
     TooManySharedLinks,
-    /// A deleted member changes no more.
+    /// A deleted member cannot change.
     MemberDeleted,
     /// Another member of the company has this code.
     MemberCodeTaken,
-    /// Without this member nobody would administer the company.
+    /// The company would be without an administrator.
     LastAdministrator,
-    /// The member holds as many cards as one may.
+    /// The member holds as many cards as allowed.
     TooManyCards,
-    /// What follows from the change is more than one record takes.
+    /// The consequences of the change do not fit one record.
     TooMuchAtOnce,
-    /// A requisition changes no more once it was approved, denied or taken back.
+    /// A decided or canceled requisition cannot change.
     RequisitionDecided,
     /// The requisition's end_time is past.
     RequisitionEnded,
     /// No such administrator or reviewer in the caller's company.
     ReviewerNotFound,
-    /// The member has as many pending requisitions as one may.
+    /// The member has as many pending requisitions as allowed.
     TooManyRequisitions,
-    /// Another one of the company and kind has this code.
+    /// Another dimension of the company and kind has this code.
     DimensionCodeTaken,
     /// No such parent of the company and kind.
     ParentNotFound,
-    /// The parent stands below what is to stand below it.
+    /// The parent stands below its future child.
     ParentCycle,
-    /// The tree would have more levels than it may.
+    /// The tree would have more levels than allowed.
     TreeTooDeep,
-    /// One parent would have more children than it may.
+    /// One parent would have more children than allowed.
     TooManyChildren,
     /// No such transaction.
     TransactionNotFound,
@@ -248,31 +250,31 @@ pub enum Rejection {
     TicketNotFound,
     /// The ticket was used or ended, or has expired.
     TicketSpent,
-    /// The password, or a second factor, is another than when the password was proven.
+    /// The password, or a second factor, was changed since it was verified.
     PasswordChanged,
     /// The step of the one-time passwords, or a later one, was used before.
     StepUsed,
     /// No such app in the caller's company.
     AppNotFound,
-    /// The app's profile is another than the operator has seen.
+    /// The app's profile differs from the one the operator has seen.
     AppChanged,
-    /// A role is for members who take part.
+    /// A role needs an active member.
     MemberInactive,
     /// No such access token in the caller's company.
     TokenNotFound,
-    /// So many tokens of the app or the member open something that there is no room for another.
+    /// The app or the member has as many live tokens as allowed.
     TooManyTokens,
     /// Another member of the company has this external id.
     ExternalIdTaken,
     /// The allowance would end before it starts.
     StartsAfterEnd,
-    /// The company has as many webhook endpoints as one may.
+    /// The company has as many webhook endpoints as allowed.
     TooManyWebhookEndpoints,
-    /// The card number is sealed under a key that was forgotten or, where it is sealed anew, under
-    /// another one than the newest.
+    /// The card number is sealed under a forgotten key, or, for a number sealed anew, under a key
+    /// that is not the newest.
     PanKeyOutdated,
-    /// No such generation of the key of card numbers, or one that is still of use.
+    /// No such generation of the key of card numbers, or one that is still in use.
     PanKeyUnknown,
-    /// A message of this time or a later one gave the door a key for this use before.
+    /// An earlier message with this time or a later one gave the door a key for this use.
     ZoneKeyRepeated,
 }

@@ -1,14 +1,14 @@
-//! The commands of one resource, each declared once: what it carries, what it makes, what an audit says
-//! of it, and what carries it out.
+//! The commands of one resource, each declared once: its parts, the object it makes, its audit
+//! line, its execution.
 //!
 //! ```text
 //! /// Changes an app.
 //! Update(company: CompanyId, id: AppId, changes: AppChanges) =>   the variant, its parts by name
-//!     Audited::of_company(*company, "app.updated", id.0),         what an audit says of it
-//!     update(change, (*company, *id), changes);                   its effects, or why it is refused
+//!     Audited::of_company(*company, "app.updated", id.0),         its audit line
+//!     update(change, (*company, *id), changes);                   its effects, or its rejection
 //! ```
 //!
-//! `makes` behind the parts gives the id of what is made.
+//! `makes` behind the parts gives the id of the new object.
 
 /// Declares the commands of a resource; see the head of this file.
 macro_rules! commands {
@@ -29,7 +29,7 @@ macro_rules! commands {
         }
 
         impl $type {
-            /// The id of the one object that it makes.
+            /// The id of the one object that the command makes.
             pub(crate) fn made_id(&self) -> Option<uuid::Uuid> {
                 match self {
                     $(Self::$variant($($part),+) => {
@@ -50,7 +50,7 @@ macro_rules! commands {
             }
 
             /// Adds the effects of the command to the change.
-            /// Errors: what it names is not there, or a rule is against it.
+            /// Errors: a named object does not exist, or a rule forbids the change.
             pub(crate) fn execute(
                 &self,
                 $change: &mut $crate::directory::change::StateChange<'_>,

@@ -1,4 +1,4 @@
-//! A decision that is made again on what was kept of it: what each rule compared, and the least change
+//! A repeated decision on its kept facts: the values that each rule compared, and the least change
 //! with which it approves.
 
 use chrono_tz::Tz;
@@ -18,12 +18,12 @@ use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
 use crate::domain::transaction::{TransactionKind, TransactionRecord};
 
-/// A decision that can be made again: what was asked, what was known, what came of it.
+/// A repeatable decision: its request, its facts, its outcome.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     facts: DecisionFacts,
     amount: Minor,
-    /// What the purchase held before, of an increment.
+    /// The amount that the purchase held before an increment; zero for a purchase.
     added_to: Minor,
     /// Whether the purchase itself had used the card up.
     has_used_card_up: bool,
@@ -31,8 +31,8 @@ pub(super) struct Case {
     is_cash: bool,
     at: Timestamp,
     zone: Tz,
-    /// The rules that failed. Stands for what is not kept: the credentials themselves, the state of
-    /// the company and its members, early reversals.
+    /// The rules that failed. They stand for the inputs that are not kept: the credentials
+    /// themselves, the state of the company and its members, early reversals.
     failed: RuleSet,
 }
 
@@ -65,7 +65,7 @@ impl Case {
         }
     }
 
-    /// Whether the rules of this build come to what was decided.
+    /// Whether the rules of this build reach the same decision.
     pub(super) fn is_as_decided(&self) -> bool {
         self.decide_again() == self.failed
     }
@@ -123,14 +123,14 @@ impl Case {
         }
     }
 
-    /// Whether a credential was compared: shown, and nothing locked.
+    /// Whether a credential was compared: shown, and not locked.
     fn is_compared(&self, credential: CredentialsPresent) -> bool {
         let is_locked = self.failed.contains(Rule::CredentialsLocked);
         self.has(credential) && !is_locked
     }
 
-    /// Credentials that compare as those in the message did: 1 is what the card has. Those that
-    /// nobody compared are taken to be right.
+    /// Credentials that compare as those in the message did: 1 stands for the card's own.
+    /// Credentials that were not compared count as right.
     fn credentials(&self) -> PresentedCredentials {
         let value_of = |rule| if self.failed.contains(rule) { 2 } else { 1 };
         let own = Cvv::parse(b"000");
@@ -151,12 +151,12 @@ impl Case {
         }
     }
 
-    /// Changes to the rules that have a say which together approve; none where they would not.
+    /// Changes that together satisfy the rules in `has_say`; none if they would not.
     pub(super) fn remedies(&self, has_say: RuleSet) -> Vec<Remedy> {
         let mut changed = *self;
         let mut remedies = Vec::new();
-        // A change may bring an earlier rule up: a later end does not open the card that the end
-        // has suspended. No rule comes up twice.
+        // A change may make an earlier rule fail: a later end does not open the card that the end
+        // has suspended. No rule fails twice.
         for _ in Rule::ALL {
             let failed = changed.decide_again().intersection(has_say);
             let Some(rule) = failed.first() else { return remedies };
@@ -167,7 +167,7 @@ impl Case {
         if changed.decide_again().intersection(has_say).is_empty() { remedies } else { Vec::new() }
     }
 
-    /// What an amount is held against by an amount rule.
+    /// The limit that an amount rule compares with.
     fn limit(&mut self, rule: Rule) -> &mut Minor {
         let DecisionFacts { terms, known, .. } = &mut self.facts;
         match rule {
@@ -178,7 +178,7 @@ impl Case {
         }
     }
 
-    /// What an amount rule leaves.
+    /// The amount that an amount rule leaves.
     fn room(mut self, rule: Rule) -> Minor {
         let DecisionFacts { terms, usage, .. } = &self.facts;
         match rule {
@@ -189,7 +189,7 @@ impl Case {
         }
     }
 
-    /// The largest amount within what the ledger holds.
+    /// The largest amount within the ledger's range.
     fn bound(&self) -> Minor {
         let room = |used: Minor| Minor::BALANCE_MAX - used;
         let whole = Minor::AMOUNT_MAX - self.added_to;
@@ -241,7 +241,7 @@ impl Case {
         }
     }
 
-    /// The first instant at which a rule that fails would pass and no other would fail instead.
+    /// The first instant at which a failed rule would pass and no other would fail instead.
     fn opens_at(&self, rule: Rule) -> Option<Timestamp> {
         let today = date_at(self.zone, self.at);
         let opens_at = match rule {
@@ -262,8 +262,8 @@ impl Case {
         (is_no_worse && !failed.contains(rule)).then_some(opens_at)
     }
 
-    /// The largest amount that nothing would have declined; none where there is none, or where it
-    /// is not the amount alone that was declined.
+    /// The largest amount that would have been approved; none if there is none, or if other rules
+    /// than those of amounts failed.
     pub(super) fn amount_at_most(&self) -> Option<Minor> {
         let rooms = RuleSet::AMOUNTS.iter().map(|rule| self.room(rule));
         let amount = rooms.fold(self.bound(), Minor::min);
@@ -271,14 +271,14 @@ impl Case {
         (amount.is_positive() && would.decide_again().is_empty()).then_some(amount)
     }
 
-    /// The values that a rule compared, where the decision then took `taken`, and the least change that
-    /// satisfies the rule where it fails.
+    /// The values that a rule compared, in a decision that took `taken`, and the least change that
+    /// satisfies the rule if it failed.
     pub(super) fn compare(&self, rule: Rule, taken: Minor) -> (Compared, Change) {
         let facts = self.facts;
         let only = |input| Compared { input, threshold: None, usage: None };
         let against = |input, threshold| Compared { input, threshold, usage: None };
         let is = |is| (only(Quantity::Is(is)), Change::Otherwise);
-        // What is bounded is the purchase as it would be.
+        // The bounded amount is that of the whole purchase after the increment.
         let whole = Quantity::Amount(self.amount + self.added_to);
         let (now, today) = (Quantity::Instant(self.at), date_at(self.zone, self.at));
         match rule {
@@ -330,10 +330,10 @@ impl Case {
         }
     }
 
-    /// An amount, beside the limit of an amount rule.
+    /// The compared amount and the limit of an amount rule, with the least change.
     fn compare_amount(mut self, rule: Rule, taken: Minor) -> (Compared, Change) {
         let limit = *self.limit(rule);
-        // Only of a rule that fails: the distance to no limit is beyond what numbers hold.
+        // The distance is computed for a failed rule only: that to no limit would overflow.
         let room = self.room(rule);
         let by = if self.amount > room { self.amount - room } else { Minor::ZERO };
         let (asked, usage) = (self.amount, self.facts.usage);
@@ -349,7 +349,8 @@ impl Case {
         (compared, Change::Raise { by, to: limit + by })
     }
 
-    /// A PIN, beside how many wrong ones in a row lock the card.
+    /// The PIN's comparison: the wrong PINs in a row before and after it, beside the number that
+    /// locks the PIN.
     fn compared_pin(&self) -> Compared {
         let before = self.facts.usage.pin_failures;
         let is_compared = self.is_compared(CredentialsPresent::PIN) && before < PIN_FAILURES_MAX;
@@ -365,7 +366,7 @@ impl Case {
         }
     }
 
-    /// One attempt, beside how many the company allows.
+    /// The attempt itself, with the number of attempts and the number that the company allows.
     fn compare_attempts(&self, rule: Rule) -> (Compared, Change) {
         let window = self.window(rule).filter(|window| window.limit > 0);
         let usage = |window: AttemptWindow| {

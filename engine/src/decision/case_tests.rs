@@ -1,4 +1,4 @@
-//! What an explanation says is true: the changes it names approve, smaller ones do not.
+//! Explanations are true: the changes they name approve, smaller ones do not.
 
 use chrono_tz::America::Los_Angeles;
 use chrono_tz::Asia::Kolkata;
@@ -15,7 +15,7 @@ const NOON: Timestamp = Timestamp(1_772_913_600_000_000);
 /// 2026-03-08T00:00-08:00.
 const MIDNIGHT: Timestamp = Timestamp(1_772_956_800_000_000);
 
-/// A purchase of 15.10 that nothing speaks against.
+/// A purchase of 15.10 that every rule approves.
 fn case() -> Case {
     let today = date_at(Los_Angeles, NOON);
     let facts = DecisionFacts {
@@ -49,7 +49,7 @@ fn case() -> Case {
     }
 }
 
-/// The case as it was decided, `unkept` being rules whose inputs are not kept.
+/// The decided case, with the failures `unkept` of rules whose inputs are not kept.
 fn decided(mut case: Case, unkept: RuleSet) -> Case {
     case.failed = unkept;
     case.failed = case.decide_again();
@@ -58,7 +58,8 @@ fn decided(mut case: Case, unkept: RuleSet) -> Case {
 
 type Row = (&'static str, Rule, Change, Option<Timestamp>, fn(&mut Case));
 
-/// Each row fails one rule; what it names would have satisfied it.
+/// Checks that each row fails one rule, and that the change it names would have satisfied that
+/// rule.
 fn assert_least_changes(rows: &[Row]) {
     for (name, rule, change, after, alter) in rows.iter().copied() {
         let mut case = case();
@@ -187,7 +188,8 @@ fn every_amount_rule_that_failed_is_named_and_the_least_room_is_the_amount() {
     assert_eq!(decided(suspended, RuleSet::EMPTY).amount_at_most(), None);
 }
 
-/// What is told of an increment is told of the whole where that is bounded, else of what was added.
+/// The explanation of an increment names the whole amount if that is bounded, else the added
+/// amount.
 #[test]
 fn an_increment_is_explained_by_what_it_was_added_to() {
     let mut facts = case().facts;
@@ -225,17 +227,17 @@ fn an_increment_is_explained_by_what_it_was_added_to() {
     let (_, day) = compared(&approved, Rule::DailyLimit);
     assert_eq!((day.input, day.usage), (amount(1_510), Some([amount(1_000), amount(2_510)])));
 
-    // Of a card that another purchase had used up, the rules of this build say otherwise.
+    // On a card that another purchase had used up, the rules of this build decide otherwise.
     let other = IncrementDecision { has_used_card_up: false, ..decision };
     assert_eq!(explain_increment(&other, Los_Angeles).remedies, []);
 }
 
-/// A limit that is often near the amounts, and often none.
+/// A limit that is often near the amounts, and often absent.
 fn limit() -> impl Strategy<Value = Minor> {
     prop_oneof![2 => (0_i64..2_500).prop_map(Minor), 1 => Just(Minor::UNLIMITED)]
 }
 
-/// An instant that is often near, and often no bound at all.
+/// An instant that is often near, and often absent.
 fn bound(none: Timestamp) -> impl Strategy<Value = Timestamp> {
     let near = (-3 * Timestamp::DAY..3 * Timestamp::DAY).prop_map(|after| NOON.plus(after));
     prop_oneof![1 => near, 2 => Just(none)]
@@ -278,7 +280,7 @@ fn standing() -> impl Strategy<Value = (CardState, SuspensionReason)> {
     ])
 }
 
-/// Attempts of the last two hours before `at`, and limits beside them.
+/// Attempts of the last two hours before `at`, with limits.
 fn velocity(at: Timestamp) -> impl Strategy<Value = Option<VelocityFacts>> {
     let ago = prop_oneof![0..Timestamp::MINUTE, 0..2 * Timestamp::HOUR];
     let attempts = (prop::collection::vec(ago, 0..6), 0_u16..4, 0_u16..6);
@@ -380,7 +382,7 @@ fn one_less(change: Change, case: &Case) -> Option<Change> {
     })
 }
 
-/// The case with all changes made, but the one at `place` replaced or left out.
+/// The rules that fail after all changes, with the one at `place` replaced or left out.
 fn changed(case: &Case, remedies: &[Remedy], place: usize, instead: Option<Change>) -> RuleSet {
     let mut changed = *case;
     for (at, remedy) in remedies.iter().enumerate() {
@@ -403,7 +405,7 @@ proptest! {
         prop_assert_eq!(remedies.is_empty(), case.failed.is_empty());
         for rule in case.failed.iter() {
             let named = remedies.iter().filter(|remedy| remedy.rule == rule).count();
-            // A smaller amount may satisfy others besides.
+            // A smaller amount may satisfy other rules, too.
             let is_enough = named == 1 || named == 0 && case.failed.contains(Rule::OutOfBounds);
             prop_assert!(is_enough, "{:?}", rule);
         }
@@ -421,7 +423,7 @@ proptest! {
     #[test]
     fn waiting_until_then_passes_the_rule_and_one_microsecond_less_does_not(case in any_case()) {
         let remedies = case.remedies(RuleSet::ALL);
-        // Beyond the bounds, waiting is told for the amount that is named instead.
+        // Beyond the bounds, the instant holds for the largest amount instead.
         let mut asked = case;
         for remedy in remedies.iter().filter(|remedy| remedy.rule == Rule::OutOfBounds) {
             asked.make(remedy.rule, remedy.change);
@@ -446,7 +448,7 @@ proptest! {
         }
     }
 
-    /// The scope that a category was added to takes it: the change need not open the scope.
+    /// The scope with an added category accepts it: the change need not open the scope.
     #[test]
     fn a_scope_with_the_category_takes_it(case in any_case()) {
         if let (true, Some(mcc)) = (case.failed.contains(Rule::OutOfScope), case.mcc) {

@@ -14,7 +14,7 @@ const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
 const RESTAURANT: Mcc = Mcc(5812);
 const PIN: PinVerifier = PinVerifier(77);
 
-/// A purchase of 10.00 that nothing speaks against; rows change what they are about.
+/// A purchase of 10.00 that every rule approves; rows change their own fields.
 struct Case {
     card: CardRecord,
     balances: AccountBalances,
@@ -73,7 +73,7 @@ fn case() -> Case {
 }
 
 impl KnownAmounts {
-    /// Funds and holds of an account; nothing else is known.
+    /// Funds and holds of an account, without other amounts.
     pub(crate) fn funds(available_credit: Minor, held: Minor) -> Self {
         Self { held, ..Self { available_credit, ..Self::default() } }
     }
@@ -117,7 +117,7 @@ fn cvv(shown: &[u8]) -> Option<Shown<CvvPair>> {
 
 type Row = (&'static str, &'static [Rule], fn(&mut Case));
 
-/// Checks that each row fails exactly the rules it names, and answers with the first one's code.
+/// Checks that each row fails exactly the rules it names, and gives the first one's code.
 fn check(rows: &[Row]) {
     for (name, expected, change) in rows {
         let mut case = case();
@@ -144,7 +144,7 @@ fn standing_of_card_and_company() {
     ]);
 }
 
-/// Past its end an allowance answers 1501, before and after the timer has suspended the card.
+/// Past its end an allowance gives 1501, before and after the timer has suspended the card.
 #[test]
 fn a_card_that_its_end_time_suspended_answers_for_its_allowance() {
     fn end(case: &mut Case, reason: SuspensionReason, ends_at: Timestamp) {
@@ -253,7 +253,7 @@ fn cash_and_risk() {
     ]);
 }
 
-/// Every credential, right or wrong.
+/// Shows every credential, right or wrong.
 fn show(case: &mut Case, is_right: bool) {
     let pick = |right: u16, wrong: u16| if is_right { right } else { wrong };
     case.credentials = PresentedCredentials {
@@ -291,8 +291,8 @@ fn wrong_credentials_lock_for_the_rest_of_their_hour() {
     ]);
 }
 
-/// After five wrong tries a wrong credential said 1303 and the right one 1701: the lock told which
-/// it was. Now nobody looks, so that nothing can tell.
+/// After five wrong tries a wrong credential gave 1303 and the right one 1701, so the lock revealed
+/// the right one. Now a locked credential is not compared, so that no reply can reveal it.
 #[test]
 fn a_locked_credential_is_not_compared() {
     for pin_failures in 0..=PIN_FAILURES_MAX {
@@ -392,7 +392,7 @@ fn amounts_up_to_a_limit_pass_and_above_it_do_not() {
 
 type Breaker = (Rule, u16, fn(&mut Case));
 
-/// Each rule, made to fail alone and whatever else fails, in the order of precedence with its code.
+/// Each rule with a change that makes it fail, in the order of precedence with its code.
 const BREAKERS: [Breaker; 22] = [
     (Rule::CardTerminated, 1000, |c| c.card.usage.state = CardState::Terminated),
     (Rule::CompanyClosed, 1000, |c| c.is_company_closed = true),

@@ -1,8 +1,8 @@
-//! Explains a decision from what was kept of it: what each rule compared, and for a decline the
-//! least change that would have approved it. `case` makes the decision again.
+//! Explains a decision from its kept facts: the values that each rule compared, and for a decline
+//! the least change that would have approved it. `case` repeats the decision.
 //!
-//! INVARIANT: a change is only named where `decide` itself, on the kept facts with the change made,
-//! approves. Where the rules of this build no longer come to what was decided, none is named.
+//! INVARIANT: a change is named only if `decide` itself, on the kept facts with the change made,
+//! approves. If the rules of this build no longer reach the same decision, no change is named.
 
 use chrono_tz::Tz;
 
@@ -20,28 +20,28 @@ use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord,
 };
 
-/// Why a transaction was approved or declined.
+/// The explanation of a transaction's approval or decline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Whose word it was.
+    /// The party that decided.
     pub decided_by: DecidedBy,
-    /// Every rule in order of precedence; empty where none was evaluated.
+    /// Every rule in order of precedence; empty if none was evaluated.
     pub rules: Vec<RuleFinding>,
-    /// For a decline, or where only a part was approved: changes that together would have approved
-    /// it whole. Empty where nothing would, or where the facts are not known.
+    /// For a decline or a partial approval: changes that together would have approved the whole.
+    /// Empty if none would, or if the facts are not known.
     pub remedies: Vec<Remedy>,
-    /// Where amounts alone failed: the largest amount that would have been approved.
+    /// The largest amount that would have been approved, if amounts alone failed.
     pub amount_at_most: Option<Minor>,
 }
 
 /// The party that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecidedBy {
-    /// The rules'.
+    /// The rules of this switch.
     Rules,
-    /// The network's: advices, refunds, and what settled without an authorization.
+    /// The network: advices, refunds, and settlements without an authorization.
     Network,
-    /// A bank transfer's, to which rules of cards do not apply.
+    /// The bank transfer itself, to which rules of cards do not apply.
     Transfer,
 }
 
@@ -50,29 +50,29 @@ pub enum DecidedBy {
 pub struct RuleFinding {
     /// The rule.
     pub rule: Rule,
-    /// Whether it spoke for the purchase.
+    /// Whether the rule passed.
     pub passed: bool,
-    /// What it compared; none where that was not kept.
+    /// The values that it compared; none if they were not kept.
     pub compared: Option<Compared>,
 }
 
-/// What a rule compared.
+/// The values that a rule compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// What was asked, or found.
+    /// The requested or present value.
     pub input: Quantity,
-    /// What it was held against; none where there was no such limit.
+    /// The threshold that it was compared with; none if there was no such limit.
     pub threshold: Option<Quantity>,
-    /// What was used of the threshold before and after the decision, where it is used up.
+    /// The used part of the threshold before and after the decision, if it is used up.
     pub usage: Option<[Quantity; 2]>,
 }
 
-/// Something that is compared.
+/// A compared value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Money. Units: minor units of the account's currency.
     Amount(Minor),
-    /// A number of things.
+    /// A number of events.
     Count(u16),
     /// An instant.
     Instant(Timestamp),
@@ -80,7 +80,7 @@ pub enum Quantity {
     Date(BusinessDate),
     /// A card's state.
     Card(CardState, SuspensionReason),
-    /// Whether the message's was compared, or a statement holds.
+    /// The truth of a statement, or of a credential's comparison.
     Is(bool),
     /// A merchant's category.
     Category(Option<Mcc>),
@@ -93,45 +93,45 @@ pub enum Quantity {
 pub struct Remedy {
     /// The rule.
     pub rule: Rule,
-    /// The least change to what was asked or known.
+    /// The least change of request or facts.
     pub change: Change,
-    /// Or else waiting: the first instant at which the rule would have passed and no other failed,
-    /// nothing else happening meanwhile.
+    /// The first instant at which the rule would have passed and no other failed, without other
+    /// changes meanwhile.
     pub after: Option<Timestamp>,
 }
 
-/// A change to what was asked or known.
+/// A change of request or facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// What the amount is held against is so much higher.
+    /// A rise of the limit that the amount is compared with.
     Raise {
-        /// How much.
+        /// The difference.
         by: Minor,
-        /// To what: the limit, the budget, the available credit.
+        /// The new value: of the limit, the budget, the available credit.
         to: Minor,
     },
-    /// The amount is this.
+    /// A smaller amount: this one.
     Amount(Minor),
-    /// The window begins here, or before.
+    /// A start of the window at this instant, or before.
     StartBy(Timestamp),
-    /// The window ends here, or after.
+    /// An end of the window at this instant, or after.
     EndFrom(Timestamp),
-    /// The card is valid through this date, or longer.
+    /// An expiry of the card on this date, or later.
     ValidThrough(BusinessDate),
-    /// There were no more attempts than this.
+    /// A number of attempts not above this one.
     Attempts(u16),
-    /// There were no more wrong credentials than this.
+    /// A number of wrong credentials not above this one.
     WrongCredentials(u8),
-    /// The scope has this category, or is empty.
+    /// A scope with this category, or an empty one.
     Category(Option<Mcc>),
-    /// The card is active.
+    /// An active card.
     ActiveCard,
-    /// What the rule objects to is otherwise: the right credential, no cash, no early reversal.
+    /// The contrary of the rule's objection: the right credential, no cash, no early reversal.
     Otherwise,
 }
 
-/// Explains how a transaction was decided, before anything was added to it: `explain_increment` does
-/// the rest. `zone` is its company's.
+/// Explains the decision on a transaction, without its increments: `explain_increment` does the
+/// rest. `zone` is its company's.
 #[must_use]
 pub fn explain(
     record: &TransactionRecord,
@@ -152,7 +152,7 @@ pub fn explain(
     let Some(case) = case.filter(|case| has_remedies && case.is_as_decided()) else {
         return explanation;
     };
-    // Of an advice only the vetoes declined; the other rules that fail had no say.
+    // An advice is declined by the vetoes only; the other failed rules had no effect.
     let has_say = if decided_by == DecidedBy::Rules { RuleSet::ALL } else { RuleSet::VETOES };
     explanation.remedies = case.remedies(has_say);
     if decided_by == DecidedBy::Rules {
@@ -161,7 +161,7 @@ pub fn explain(
     explanation
 }
 
-/// Explains how an increment was decided. `zone` is its company's.
+/// Explains the decision on an increment. `zone` is its company's.
 #[must_use]
 pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation {
     let case = Case::of_increment(decision, zone);
@@ -216,12 +216,13 @@ fn finding(record: &TransactionRecord, rule: Rule) -> RuleFinding {
     RuleFinding { rule, passed: !record.failed_rules.contains(rule), compared: None }
 }
 
-/// What the decision took from allowance, day and account.
+/// The amount that the decision took from allowance, day and account.
 fn taken_of(record: &TransactionRecord, is_partial: bool, case: &Case) -> Minor {
     match record.kind {
         _ if !record.response_code.is_approved() => Minor::ZERO,
         TransactionKind::Verification => Minor::ZERO,
-        // A part is approved where only its amount was too much, and then all that could be.
+        // A partial approval, of a purchase whose amount alone was too high, takes the largest
+        // amount.
         _ if is_partial => case.amount_at_most().unwrap_or(record.requested),
         _ => record.requested,
     }

@@ -1,10 +1,10 @@
-//! What a decision was made from, as it was then. Kept with the transaction, so that an explanation
-//! quotes facts and never guesses them from what the card is today.
+//! The facts of a decision, at its time. They are kept with the transaction, so that an explanation
+//! quotes facts and never guesses them from the card's present state.
 //!
-//! A purchase that more was asked on has a decision of its own for each increment.
+//! A purchase with increments has a decision of its own for each increment.
 //!
-//! What the transaction itself says (amount, merchant, instant, rules that failed) is not repeated.
-//! No credential is kept, only whether one was shown. `packed` writes this in some thirty bytes.
+//! The transaction's own fields (amount, merchant, instant, rules that failed) are not repeated. No
+//! credential is kept, only whether one was shown. `packed` writes this in some thirty bytes.
 
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use serde::{Deserialize, Serialize};
@@ -22,61 +22,61 @@ use crate::domain::money::Minor;
 pub struct DecisionFacts {
     /// The allowance's terms.
     pub terms: AllowanceTerms,
-    /// What was used before, as of the local day of the decision.
+    /// The usage before, on the local day of the decision.
     pub usage: CardUsage,
     /// The amounts of the shard that rules compared.
     pub known: KnownAmounts,
     /// The last local date on which the card is valid.
     pub expires_on: BusinessDate,
-    /// Which credentials the message and the card had.
+    /// The credentials that the message and the card had.
     pub credentials: CredentialsPresent,
-    /// Wrong credentials before, where some still counted.
+    /// Wrong credentials before, if some still counted.
     pub failures: Option<CredentialFailures>,
-    /// Attempts before, where the company limits them and they count.
+    /// Attempts before, if the company limits them and they count.
     pub velocity: Option<VelocityFacts>,
 }
 
-/// The decision on an increment: more that was asked on a pending purchase. Serialized packed, with
-/// a version of its own: see `packed/increment.rs`.
+/// The decision on an increment of a pending purchase. Serialized packed, with a version of its
+/// own: see `packed/increment.rs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<u8>", try_from = "Vec<u8>")]
 pub struct IncrementDecision {
     /// The purchase.
     pub transaction: TransactionSeq,
-    /// When the increment was accepted.
+    /// The time of the increment's acceptance.
     pub decided_at: Timestamp,
-    /// How much more. Units: minor units of the account's currency.
+    /// The additional amount. Units: minor units of the account's currency.
     pub amount: Minor,
-    /// What the purchase held before. Units: as `amount`.
+    /// The amount that the purchase held before. Units: as `amount`.
     pub added_to: Minor,
     /// The merchant's category.
     pub mcc: Option<Mcc>,
-    /// Every rule that failed; none of an increment that was approved.
+    /// Every rule that failed; empty for an approved increment.
     pub failed_rules: RuleSet,
-    /// Whether the purchase itself had used the card up, which does not speak against more on it.
+    /// Whether the purchase itself had used the card up, which does not forbid its increments.
     pub has_used_card_up: bool,
-    /// What the rules were evaluated on.
+    /// The facts on which the rules were evaluated.
     pub facts: DecisionFacts,
 }
 
 /// Attempts before a decision, beside the limits of the company.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VelocityFacts {
-    /// In the minute before.
+    /// The window of the minute before.
     pub minute: AttemptWindow,
-    /// In the hour before.
+    /// The window of the hour before.
     pub hour: AttemptWindow,
 }
 
 /// Attempts in one sliding window before a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptWindow {
-    /// How many the company allows; zero switches the limit off.
+    /// The number that the company allows; zero switches the limit off.
     pub limit: u16,
-    /// How many there were; the shard remembers no more than decide a limit.
+    /// The number of attempts; the shard remembers no more than decide a limit.
     pub count: u16,
-    /// From when on one more would have room, this one counted; `Timestamp::MIN` where there was
-    /// room for this one.
+    /// The first instant with room for one more attempt, this one counted; `Timestamp::MIN` if
+    /// there was room for this one.
     pub room_at: Timestamp,
 }
 
@@ -87,8 +87,8 @@ impl AttemptWindow {
         let within = before.iter().filter(|attempt| **attempt > at.plus(-span)).count();
         let count = u16::try_from(within).unwrap_or(u16::MAX);
         let is_over = limit > 0 && count >= limit;
-        // The attempt that leaves last before there is room: of those that count, this one among
-        // them, as many are newer as the limit leaves beside one more.
+        // The attempt whose leaving makes room: among the counted attempts, this one included, the
+        // number of newer ones is the limit less one.
         let newer = usize::from(limit.saturating_sub(1));
         let leaves = match newer {
             0 => at,
@@ -117,9 +117,9 @@ mod tests {
         let rows: [(&[Timestamp], u16, u16, Timestamp); 6] = [
             (&[ago(9), ago(8)], 0, 2, Timestamp::MIN),
             (&[ago(90), ago(8)], 2, 1, Timestamp::MIN),
-            // With a limit of one, this attempt itself has to leave.
+            // With a limit of one, this attempt itself must leave the window.
             (&[ago(9)], 1, 1, after(60)),
-            // With two: the newest of those before.
+            // With a limit of two, the newest of the earlier attempts must leave.
             (&[ago(9), ago(8)], 2, 2, after(52)),
             (&[ago(50), ago(9), ago(8)], 3, 3, after(51)),
             (&[ago(50), ago(40), ago(9), ago(8)], 3, 4, after(51)),

@@ -1,7 +1,7 @@
-//! Decides an authorization: one pure function over what the shard knows.
+//! The decision on an authorization: one pure function over the shard's facts.
 //!
-//! Every rule is evaluated and the whole set of those that failed is kept; the first in the order
-//! of `rules` gives the response code. Nothing here changes anything.
+//! Every rule is evaluated and the whole set of failed rules is kept; the first in the order of
+//! `rules` gives the response code. This module changes no state.
 
 mod case;
 mod explanation;
@@ -28,15 +28,15 @@ use crate::domain::merchant::Mcc;
 use crate::domain::merchant_category;
 use crate::domain::money::Minor;
 
-/// So many wrong PINs in a row make every PIN wrong until a new one is set.
+/// The number of wrong PINs in a row that makes every PIN wrong until a new one is set.
 pub const PIN_FAILURES_MAX: u8 = 3;
 
-/// What is asked.
+/// The request to decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// How much; never negative. Units: minor units of the account's currency.
+    /// The amount; never negative. Units: minor units of the account's currency.
     pub amount: Minor,
-    /// What the purchase holds already, where more is asked on it. Units: as `amount`.
+    /// The amount that the purchase holds already, for an increment. Units: as `amount`.
     pub added_to: Minor,
     /// The merchant's category; a non-empty scope declines a message without one.
     pub mcc: Option<Mcc>,
@@ -44,14 +44,15 @@ pub struct Question<'a> {
     pub is_cash: bool,
     /// The credentials it carries.
     pub credentials: &'a PresentedCredentials,
-    /// When the switch accepted it.
+    /// The time of the switch's acceptance.
     pub at: Timestamp,
     /// The local date of that instant.
     pub today: BusinessDate,
 }
 
-/// Declares the amounts that rules read of the shard, and how each is read. They are kept with the
-/// decision, packed in the order of their declaration: a new one is a line at the end.
+/// Declares the amounts that rules read of the shard, with the expression that reads each. They are
+/// kept with the decision, packed in the order of their declaration: a new one is a line at the
+/// end.
 macro_rules! known_amounts {
     ($($(#[$about:meta])* $amount:ident = |$source:ident| $read:expr;)+) => {
         /// Amounts that the shard knows. Units: minor units of the account's currency.
@@ -61,19 +62,19 @@ macro_rules! known_amounts {
         }
 
         impl KnownAmounts {
-            /// Reads them.
+            /// Reads the amounts.
             #[must_use]
             #[inline]
             pub fn of(source: &AmountSource<'_>) -> Self {
                 Self { $($amount: { let $source = source; $read },)+ }
             }
 
-            /// Each, in order.
+            /// The amounts, in order.
             pub(crate) const fn values(&self) -> [Minor; [$(stringify!($amount)),+].len()] {
                 [$(self.$amount),+]
             }
 
-            /// Each, to be read in order.
+            /// The amounts as references, in order.
             pub(crate) fn each_mut(&mut self) -> [&mut Minor; [$(stringify!($amount)),+].len()] {
                 [$(&mut self.$amount),+]
             }
@@ -99,26 +100,26 @@ pub struct AmountSource<'a> {
     pub credit_limit: Minor,
 }
 
-/// What the shard knows. `usage` is the card's, rolled to the question's local date.
+/// The facts known to the shard. `usage` is the card's, rolled to the question's local date.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The card.
     pub card: &'a CardRecord,
-    /// What was used of it by now.
+    /// The card's usage by now.
     pub usage: CardUsage,
     /// The amounts that rules compare, beside the card's terms.
     pub known: KnownAmounts,
-    /// Whether the card's company or holder is gone.
+    /// Whether the card's company is not in business, or its holder inactive.
     pub is_company_closed: bool,
     /// Whether a reversal of this very purchase came before it.
     pub is_reversed_before: bool,
-    /// Which velocity limits this attempt is over.
+    /// The velocity limits that this attempt exceeds.
     pub velocity: VelocityFinding,
     /// Recent wrong credentials, if any.
     pub failures: Option<CredentialFailures>,
 }
 
-/// Which velocity limits an attempt is over.
+/// The velocity limits that an attempt exceeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VelocityFinding {
     /// The limit of a sliding minute.
@@ -133,8 +134,8 @@ pub struct VelocityFinding {
 pub struct Verdict {
     /// The rules that failed; an empty set is an approval.
     pub failed: RuleSet,
-    /// The credentials that were compared, and so have to be counted. A PIN that comes while PINs are
-    /// locked counts as a wrong one and is not among them.
+    /// The compared credentials, which have to be counted. A PIN that comes while PINs are locked
+    /// counts as a wrong one and is not among them.
     pub compared: CredentialsPresent,
 }
 
@@ -149,7 +150,7 @@ pub fn decide(facts: &Facts<'_>, question: &Question<'_>) -> Verdict {
     Verdict { failed, compared }
 }
 
-/// Whether card and company do business at all.
+/// Checks the states of card and company.
 fn decide_standing(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
     let state = facts.usage.state;
     failed.insert_if(Rule::CardTerminated, state == CardState::Terminated);
@@ -157,8 +158,8 @@ fn decide_standing(facts: &Facts<'_>, question: &Question<'_>, failed: &mut Rule
     failed.insert_if(Rule::ReversedBefore, facts.is_reversed_before);
     failed.insert_if(Rule::OutOfBounds, !is_within_bounds(facts, question));
     failed.insert_if(Rule::CardUnactivated, state == CardState::Unactivated);
-    // A card that its end_time suspended declines for its allowance, as it did the instant before
-    // the timer ran.
+    // A card that its end_time suspended declines for its allowance, as in the instant before the
+    // timer ran.
     let is_ended = facts.usage.suspension == SuspensionReason::EndTime
         && facts.card.terms.has_ended(question.at);
     failed.insert_if(Rule::CardSuspended, state == CardState::Suspended && !is_ended);
@@ -173,8 +174,8 @@ fn is_within_bounds(facts: &Facts<'_>, question: &Question<'_>) -> bool {
         && (facts.usage.spent + amount).is_within_balance_bounds()
 }
 
-/// What the cardholder proved; only what the message carries is compared, and nothing of it while
-/// wrong credentials have locked the card's. Returns what was compared.
+/// Checks the credentials of the message. Absent ones are not compared, and none is while wrong
+/// credentials have locked the card's. Returns the compared credentials.
 fn decide_credentials(
     facts: &Facts<'_>,
     question: &Question<'_>,
@@ -232,8 +233,8 @@ fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleS
     failed.insert_if(Rule::AvailableCredit, amount > facts.known.available_credit);
 }
 
-/// The most that could be approved of a purchase that only amount rules decline; none where another
-/// rule declines it, or where nothing is left.
+/// The largest part of a purchase that could be approved if only amount rules decline it; none if
+/// another rule declines it, or if no amount is left.
 /// Source: spec "Allowance", transaction_limit, daily_limit, balance; "Account", available_credit.
 #[must_use]
 pub fn approvable_part(facts: &Facts<'_>, failed: RuleSet) -> Option<Minor> {

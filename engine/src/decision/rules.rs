@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::domain::enumeration::enumeration;
 use crate::domain::response_code::{ResponseCode, SubReason};
 
-/// Declares the rules: of each its name on the wire, the code of a decline by it, and the finer reason
-/// where the code alone does not tell.
+/// Declares the rules: each with its name on the wire, the code of its decline, and the exact cause
+/// for codes with more than one.
 macro_rules! rules {
     ($(
         $(#[$about:meta])* $rule:ident $name:literal => $code:ident $(, $reason:ident)?;
@@ -29,7 +29,7 @@ macro_rules! rules {
                 match self { $(Self::$rule => ResponseCode::$code,)+ }
             }
 
-            /// The finer reason behind the code, where the code alone does not tell.
+            /// The exact cause behind the code, for codes with more than one.
             #[must_use]
             pub const fn sub_reason(self) -> SubReason {
                 match self {
@@ -50,11 +50,11 @@ macro_rules! rules {
 rules! {
     /// The card is terminated.
     CardTerminated "card_terminated" => Declined, CardTerminated;
-    /// The company, or the member who holds the card, is gone.
+    /// The company is not in business, or the holder of the card is inactive.
     CompanyClosed "company_closed" => Declined, CompanyClosed;
     /// A reversal of this purchase came before it.
     ReversedBefore "reversed_before" => Declined, ReversedBefore;
-    /// The amount, or a balance after it, is beyond what the ledger holds.
+    /// The amount, or a balance after it, is beyond the ledger's range.
     OutOfBounds "out_of_bounds" => Declined, OutOfBounds;
     /// The card was never activated.
     CardUnactivated "card_unactivated" => CardUnactivated;
@@ -86,7 +86,7 @@ rules! {
     OutOfScope "out_of_scope" => AllowanceConstraints;
     /// The amount is over the transaction limit.
     TransactionLimit "transaction_limit" => TransactionLimitExceeded;
-    /// The amount is over what the daily limit leaves.
+    /// The amount is over the rest of the daily limit.
     DailyLimit "daily_limit" => AllowanceExceeded;
     /// The amount is over the allowance's balance.
     AllowanceBalance "allowance_balance" => AllowanceExceeded;
@@ -111,12 +111,12 @@ impl RuleSet {
         Self(rule.bit())
     }
 
-    /// Adds the rule where the condition holds; compiles without a branch.
+    /// Adds the rule if the condition holds; compiles without a branch.
     pub const fn insert_if(&mut self, rule: Rule, condition: bool) {
         self.0 |= rule.bit() * condition as u32;
     }
 
-    /// The set as stored: one bit for each rule, in the order of the rules.
+    /// The stored form of the set: one bit for each rule, in the order of the rules.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -131,13 +131,13 @@ impl RuleSet {
     /// No rule.
     pub const EMPTY: Self = Self(0);
 
-    /// The rules that both sets hold.
+    /// The rules in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The rules about the card itself and what its holder proved, without any amount.
+    /// The rules on the card itself and its holder's credentials, without any amount.
     /// A balance inquiry is judged by these alone.
     pub const CARD_AND_CREDENTIALS: Self = Self(
         Rule::CardTerminated.bit()
@@ -157,7 +157,7 @@ impl RuleSet {
             | Rule::AvailableCredit.bit(),
     );
 
-    /// The rules that stand above the network's word.
+    /// The rules that overrule the network's decision.
     pub const VETOES: Self = Self(Rule::ReversedBefore.bit() | Rule::OutOfBounds.bit());
 
     /// Every rule.
@@ -169,7 +169,7 @@ impl RuleSet {
         Self(self.0 & !rule.bit())
     }
 
-    /// The rules about what the cardholder proved.
+    /// The rules on the cardholder's credentials.
     pub const CREDENTIALS: Self = Self(
         Rule::ExpirationDiffers.bit()
             | Rule::PinWrong.bit()
@@ -206,7 +206,7 @@ impl RuleSet {
         self.first().map_or(ResponseCode::Approved, Rule::response_code)
     }
 
-    /// The finer reason behind the code.
+    /// The exact cause behind the code.
     #[must_use]
     pub fn sub_reason(self) -> SubReason {
         self.first().map_or(SubReason::None, Rule::sub_reason)

@@ -1,6 +1,6 @@
-//! Access tokens: made, given to somebody for something, revoked. Source: RFC 6749; RFC 7009.
+//! Access tokens: creation, grants, revocation. Source: RFC 6749; RFC 7009.
 //!
-//! So many of a member, and of an app, open anything at a time, so that whatever revokes all of them
+//! The number of live tokens of a member, and of an app, is bounded, so that revoking all of them
 //! fits one record.
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 
-/// What an access token may do. Source: spec "Authentication", scopes.
+/// The scope of an access token. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessScope {
     /// Books: dimensions, tags, notes, statements.
@@ -35,14 +35,14 @@ pub struct AccessScope {
 }
 
 impl AccessScope {
-    /// Whether an app gets some of it only after an operator's approval.
+    /// Whether an app gets any part of this scope only after an operator's approval.
     /// Source: spec "Authentication", scopes.
     #[must_use]
     pub const fn needs_approval(self) -> bool {
         self.admin || self.scim || self.iam
     }
 
-    /// What both allow.
+    /// The intersection of two scopes.
     #[must_use]
     pub const fn common(self, other: Self) -> Self {
         Self {
@@ -54,33 +54,33 @@ impl AccessScope {
     }
 }
 
-/// An access token as it is kept: by the hash of its text.
+/// A stored access token, keyed by the hash of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessToken {
     /// SHA-256 of the token's text.
     pub digest: [u8; 32],
     /// The id of this record.
     pub id: AccessTokenId,
-    /// Whose data it opens.
+    /// The company whose data the token opens.
     pub company: CompanySlot,
-    /// What it may do.
+    /// The scope of the token.
     pub scope: AccessScope,
     /// Whether it was revoked.
     pub is_revoked: bool,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// The grant; none of a token that an operator made for nobody.
+    /// The grant; none for a token that an operator made for nobody.
     pub grant: Option<TokenGrant>,
 }
 
 impl AccessToken {
-    /// The app that has it.
+    /// The app that holds the token.
     #[must_use]
     pub fn app(&self) -> Option<AppSlot> {
         self.grant.as_ref()?.app
     }
 
-    /// The member it acts for.
+    /// The member for whom the token acts.
     #[must_use]
     pub fn member(&self) -> Option<MemberSlot> {
         self.grant.as_ref()?.member
@@ -98,7 +98,7 @@ impl AccessToken {
         self.grant.as_ref().map_or("", |grant| &grant.label)
     }
 
-    /// Whether it was given for a member's password.
+    /// Whether the token was granted for a member's password.
     #[must_use]
     pub fn is_of_password(&self) -> bool {
         self.origin() == Some(TokenOrigin::Password)
@@ -107,11 +107,11 @@ impl AccessToken {
 
 indexes! {
     AccessToken(token), CHANGES_ACCESS: true, found if !token.is_revoked;
-    /// Those of a company that are not revoked.
+    /// The live tokens of a company.
     OF_COMPANY = 1: CompanySlot => token.company;
-    /// The same of a member.
+    /// The live tokens of a member.
     OF_MEMBER = 2: MemberSlot => token.member();
-    /// The same of an app, by the company whose data they open.
+    /// The live tokens of an app, by the company whose data they open.
     OF_APP = 3: (AppSlot, CompanySlot) => token.app().map(|app| (app, token.company));
     and {
         fn is_remembered(&self) -> bool {
@@ -121,33 +121,33 @@ indexes! {
 }
 
 impl Secrets<AccessToken> {
-    /// The tokens of an app, those of one company together.
+    /// The live tokens of an app, grouped by company.
     pub(crate) fn of_app(&self, app: AppSlot) -> impl Iterator<Item = &AccessToken> {
         self.within(AccessToken::OF_APP.range_of(app, CompanySlot(0)))
     }
 }
 
-/// What an access token was given for.
+/// The grant of an access token: its holder, its member, its proof.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenGrant {
-    /// Which app has it.
+    /// The app that holds the token.
     pub app: Option<AppSlot>,
-    /// Who it acts for.
+    /// The member for whom the token acts.
     pub member: Option<MemberSlot>,
-    /// On what proof it was given.
+    /// The proof for which the token was granted.
     pub origin: TokenOrigin,
-    /// What people tell it by.
+    /// The label shown to people.
     pub label: String,
 }
 
-/// On what proof a token was given.
+/// The proof for which a token was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenOrigin {
     /// An authorization code.
     Code,
     /// A member's e-mail address and password.
     Password,
-    /// A company's own app, by who administers it.
+    /// A company's own app, by a member who administers it.
     OwnCompany,
     /// An operator at the command line.
     Operator,
@@ -157,11 +157,11 @@ commands! {
     /// The commands on access tokens.
     #[derive(Clone, Debug)]
     pub enum AccessTokenCommand(change) {
-        /// Makes a token that nobody was given.
+        /// Makes a token without a grant.
         Create(new: NewAccessToken) makes new.id.0 =>
             new.audited(),
             create(change, new);
-        /// Makes a token, with what it is given for.
+        /// Makes a token with its grant.
         Grant(new: Box<NewTokenGrant>) makes new.token.id.0 =>
             new.token.audited(),
             grant(change, new);
@@ -179,24 +179,24 @@ pub struct NewAccessToken {
     pub id: AccessTokenId,
     /// SHA-256 of its text.
     pub digest: [u8; 32],
-    /// Whose data it opens.
+    /// The company whose data the token opens.
     pub company: CompanyId,
-    /// What it may do.
+    /// The scope of the token.
     pub scope: AccessScope,
 }
 
-/// An access token to make, with what it is given for.
+/// An access token to make, with its grant.
 #[derive(Clone, Debug)]
 pub struct NewTokenGrant {
     /// The token.
     pub token: NewAccessToken,
-    /// Which app has it.
+    /// The app that gets the token.
     pub app: Option<AppId>,
-    /// Who it acts for.
+    /// The member for whom the token acts.
     pub member: Option<MemberId>,
-    /// On what proof it is given.
+    /// The proof for which the token is granted.
     pub origin: TokenOrigin,
-    /// What people tell it by.
+    /// The label shown to people.
     pub label: LineText,
 }
 
@@ -211,7 +211,7 @@ fn create(change: &mut StateChange<'_>, new: &NewAccessToken) -> Result<(), Reje
     Ok(())
 }
 
-/// A token, made now. Errors: no such company, or the id or text is in use.
+/// A token made at the moment of the command. Errors: no such company, or the id or text is in use.
 pub(crate) fn make(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
@@ -265,7 +265,7 @@ pub(crate) fn revoke(change: &mut StateChange<'_>, token: &AccessToken) {
     change.put(AccessToken { is_revoked: true, ..token.clone() });
 }
 
-/// Adds a token with what it is given for. Errors: `TooManyTokens`.
+/// Adds a token with its grant. Errors: `TooManyTokens`.
 pub(crate) fn push_granted(
     change: &mut StateChange<'_>,
     token: AccessToken,
@@ -276,9 +276,9 @@ pub(crate) fn push_granted(
     Ok(())
 }
 
-/// Makes room for a token of these owners, where there is none. Who signs a member in to an app over
-/// and over displaces what that gave before, and nothing else: no app takes tokens from another, and
-/// nobody who may only sign in takes any from other people.
+/// Makes room for a token of these owners, where there is none. A sign-in by password displaces the
+/// member's oldest such token of the same app, and nothing else. So no app takes tokens from
+/// another, and a right to sign in takes none from other people.
 /// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
 fn make_room(
     change: &mut StateChange<'_>,

@@ -1,7 +1,7 @@
 //! Allowances: the budget and the limits of a card. Source: spec "Allowance".
 //!
-//! Each is a part of its card's record, which decisions read; here are what is asked about it and what
-//! terms it may have.
+//! Each allowance is a part of its card's record, which decisions read. This file holds the
+//! commands on allowances and the rules for their terms.
 
 use super::card::push_usage_if_changed;
 use super::change::{PartitionView, StateChange};
@@ -28,12 +28,12 @@ commands! {
 }
 
 changes! {
-    /// What to change about an allowance; absent stays.
+    /// Changes of an allowance; absent fields stay.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct AllowanceChanges {
         /// The budget.
         amount: Option<Minor>,
-        /// How often it starts anew.
+        /// The length of a budget period.
         interval: Option<Interval>,
         /// Start a new period with nothing spent.
         reset: bool,
@@ -81,7 +81,8 @@ fn update_allowance(
         return Err(Rejection::ResetNeedsNoInterval);
     }
     check_terms(&terms)?;
-    // An allowance may have come by such a window before it was refused; then it keeps it.
+    // A window refused today may have been stored before the rule existed; then the allowance keeps
+    // it.
     let has_new_window = changes.starts_at.is_some() || changes.ends_at.is_some();
     if has_new_window && terms.starts_at > terms.ends_at {
         return Err(Rejection::StartsAfterEnd);

@@ -1,10 +1,10 @@
-//! Apps: programs of somebody's that ask members to let them at their company's data. Source: RFC 6749, 2.
+//! Apps: programs that ask members for access to their company's data. Source: RFC 6749, 2.
 //!
-//! An app that is taken away stays as a tombstone, since slots are given out once; nothing that it
-//! held opens anything from then on.
+//! A deleted app stays as a tombstone, since slots are given out once. Its tokens and codes open
+//! nothing from then on.
 //!
-//! INVARIANT: an operator's approval binds the profile that the operator has seen. What the app's
-//! owner edits then waits as a revision, and people go on seeing the approved profile. Giving an
+//! INVARIANT: an operator's approval binds the profile that the operator has seen. Edits by the
+//! app's owner then wait as a revision, and people go on seeing the approved profile. Giving an
 //! approved scope back frees nothing: tokens with that scope still run under the approved name.
 
 use serde::{Deserialize, Serialize};
@@ -27,11 +27,11 @@ use crate::domain::text::LineText;
 /// An app. Source: RFC 6749, 2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct App {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: AppSlot,
     /// Its public id: the `client_id`.
     pub id: AppId,
-    /// Who registered it.
+    /// The company that registered it.
     pub company: CompanySlot,
     /// Its name.
     pub name: String,
@@ -41,18 +41,18 @@ pub struct App {
     pub secret_digest: [u8; 32],
     /// The redirect addresses.
     pub redirect_urls: Vec<String>,
-    /// The profile that waits for an operator; none where nobody has edited an approved app.
+    /// The profile that waits for an operator; none without an edit of an approved app.
     pub revision: Option<Box<AppProfile>>,
-    /// What it wants to be allowed at most.
+    /// The largest scope that the app asks for.
     pub requested: AccessScope,
-    /// What of that an operator has approved.
+    /// The part of the requested scope that an operator has approved.
     pub approved: AccessScope,
     /// Whether an operator ever approved a scope that needs it. From then on profile and secret are
     /// held, also where no such scope is left.
     pub is_bound: bool,
-    /// Gone from lists; it opens nothing any more.
+    /// Whether the app is deleted: gone from lists, with no access left.
     pub is_deleted: bool,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
@@ -63,7 +63,7 @@ pub struct AppProfile {
     pub name: String,
     /// Its web site.
     pub website: String,
-    /// Where codes may be sent.
+    /// The addresses that codes may be sent to.
     pub redirect_urls: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl App {
 
 indexes! {
     App(app), CHANGES_ACCESS: true, found if !app.is_deleted;
-    /// Those that a company has registered and not deleted.
+    /// The apps that a company has registered and not deleted.
     OF_COMPANY = 1: CompanySlot => app.company;
 }
 
@@ -110,11 +110,11 @@ commands! {
         Update(company: CompanyId, id: AppId, changes: AppChanges) =>
             Audited::of_company(*company, "app.updated", id.0).with(changes.names()),
             update(change, (*company, *id), changes);
-        /// Approves what an app asks for, under the profile that was looked at.
+        /// Approves the requested scope of an app, under the profile that the operator saw.
         Approve(company: CompanyId, id: AppId, approval: AppApproval) =>
             Audited::of_company(*company, "app.approved", id.0).with(vec!["approved_scope"]),
             approve(change, (*company, *id), approval);
-        /// Takes an app away, with its tokens, codes and webhook endpoints.
+        /// Deletes an app, with its tokens, codes and webhook endpoints.
         Delete(company: CompanyId, id: AppId) =>
             Audited::of_company(*company, "app.deleted", id.0),
             delete(change, (*company, *id));
@@ -130,7 +130,7 @@ commands! {
 pub struct NewApp {
     /// Its id.
     pub id: AppId,
-    /// Who registers it.
+    /// The company that registers it.
     pub company: CompanyId,
     /// Its name.
     pub name: LineText,
@@ -138,14 +138,14 @@ pub struct NewApp {
     pub website: LineText,
     /// SHA-256 of its secret.
     pub secret_digest: [u8; 32],
-    /// Where codes may be sent.
+    /// The addresses that codes may be sent to.
     pub redirect_urls: Vec<String>,
-    /// What it wants to be allowed at most.
+    /// The largest scope that the app asks for.
     pub requested: AccessScope,
 }
 
 changes! {
-    /// Changes of an app; absent stays. While an approval stands, name, web site and redirect
+    /// Changes of an app; absent fields stay. While an approval stands, name, web site and redirect
     /// addresses wait for the next one.
     #[derive(Clone, Debug, Default)]
     pub struct AppChanges {
@@ -153,9 +153,9 @@ changes! {
         name: Option<LineText>,
         /// Its web site.
         website: Option<LineText>,
-        /// Where codes may be sent.
+        /// The addresses that codes may be sent to.
         redirect_urls: Option<Vec<String>>,
-        /// What it wants to be allowed at most.
+        /// The largest scope that the app asks for.
         requested as "requested_scope": Option<AccessScope>,
         /// SHA-256 of its secret.
         secret_digest as "secret": Option<[u8; 32]>,
@@ -165,7 +165,8 @@ changes! {
 /// An operator's approval of an app.
 #[derive(Clone, Debug)]
 pub struct AppApproval {
-    /// The profile that the operator has seen. Has to be the one that waits, else the one that stands.
+    /// The profile that the operator has seen: it must equal the waiting revision, else the current
+    /// profile.
     pub profile: AppProfile,
     /// The approved part of the requested scope.
     pub scope: AccessScope,
@@ -202,7 +203,7 @@ fn update(
     let mut app = known.clone();
     replace(&mut app.requested, &changes.requested);
     replace(&mut app.secret_digest, &changes.secret_digest);
-    // What it no longer wishes for is not approved either.
+    // A scope no longer requested loses its approval too.
     app.approved = app.approved.common(app.requested);
     let mut profile = known.edited_profile();
     replace(&mut profile.name, &changes.name);
@@ -219,8 +220,8 @@ fn update(
     Ok(())
 }
 
-/// Approves what an app asks for, with the profile that waits.
-/// Errors: `AppChanged` where it is another than the operator has seen.
+/// Approves the requested scope of an app, with the profile that waits.
+/// Errors: `AppChanged` if that profile differs from the one the operator has seen.
 fn approve(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
@@ -239,21 +240,21 @@ fn approve(
     Ok(())
 }
 
-/// Takes an app away, with its tokens and webhook endpoints.
+/// Deletes an app, with its tokens and webhook endpoints.
 fn delete(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
 ) -> Result<(), Rejection> {
     let known = find_app(change.state, company, id)?;
     change.put(App { is_deleted: true, ..known.clone() });
-    // Nobody exchanges its codes any more, so those may run out.
+    // A deleted app cannot exchange its codes, so those may run out.
     revoke_tokens(change, known.slot, |_| true);
     delete_endpoints_of(change, known.slot);
     Ok(())
 }
 
-/// Takes back what opens a company's data to an app, whoever registered that.
-/// Errors: so many codes are on their way that they do not fit one record.
+/// Revokes all access of an app to a company's data, whichever company registered the app.
+/// Errors: the pending codes are too many for one record.
 fn revoke_tokens_of_company(
     change: &mut StateChange<'_>,
     (id, company): (AppId, CompanyId),
@@ -267,7 +268,7 @@ fn revoke_tokens_of_company(
     change.check_room()
 }
 
-/// Revokes an app's tokens for the companies that are meant.
+/// Revokes an app's tokens for the selected companies.
 fn revoke_tokens(
     change: &mut StateChange<'_>,
     app: AppSlot,
@@ -288,7 +289,7 @@ pub(crate) fn find_app(
     if app.company == company { Ok(app) } else { Err(Rejection::AppNotFound) }
 }
 
-/// An app, whoever registered it.
+/// An app, whichever company registered it.
 pub(crate) fn find_any_app(state: &dyn PartitionView, id: AppId) -> Result<&App, Rejection> {
     let app = state.directory().apps.find(id.0).filter(|app| !app.is_deleted);
     app.ok_or(Rejection::AppNotFound)

@@ -1,12 +1,12 @@
-//! Cards: made one by one or several at once, opened and closed, handed on. Source: spec "Card",
+//! Cards: issued one by one or several at once, opened and closed, handed on. Source: spec "Card",
 //! "States and transitions".
 //!
-//! Decisions read cards, so their rows are in the domain (`domain/card.rs`), in memory (`shard/cards.rs`)
-//! and in tables of their own; here is what is asked about them and what they may become.
-//! A change names things by public id together with the caller's company; what belongs to another
-//! company is not found.
+//! Decisions read cards, so their rows are in the domain (`domain/card.rs`), in memory
+//! (`shard/cards.rs`) and in tables of their own. This file holds the commands on cards and the
+//! rules for their changes. A change names things by public id together with the caller's company;
+//! things of another company are not found.
 //!
-//! INVARIANT: the record of several cards stays below `limits::RECORD_BYTES_MAX`, whatever their texts are.
+//! INVARIANT: the record of several cards stays below `limits::RECORD_BYTES_MAX`, for any texts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -38,7 +38,7 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 
-/// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.
+/// The largest size of a card in a record, without its texts and its sealed number. Units: bytes.
 const CARD_BYTES: usize = 1_024;
 
 const _: () = assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_ONCE_BYTES_MAX / 2);
@@ -68,21 +68,22 @@ commands! {
         SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>
             Audited::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
             set_pin(change, find_card(change.state, *company, *id)?, *pin);
-        /// Somebody was shown the number of a card: changes nothing, and is audited where there is a note.
+        /// Notes that a person saw the number of a card: changes nothing, and is audited where
+        /// there is a note.
         NoteNumberShown(company: CompanyId, id: CardId) =>
             Audited::of_company(*company, "card.number_shown", id.0),
             find_card(change.state, *company, *id).map(drop);
     }
 }
 
-/// A card to make: what is asked for, with a number that was drawn for it.
+/// A card to make: the order, with the number drawn for it.
 #[derive(Clone, Debug)]
 pub struct NewCard {
     /// Its id.
     pub id: CardId,
     /// The id of its allowance.
     pub allowance_id: AllowanceId,
-    /// The hash it is found by.
+    /// The keyed hash of its number, by which lookups find it.
     pub pan_hash: PanHash,
     /// Its number, sealed.
     pub sealed_pan: SealedPan,
@@ -96,14 +97,14 @@ pub struct NewCard {
     pub expires_on: BusinessDate,
     /// Its first state: active for virtual cards, unactivated for physical ones.
     pub state: CardState,
-    /// What is asked for.
+    /// The order.
     pub order: CardOrder,
 }
 
-/// What is asked for with a card, before a number is drawn.
+/// An order of a card, before a number is drawn.
 #[derive(Clone, Debug)]
 pub struct CardOrder {
-    /// Whose card.
+    /// The company that owns the card.
     pub company: CompanyId,
     /// Its allowance.
     pub terms: AllowanceTerms,
@@ -113,9 +114,9 @@ pub struct CardOrder {
     pub texts: CardTexts,
     /// Its own billing address.
     pub billing_address: Option<Address>,
-    /// Where a physical card goes.
+    /// The shipping address of a physical card.
     pub shipping_address: Option<Address>,
-    /// Who holds it.
+    /// The member who holds it.
     pub assigned_to: Option<MemberId>,
     /// Its dimensions.
     pub dimensions: Dimensions,
@@ -154,14 +155,14 @@ pub enum SettableCardState {
 }
 
 changes! {
-    /// What to change about a card; absent stays.
+    /// Changes of a card; absent fields stay.
     #[derive(Clone, Debug, Default)]
     pub struct CardChanges {
         /// Its texts.
         texts: CardTexts<Option<LineText>>,
         /// Its state.
         state: Option<SettableCardState>,
-        /// Who holds it.
+        /// The member who holds it.
         assigned_to: Option<Option<MemberId>>,
         /// Its own billing address and the ZIP in it.
         billing_address: Option<Option<Address>>,
@@ -170,7 +171,7 @@ changes! {
     }
 }
 
-/// Cards made at once are of one company.
+/// The audit of cards issued together, which all belong to one company.
 fn audited_together(cards: &[NewCard]) -> Audited<'_> {
     let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.order.company);
     let ids = cards.iter().map(|new| new.id.0).collect();
@@ -193,7 +194,7 @@ pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<
     Ok(())
 }
 
-/// The card that is made at `slot`. Errors: it cannot be.
+/// The card to be issued at `slot`. Errors: the order breaks a rule.
 pub(super) fn issued_card(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
@@ -282,7 +283,7 @@ pub(super) fn issue_cards(
     check_holders(change.state, change.effects)
 }
 
-/// Each member may hold so many cards, those of this command among them.
+/// Checks the number of cards of each holder, with those of this command. Errors: `TooManyCards`.
 fn check_holders(state: &dyn PartitionView, effects: &[Effect]) -> Result<(), Rejection> {
     let mut added: HashMap<MemberSlot, usize> = HashMap::new();
     for effect in effects {
@@ -298,7 +299,8 @@ fn check_holders(state: &dyn PartitionView, effects: &[Effect]) -> Result<(), Re
     if added.into_iter().any(is_full) { Err(Rejection::TooManyCards) } else { Ok(()) }
 }
 
-/// The cards of one command do not know each other from the state yet.
+/// Checks that the cards of one command differ from each other, since the state does not have them
+/// yet.
 fn check_distinct(cards: &[NewCard]) -> Result<(), Rejection> {
     let (mut ids, mut numbers) = (HashSet::new(), HashSet::new());
     for new in cards {
@@ -312,7 +314,7 @@ fn check_distinct(cards: &[NewCard]) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// What a card takes in a record, or more.
+/// An upper bound of a card's size in a record.
 fn bytes_of(card: &IssuedCard) -> usize {
     let profile = &card.profile;
     let addresses = profile.billing_address.iter().chain(&profile.shipping_address);
@@ -352,8 +354,8 @@ fn update_card(
     Ok(())
 }
 
-/// Who holds a card after somebody gives it away. A terminated card stays with its last holder:
-/// what still clears on it is theirs.
+/// The holder of a card after it is reassigned. A terminated card stays with its last holder, who
+/// owns what still clears on it.
 fn assignee_of(
     state: &dyn PartitionView,
     profile: &CardProfile,
@@ -369,7 +371,7 @@ fn assignee_of(
     wanted.map(|id| find_assignee(state, profile.company, id)).transpose()
 }
 
-/// A card's usage after somebody opens or closes it. Source: spec "States and transitions".
+/// A card's usage after it is opened or closed. Source: spec "States and transitions".
 fn usage_in_state(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
@@ -408,7 +410,7 @@ pub(crate) fn terminate_card(change: &mut StateChange<'_>, slot: CardSlot) {
     push_usage_if_changed(change, slot, usage);
 }
 
-/// A new PIN also clears wrong tries.
+/// Sets a PIN, which also clears wrong tries.
 fn set_pin(
     change: &mut StateChange<'_>,
     slot: CardSlot,

@@ -1,4 +1,5 @@
-//! What one command changes, while its effects are chosen, and what its rules may ask for that.
+//! One command's change of state, while its effects are chosen, and the questions its rules may
+//! ask.
 
 use std::fmt::Debug;
 
@@ -18,9 +19,9 @@ use crate::domain::ids::{
 use crate::domain::pan_key::PanGenerations;
 use crate::limits;
 
-/// What the rules of resources ask of the partition that they are in. The shard answers.
+/// The questions that the rules of resources ask of their partition, which the shard answers.
 ///
-/// Methods that take a slot panic where nothing has it.
+/// Methods that take a slot panic if no row has it.
 pub(crate) trait PartitionView: Debug {
     /// The newest record.
     fn last_record(&self) -> RecordSeq;
@@ -34,15 +35,15 @@ pub(crate) trait PartitionView: Debug {
     fn account_count(&self) -> usize;
     /// The number of cards.
     fn card_count(&self) -> usize;
-    /// What people set up around cards.
+    /// The resources that people set up around cards.
     fn directory(&self) -> &Directory;
-    /// Which generations of the key of card numbers are of use.
+    /// The generations of the key of card numbers that are in use.
     fn pan_generations(&self) -> PanGenerations;
     /// The company with an id.
     fn find_company(&self, id: CompanyId) -> Option<CompanySlot>;
     /// A company.
     fn company(&self, slot: CompanySlot) -> &Company;
-    /// How a company's members sign on elsewhere.
+    /// The single sign-on settings of a company.
     fn single_sign_on(&self, slot: CompanySlot) -> Option<&SingleSignOn>;
     /// The local day of a company at an instant.
     fn day_at(&self, slot: CompanySlot, at: Timestamp) -> DayWindow;
@@ -56,29 +57,29 @@ pub(crate) trait PartitionView: Debug {
     fn find_card_by_allowance(&self, id: AllowanceId) -> Option<CardSlot>;
     /// The card with a number.
     fn find_card_by_number(&self, number: PanHash) -> Option<CardSlot>;
-    /// What decisions read of a card.
+    /// The part of a card that decisions read.
     fn card(&self, slot: CardSlot) -> &CardRecord;
-    /// What people know of a card.
+    /// The part of a card that people read.
     fn profile(&self, slot: CardSlot) -> CardProfile;
-    /// Whose card it is.
+    /// The company that owns a card.
     fn company_of(&self, slot: CardSlot) -> CompanySlot;
     /// The cards of a member that are not terminated, the oldest first.
     fn cards_held_by(&self, member: MemberSlot) -> Box<dyn Iterator<Item = CardSlot> + '_>;
 }
 
-/// What the rules of a command read and write. What was refused leaves effects that nobody applies.
+/// The inputs and effects of a command's rules. Effects of a refused command are never applied.
 #[derive(Debug)]
 pub(crate) struct StateChange<'a, S: ?Sized = dyn PartitionView> {
     /// The state before the change.
     pub(crate) state: &'a S,
-    /// When it was accepted.
+    /// The moment of the command's acceptance.
     pub(crate) moment: &'a Moment<'a>,
-    /// What it changes, as far as it is chosen.
+    /// The effects chosen so far.
     pub(crate) effects: &'a mut Vec<Effect>,
 }
 
 impl<S: ?Sized> StateChange<'_, S> {
-    /// Adds what changes.
+    /// Adds an effect.
     pub(crate) fn push(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
@@ -90,8 +91,8 @@ impl StateChange<'_> {
         self.push(Effect::row(row));
     }
 
-    /// Errors: `TooMuchAtOnce` where what follows is more than a record takes. The bounds on what a
-    /// member has keep it from being so; links shared with one address are not bounded.
+    /// Checks that the effects fit one record. Errors: `TooMuchAtOnce`. The bounds on a member's
+    /// tickets and tokens prevent that; links shared with one address are not bounded.
     pub(crate) fn check_room(&self) -> Result<(), Rejection> {
         let mut record = Vec::new();
         let (seq, at) = (self.state.last_record().next(), self.moment.at);

@@ -1,4 +1,4 @@
-//! Companies and their accounts: made with an opening balance, changed by operators.
+//! Companies and their accounts: creation with an opening balance, and changes by operators.
 //! Source: spec "Company", "Account".
 //!
 //! Decisions read both, so their rows are in the domain (`domain/company.rs`, `domain/account.rs`).
@@ -64,7 +64,7 @@ pub struct NewCompany {
     pub partial_approval: bool,
     /// Default billing address.
     pub billing_address: Address,
-    /// Where physical cards go.
+    /// Default shipping address of physical cards.
     pub shipping_address: Address,
     /// Its account.
     pub account: NewAccount,
@@ -81,14 +81,14 @@ pub struct NewAccount {
     pub number: LineText,
     /// Its line of credit.
     pub credit_limit: Minor,
-    /// Where its money comes from.
+    /// The source of its funds.
     pub funding_source: Option<FundingSource>,
-    /// What it starts with: a settled transfer, statement line 1.
+    /// Its opening balance: a settled transfer, statement line 1.
     pub opening_balance: Minor,
 }
 
 changes! {
-    /// What to change about a company; absent stays.
+    /// Changes of a company; absent fields stay.
     #[derive(Clone, Debug, Default)]
     pub struct CompanyChanges {
         /// Its name.
@@ -103,18 +103,18 @@ changes! {
         partial_approval: Option<bool>,
         /// Default billing address.
         billing_address: Option<Address>,
-        /// Where physical cards go.
+        /// Default shipping address of physical cards.
         shipping_address: Option<Address>,
-        /// Where the money comes from.
+        /// The source of its account's funds.
         funding_source: Option<Option<FundingSource>>,
         /// Whether it does business.
         state: Option<CompanyState>,
-        /// How its members sign on elsewhere.
+        /// The single sign-on settings of its members.
         sso: Option<Option<SingleSignOn>>,
     }
 }
 
-/// Changes of velocity limits; absent stays, zero switches a limit off.
+/// Changes of velocity limits; absent limits stay, zero switches a limit off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VelocityChanges {
     /// Attempts in a sliding minute.

@@ -1,10 +1,10 @@
-//! Categories, departments, labels and locations: what a company books by, each kind a forest of its
-//! own. Source: spec "Category, department, label, location".
+//! Accounting dimensions of a company: categories, departments, labels and locations, each kind a
+//! forest of its own. Source: spec "Category, department, label, location".
 //!
-//! Deleting one leaves a tombstone: nothing that carries its id is touched, since whoever reads
-//! resolves the id and finds nothing. So deleting costs the same however many transactions carry it,
-//! and nobody ever sees half of it. Ids never come back, so a tombstone that a new transaction takes
-//! over from its card is as good as none.
+//! A deleted dimension stays as a tombstone, and rows that carry its id are not touched: readers
+//! resolve the id and find nothing. So a deletion costs the same for any number of transactions,
+//! and no reader sees half of it. Ids never come back, so a new transaction may copy a tombstone's
+//! id from its card without harm.
 //!
 //! INVARIANT: parents are live, of the same company and kind, and lead to a root within
 //! `DIMENSION_LEVELS_MAX` steps.
@@ -26,34 +26,34 @@ use crate::limits::{DIMENSION_CHILDREN_MAX, DIMENSION_LEVELS_MAX};
 /// An accounting dimension. Source: spec "Category, department, label, location".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dimension {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: DimensionSlot,
     /// Its public id.
     pub id: DimensionId,
-    /// Whose it is.
+    /// The company that owns it.
     pub company: CompanySlot,
-    /// Which of the four it is.
+    /// Its kind.
     pub kind: DimensionKind,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Digits that bookkeeping knows it by; unique within company and kind.
+    /// Its number in accounting: digits only, unique within company and kind.
     pub code: Option<String>,
-    /// What it is a part of: another of its company and kind.
+    /// Its parent, of the same company and kind.
     pub parent: Option<DimensionSlot>,
-    /// Gone: whatever carried it carries it no more. Nothing else is rewritten for that.
+    /// Whether it is deleted. Rows that carry its id are not rewritten, and read as if without it.
     pub is_deleted: bool,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
 indexes! {
     Dimension(dimension), CHANGES_ACCESS: false, found if !dimension.is_deleted;
-    /// Those of a company and kind that are not deleted.
+    /// The live dimensions of a company and kind.
     OF_COMPANY = 1: (CompanySlot, DimensionKind) => (dimension.company, dimension.kind);
-    /// The one of a company and kind with a code.
+    /// The live dimension of a company and kind with a code.
     BY_CODE = 2: (CompanySlot, DimensionKind, String) =>
         dimension.code.clone().map(|code| (dimension.company, dimension.kind, code));
-    /// The children of one.
+    /// The live children of a dimension.
     OF_PARENT = 3: DimensionSlot => dimension.parent;
 }
 
@@ -61,15 +61,15 @@ commands! {
     /// The commands on dimensions.
     #[derive(Clone, Debug)]
     pub enum DimensionCommand(change) {
-        /// Makes one.
+        /// Makes a dimension.
         Create(new: NewDimension) makes new.id.0 =>
             Audited::of_company(new.company, CREATED[new.kind as usize], new.id.0),
             create(change, new);
-        /// Changes one.
+        /// Changes a dimension.
         Update(named: NamedDimension, changes: DimensionChanges) =>
             Audited::of_company(named.company, UPDATED[named.kind as usize], named.id.0).with(changes.names()),
             update(change, named, changes);
-        /// Deletes one; its children go to its parent.
+        /// Deletes a dimension; its children go to its parent.
         Delete(named: NamedDimension) =>
             Audited::of_company(named.company, DELETED[named.kind as usize], named.id.0),
             delete(change, named);
@@ -81,15 +81,15 @@ commands! {
 pub struct NewDimension {
     /// Its id.
     pub id: DimensionId,
-    /// Whose.
+    /// The company that owns it.
     pub company: CompanyId,
-    /// Which of the four.
+    /// Its kind.
     pub kind: DimensionKind,
     /// Its name.
     pub name: LineText,
     /// Its number in accounting: digits only.
     pub code: Option<String>,
-    /// What it stands below.
+    /// Its parent.
     pub parent: Option<DimensionId>,
 }
 
@@ -98,26 +98,26 @@ pub struct NewDimension {
 pub struct NamedDimension {
     /// The caller's company.
     pub company: CompanyId,
-    /// Which of the four.
+    /// Its kind.
     pub kind: DimensionKind,
     /// Its id.
     pub id: DimensionId,
 }
 
 changes! {
-    /// What to change about a category, department, label or location; absent stays.
+    /// Changes of a category, department, label or location; absent fields stay.
     #[derive(Clone, Debug, Default)]
     pub struct DimensionChanges {
         /// Its name.
         name: Option<LineText>,
         /// Its number in accounting: digits only.
         code: Option<Option<String>>,
-        /// What it stands below.
+        /// Its parent.
         parent: Option<Option<DimensionId>>,
     }
 }
 
-/// What an audit calls the actions on a dimension, by its kind.
+/// The audit's names of the actions on a dimension, by its kind.
 const CREATED: [&str; 4] =
     ["category.created", "department.created", "label.created", "location.created"];
 const UPDATED: [&str; 4] =
@@ -125,7 +125,7 @@ const UPDATED: [&str; 4] =
 const DELETED: [&str; 4] =
     ["category.deleted", "department.deleted", "label.deleted", "location.deleted"];
 
-/// What is to become of each dimension of an object: it stays, is cleared, or is set.
+/// The change of each dimension of an object: it stays, is cleared, or is set.
 pub(crate) type DimensionTags = [Option<Option<DimensionId>>; 4];
 
 fn create(change: &mut StateChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
@@ -175,7 +175,7 @@ fn update(
     Ok(())
 }
 
-/// Leaves a tombstone, and lifts the children to the grandparent in the same record.
+/// Replaces a dimension by a tombstone, and lifts its children to its parent in the same record.
 fn delete(change: &mut StateChange<'_>, named: &NamedDimension) -> Result<(), Rejection> {
     let dimension = find_named(change.state, named)?;
     let count = children_of(change.state, dimension.slot).count();
@@ -190,13 +190,13 @@ fn delete(change: &mut StateChange<'_>, named: &NamedDimension) -> Result<(), Re
         let lifted = Dimension { parent: dimension.parent, ..child.clone() };
         change.put(lifted);
     }
-    // Its code is free again, and it stands nowhere any more.
+    // The tombstone frees its code and leaves the tree.
     let tombstone = Dimension { is_deleted: true, code: None, parent: None, ..dimension.clone() };
     change.put(tombstone);
     Ok(())
 }
 
-/// Changes the dimensions of a card or member. Those that are gone are let go of on the occasion.
+/// Changes the dimensions of a card or member, and drops those that are deleted.
 /// Errors: `DimensionNotFound`.
 pub(crate) fn change_dimensions(
     state: &dyn PartitionView,
@@ -214,7 +214,7 @@ pub(crate) fn change_dimensions(
     Ok(())
 }
 
-/// Errors: `DimensionNotFound` where one is not a live one of the company and its kind.
+/// Errors: `DimensionNotFound` if an id is no live dimension of the company and its kind.
 pub(crate) fn check_dimensions(
     state: &dyn PartitionView,
     company: CompanySlot,
@@ -262,7 +262,7 @@ fn find_parent(
     Ok(parent.slot)
 }
 
-/// Errors: `DimensionCodeTaken` where another one of the company and kind has the code.
+/// Errors: `DimensionCodeTaken` if another dimension of the company and kind has the code.
 fn check_code(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Rejection> {
     let Some(code) = dimension.code.clone() else { return Ok(()) };
     let key = (dimension.company, dimension.kind, code);
@@ -272,7 +272,7 @@ fn check_code(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Re
     }
 }
 
-/// Whether a dimension may stand where its parent says.
+/// Checks the place of a dimension below its parent.
 /// Errors: `ParentCycle`, `TreeTooDeep`, `TooManyChildren`.
 fn check_place(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Rejection> {
     let Some(parent) = dimension.parent else { return Ok(()) };
@@ -292,13 +292,13 @@ fn check_place(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), R
     Ok(())
 }
 
-/// A dimension and everything above it.
+/// A dimension and all its ancestors.
 fn line_of(state: &dyn PartitionView, slot: DimensionSlot) -> impl Iterator<Item = &Dimension> {
     let above = |below: &&Dimension| below.parent.map(|slot| get(state, slot));
     std::iter::successors(Some(get(state, slot)), above)
 }
 
-/// How many levels the tree below a dimension has, its own among them; 1 for one to be made.
+/// The height of the tree below a dimension, with its own level; 1 for one to be made.
 fn levels_from(state: &dyn PartitionView, slot: DimensionSlot) -> usize {
     let mut levels = 0;
     let mut level = vec![slot];

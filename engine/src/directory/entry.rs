@@ -1,10 +1,10 @@
-//! Index entries: the number of the index, the key that a row is found by, the row's slot.
+//! Index entries: the number of the index, the lookup key of a row, the row's slot.
 //!
 //! | at | bytes | content |
 //! |---|---|---|
 //! | 0 | 1 | number of the index within its resource; 0 is the index by id |
 //! | 1 | | the key, big-endian; a text with its length (u32) before it |
-//! | | 4 | slot, big-endian; of a row that is found by a secret: when it was made (8), digest (32) |
+//! | | 4 | slot, big-endian; for a row found by a secret: time of creation (8), digest (32) |
 //!
 //! Entries of one key stand in the order in which rows were made.
 
@@ -21,8 +21,7 @@ use crate::domain::ids::{Slot, Timestamp};
 pub type EntryBytes = SmallVec<[u8; 32]>;
 
 const SLOT_BYTES: usize = 4;
-/// Follows every entry of a key, whatever follows the key in it: more bytes than any row adds, keys of
-/// a pair among them.
+/// The bytes behind every entry of a key: more than any row adds, keys of a pair among them.
 const BEHIND_ALL: [u8; 64] = [u8::MAX; 64];
 
 /// An index of the rows `R` by a key `K`.
@@ -33,7 +32,7 @@ pub struct Index<R, K> {
 }
 
 impl<R, K: IndexKey> Index<R, K> {
-    /// The index of this number, which no other index of the resource has.
+    /// The index with this number, which is unique within its resource.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         Self { number, of: PhantomData }
@@ -77,13 +76,13 @@ impl<R> Index<R, Timestamp> {
     }
 }
 
-/// The slot that an entry leads to; none of bytes that are no entry.
+/// The slot that an entry leads to; none if the bytes are no entry.
 #[must_use]
 pub fn slot_of(entry: &[u8]) -> Option<u32> {
     entry.last_chunk::<SLOT_BYTES>().map(|slot| u32::from_be_bytes(*slot))
 }
 
-/// The digest that an entry leads to; none of bytes that are no entry.
+/// The digest that an entry leads to; none if the bytes are no entry.
 #[must_use]
 pub fn digest_of(entry: &[u8]) -> Option<[u8; 32]> {
     entry.last_chunk().copied()
@@ -92,7 +91,7 @@ pub fn digest_of(entry: &[u8]) -> Option<[u8; 32]> {
 /// The entries of one row.
 #[derive(Debug)]
 pub struct Entries {
-    /// What they end in.
+    /// The common end of the entries: the row's slot or digest.
     place: EntryBytes,
     entries: Vec<EntryBytes>,
 }
@@ -102,7 +101,7 @@ impl Entries {
         Self { place, entries: Vec::new() }
     }
 
-    /// Lets the row be found under a key, where it has one.
+    /// Adds the entry of a row under its key, if it has one.
     pub fn add<R, K: IndexKey>(&mut self, index: &Index<R, K>, key: impl Into<Option<K>>) {
         self.entries.extend(key.into().map(|key| index.entry(&key, &self.place)));
     }
@@ -114,7 +113,7 @@ impl Entries {
 
 /// A key of an index.
 pub trait IndexKey {
-    /// Appends bytes that order as keys do, and of which none begin another key's.
+    /// Appends bytes that order as keys do and are prefix-free.
     fn append(&self, bytes: &mut EntryBytes);
 }
 
@@ -124,7 +123,7 @@ impl<S: Slot> IndexKey for S {
     }
 }
 
-/// In the order of time.
+/// Encodes instants in chronological order.
 impl IndexKey for Timestamp {
     fn append(&self, bytes: &mut EntryBytes) {
         bytes.extend_from_slice(&(self.0 ^ i64::MIN).to_be_bytes());
@@ -145,7 +144,7 @@ impl<const N: usize> IndexKey for [u8; N] {
 
 impl IndexKey for String {
     fn append(&self, bytes: &mut EntryBytes) {
-        // No row is as long as that.
+        // The saturation is never reached, since no row is that long.
         let len = u32::try_from(self.len()).unwrap_or(u32::MAX);
         bytes.extend_from_slice(&len.to_be_bytes());
         bytes.extend_from_slice(self.as_bytes());

@@ -1,8 +1,9 @@
-//! Keys that doors of the card network were given by exchange, in place of those in their own files: the newest
-//! of each door and use. The edge seals keys and checks what brings them; the engine never sees one open.
+//! Exchanged keys: keys that doors of the card network received by exchange, in place of those in
+//! their own files. The newest key of each door and use is stored. The edge seals keys and checks
+//! the messages that bring them; the engine never sees a key in the clear.
 //!
-//! INVARIANT: the time of the newest message only rises, so no message gives a key twice, whatever was restarted,
-//! restored or took over meanwhile.
+//! INVARIANT: the time of the newest message only rises. So no message brings a key twice, across
+//! restarts, restores and takeovers.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -19,15 +20,15 @@ use crate::domain::ids::{ExchangedKeyId, ExchangedKeySlot, Timestamp};
 /// The newest exchanged key of a door for a use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExchangedKey {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: ExchangedKeySlot,
     /// Its public id, which follows from door and use.
     pub id: ExchangedKeyId,
-    /// The key and what came with it.
+    /// The key, with the data of its message.
     pub key: NewExchangedKey,
-    /// The exchanged key before it, sealed; none where that was the key of the door's file.
+    /// The exchanged key before it, sealed; none if the key before it was that of the door's file.
     pub sealed_before: Option<Vec<u8>>,
-    /// When the first exchange of this door and use was accepted.
+    /// The time of the first accepted exchange of this door and use.
     pub created_at: Timestamp,
 }
 
@@ -36,25 +37,27 @@ pub struct ExchangedKey {
 pub struct NewExchangedKey {
     /// The name of the door.
     pub door: String,
-    /// What the key is for, such as `M3`. Source: ANSI X9.143, key usage.
+    /// The use of the key, such as `M3`. Source: ANSI X9.143, key usage.
     pub usage: String,
     /// The key, as the edge sealed it for this door and use.
     pub sealed: Vec<u8>,
-    /// By which both ends compare it.
+    /// The check value, by which both ends compare the key.
     pub check_value: [u8; 3],
-    /// The same of the key in the door's own file: a file with another key counts in place of this one.
+    /// The check value of the key in the door's own file; a file with another key replaces this
+    /// one.
     pub base: [u8; 3],
-    /// The time that its message had. Source: ISO DE7.
+    /// The time in its message. Source: ISO DE7.
     pub sent_at: Timestamp,
-    /// Until when the key before counts too, by the clock of the edge: that of the engine may be virtual.
+    /// The end of the time in which the key before is valid too, by the clock of the edge: that of
+    /// the engine may be virtual.
     pub overlap_until: Timestamp,
 }
 
 impl ExchangedKeyId {
-    /// That of the newest key of a door for a use.
+    /// The id of the newest key of a door for a use.
     #[must_use]
     pub fn of(door: &str, usage: &str) -> Self {
-        // No door's name has a space in it.
+        // The separator is unambiguous, since no door's name has a space in it.
         let digest: [u8; 32] = Sha256::digest(format!("{door} {usage}")).into();
         Self(Builder::from_custom_bytes(std::array::from_fn(|place| digest[place])).into_uuid())
     }
@@ -66,7 +69,7 @@ impl NewExchangedKey {
     }
 }
 
-/// Nothing finds it but its id.
+/// An exchanged key has no index but that by id.
 impl Indexed for ExchangedKey {
     const CHANGES_ACCESS: bool = false;
 
@@ -81,15 +84,16 @@ commands! {
     /// The commands on exchanged keys.
     #[derive(Clone, Debug)]
     pub enum ExchangedKeyCommand(change) {
-        /// Takes a key in place of the one before it.
+        /// Replaces the current key by a new one.
         Exchange(new: NewExchangedKey) =>
             Audited::new(AuditedPlace::Switch, "zone_key.exchanged", AuditedObject::One(new.id().0)),
             exchange(change, new);
     }
 }
 
-/// Takes a key. The key before it stays as long as both follow the same key of the door's file.
-/// Errors: a message of this time or a later one brought a key before.
+/// Stores a new key. The key before it stays as long as both follow the same key of the door's
+/// file.
+/// Errors: an earlier message with this time or a later one brought a key.
 fn exchange(change: &mut StateChange<'_>, new: &NewExchangedKey) -> Result<(), Rejection> {
     let (keys, id) = (&change.state.directory().exchanged_keys, new.id());
     let known = keys.find(id.0);

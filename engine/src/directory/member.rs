@@ -1,8 +1,8 @@
 //! Members: people who can be assigned cards. Source: spec "Members", "States and transitions".
 //!
-//! A deleted one is found by its id alone: its address and its code are free again.
-//! Leaving is one record, so nobody ever finds a member gone and a card of theirs open.
-//! INVARIANT: a card that is not terminated is held by nobody, or by a member who takes part.
+//! A deleted member is found by id alone: its address and its code are free again.
+//! A departure is one record, so no reader finds a member gone and a card of theirs open.
+//! INVARIANT: a card that is not terminated has no holder, or an active member as its holder.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,10 +26,10 @@ use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSl
 use crate::domain::text::LineText;
 use crate::limits;
 
-/// What a member may do. Source: spec "Member", role.
+/// The rights of a member. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberRole {
-    /// Everything in the company.
+    /// Full rights in the company.
     Administrator,
     /// Books and read access.
     Accountant,
@@ -40,8 +40,8 @@ pub enum MemberRole {
 }
 
 impl MemberRole {
-    /// Whether a member of this role may let a program act for them within a scope. Who may do
-    /// nothing with a scope of their own may not give it either; to read is part of every scope.
+    /// Whether a member of this role may let a program act for them within a scope. A role may give
+    /// only scopes whose operations it may perform itself; every scope includes reading.
     #[must_use]
     pub const fn may_allow(self, scope: AccessScope) -> bool {
         match self {
@@ -52,10 +52,10 @@ impl MemberRole {
     }
 }
 
-/// Whether a member takes part.
+/// The state of a membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberState {
-    /// Takes part.
+    /// An active member.
     Active,
     /// Deactivated.
     Inactive,
@@ -66,11 +66,11 @@ pub enum MemberState {
 /// A member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: MemberSlot,
     /// Its public id.
     pub id: MemberId,
-    /// Whose member it is.
+    /// The company of the member.
     pub company: CompanySlot,
     /// First name.
     pub first_name: String,
@@ -78,22 +78,22 @@ pub struct Member {
     pub last_name: String,
     /// E-mail address, unique within the company.
     pub email: String,
-    /// What it may do.
+    /// Its role.
     pub role: MemberRole,
     /// Employee id: digits only.
     pub code: Option<String>,
     /// The id that the company's identity provider gave it; none of a deleted one. Source: RFC 7643, 3.1.
     pub external_id: Option<String>,
-    /// Whether it takes part.
+    /// Its state.
     pub state: MemberState,
     /// Its department, label and location.
     pub dimensions: Dimensions,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
 impl Member {
-    /// Whether it takes part.
+    /// Whether the member is active.
     #[must_use]
     pub fn takes_part(&self) -> bool {
         self.state == MemberState::Active
@@ -102,7 +102,7 @@ impl Member {
 
 indexes! {
     Member(member), CHANGES_ACCESS: true, found if member.state != MemberState::Deleted;
-    /// Those of a company.
+    /// The members of a company.
     OF_COMPANY = 1: CompanySlot => member.company;
     /// Members of any company with an e-mail address, by its `email_key`.
     OF_PERSON = 3: String => email_key(&member.email);
@@ -143,7 +143,7 @@ commands! {
 pub struct NewMember {
     /// Its id.
     pub id: MemberId,
-    /// Whose member.
+    /// The company of the member.
     pub company: CompanyId,
     /// First name.
     pub first_name: LineText,
@@ -151,37 +151,37 @@ pub struct NewMember {
     pub last_name: LineText,
     /// E-mail address.
     pub email: String,
-    /// What it may do.
+    /// Its role.
     pub role: MemberRole,
     /// Employee id: digits only.
     pub code: Option<String>,
     /// Its department, label and location.
     pub dimensions: Dimensions,
-    /// What a directory of identities calls it, unique within the company. Source: RFC 7643, 3.1.
+    /// Its id at the company's identity provider, unique within the company. Source: RFC 7643, 3.1.
     pub external_id: Option<LineText>,
-    /// Whether it takes part from the start.
+    /// Whether it is active from the start.
     pub is_active: bool,
-    /// The invitation to sign in, where it is invited; not used where it takes no part.
+    /// The invitation to sign in, if it is invited; unused for an inactive member.
     pub invite: Option<NewInvite>,
 }
 
 changes! {
-    /// What to change about a member; absent stays.
+    /// Changes of a member; absent fields stay.
     #[derive(Clone, Debug, Default)]
     pub struct MemberChanges {
         /// First name.
         first_name: Option<LineText>,
         /// Last name.
         last_name: Option<LineText>,
-        /// What it may do.
+        /// Its role.
         role: Option<MemberRole>,
         /// Employee id: digits only.
         code: Option<Option<String>>,
-        /// Whether it takes part.
+        /// Whether it is active.
         is_active: Option<bool>,
-        /// What a directory of identities calls it.
+        /// Its id at the company's identity provider.
         external_id: Option<Option<LineText>>,
-        /// The invitation to sign in, used where it begins to take part and has no password.
+        /// The invitation to sign in, used if it becomes active and has no password.
         invite as "invitation": Option<NewInvite>,
         /// Its dimensions, by kind.
         dimensions: [Option<Option<DimensionId>>; 4],
@@ -195,7 +195,7 @@ fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection
     if members.first(&Member::BY_EMAIL, &(company, email_key(&new.email))).is_some() {
         return Err(Rejection::EmailTaken);
     }
-    // SPEC "States and transitions": who takes no part is a member.
+    // SPEC "States and transitions": an inactive member has the role member.
     if !new.is_active && new.role != MemberRole::Member {
         return Err(Rejection::MemberInactive);
     }
@@ -250,7 +250,7 @@ fn update(
     if let Some(is_active) = changes.is_active {
         member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
     }
-    // A role is never dropped without a word, and nobody is kept from deactivating a member.
+    // A change of role is refused, not silently dropped; a deactivation is never refused.
     if member.role != known.role && !member.takes_part() && !known.takes_part() {
         return Err(Rejection::MemberInactive);
     }
@@ -265,7 +265,7 @@ fn update(
     }
 }
 
-/// Removes a member from lists; a second time changes nothing.
+/// Deletes a member; a second time changes nothing.
 fn delete(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, MemberId),
@@ -280,7 +280,7 @@ fn delete(
     change.check_room()
 }
 
-/// Puts a member in the place of the one known, with what follows.
+/// Stores a changed member, with the consequences of the change.
 fn put_member(change: &mut StateChange<'_>, mut member: Member) -> Result<(), Rejection> {
     let known = change.state.directory().members.get(member.slot);
     assert!(known.id == member.id && known.email == member.email, "a member keeps id and address");
@@ -307,7 +307,7 @@ fn put_member(change: &mut StateChange<'_>, mut member: Member) -> Result<(), Re
     Ok(())
 }
 
-/// What ends when a member leaves.
+/// Ends everything that depends on an active member: cards, requests, links, access.
 fn leave(change: &mut StateChange<'_>, member: &Member) {
     for card in change.state.cards_held_by(member.slot) {
         terminate_card(change, card);
@@ -317,8 +317,8 @@ fn leave(change: &mut StateChange<'_>, member: &Member) {
     shut_out(change, member);
 }
 
-/// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
-/// only where the user takes part nowhere else: any company may add any address and let it go again.
+/// Ends a member's sessions, codes and tokens. Sessions belong to the user, so they end only if no
+/// other membership of the user is active: any company may add any address and let it go again.
 fn shut_out(change: &mut StateChange<'_>, member: &Member) {
     let directory = change.state.directory();
     let takes_part_elsewhere = others_of_address(change.state, member).any(Member::takes_part);
@@ -335,8 +335,8 @@ fn shut_out(change: &mut StateChange<'_>, member: &Member) {
     tokens.for_each(|token| revoke(change, token));
 }
 
-/// Takes away what opens an account once the last member with its address is deleted: whoever has
-/// the address next is invited, and the one before does not get in.
+/// Closes the account of an address once its last member is deleted. A later member with the
+/// address is invited anew, and the earlier user cannot get in.
 fn free_address(change: &mut StateChange<'_>, member: &Member) {
     let is_last = others_of_address(change.state, member).next().is_none();
     if let Some(user) = find_user_by_email(change.state, &member.email).filter(|_| is_last) {
@@ -353,7 +353,7 @@ fn others_of_address<'a>(
     memberships(state, &member.email).filter(move |other| other.slot != own)
 }
 
-/// Ends codes and revokes tokens of a member that allow what its new role may not.
+/// Ends codes and revokes tokens of a member whose scope exceeds its new role.
 fn narrow(change: &mut StateChange<'_>, (member, role): (MemberSlot, MemberRole)) {
     let directory = change.state.directory();
     let of_member = &Ticket::OPEN_CODES_OF_MEMBER;
@@ -381,8 +381,8 @@ fn check_external_id(
     }
 }
 
-/// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
-/// passphrase was goes too.
+/// Deletes the links that were sent to a member. A deleted link opens nothing, so its passphrase
+/// goes too.
 fn unshare_with(change: &mut StateChange<'_>, member: &Member) {
     let sent_to = (member.company, email_key(&member.email));
     for known in change.state.directory().shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to) {
@@ -394,13 +394,14 @@ fn administers(member: &Member) -> bool {
     member.state == MemberState::Active && member.role == MemberRole::Administrator
 }
 
-/// Cost: O(members of the company), for who administers only.
+/// Whether the company has another administrator. Cost: O(members of the company), paid for
+/// administrators only.
 fn has_other_administrator(state: &dyn PartitionView, known: &Member) -> bool {
     let mut members = state.directory().members.under(&Member::OF_COMPANY, &known.company);
     members.any(|other| other.slot != known.slot && administers(other))
 }
 
-/// A company's member, one that left too.
+/// A company's member in any state.
 fn find_member(
     state: &dyn PartitionView,
     company: CompanySlot,
@@ -410,7 +411,7 @@ fn find_member(
     if member.company == company { Ok(member) } else { Err(Rejection::MemberNotFound) }
 }
 
-/// A company's member who takes part.
+/// A company's active member.
 pub(crate) fn find_active_member(
     state: &dyn PartitionView,
     company: CompanySlot,

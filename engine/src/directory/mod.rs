@@ -1,21 +1,21 @@
 //! The resources that people set up around cards: members, users, apps, dimensions, shared links,
-//! requisitions, webhook endpoints; and keys that peers exchange. Only admin commands read them, apart from
-//! a member's state.
-//! What is asked of companies, cards, allowances, transactions and the key of card numbers stands here, too;
-//! their rows do not, since decisions read those.
+//! requisitions, webhook endpoints; and keys that peers exchange. Only admin commands read them,
+//! apart from a member's state.
+//! The commands and rules of companies, cards, allowances, transactions and the key of card numbers
+//! stand here, too. Their rows do not, since decisions read those.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `row` | what a resource says of its row: its slot, its id, the entries of its indexes |
+//! | `row` | the traits of a row: its slot, its id, the entries of its indexes |
 //! | `entry` | an index entry as bytes, the same in memory and in the tables |
 //! | `rows` | the rows of one resource in memory, found by their indexes |
-//! | `secrets` | the same of rows without slots, found by the digests of secrets |
+//! | `secrets` | rows without slots in memory, found by the digests of secrets |
 //! | `change` | a change while its effects are chosen, and what rules may ask of the partition |
-//! | one file a resource | its row, its indexes, its commands, what an audit says of them, their rules |
+//! | one file a resource | its row, its indexes, its commands with their audit, their rules |
 //! | `company`, `card`, `allowance`, `transaction`, `pan_key` | their commands and rules; their rows are in the domain |
 //!
-//! `each_resource!` is the one list of them. What carries, folds, stores, restores, audits and hashes
-//! rows is made from it.
+//! `each_resource!` is the one list of them. Records, replay, tables, restore, audit and hash are
+//! generated from it.
 
 pub mod access_token;
 pub mod allowance;
@@ -47,9 +47,10 @@ use self::rows::Rows;
 use self::secrets::Secrets;
 use crate::domain::ids::{CompanySlot, Timestamp};
 
-/// Hands the list of resources to a macro: the name of the rows, the file, the type of a row, that of its
-/// slot and of its commands; then those that are found by secrets and have no slot. `of` names the id by
-/// which callers find a row of their own company (`CompanyRow`). Their order is part of the record format.
+/// Hands the list of resources to a macro: the name of the rows, the file, the types of a row, of
+/// its slot and of its commands; then the rows found by secrets, which have no slot. `of` names the
+/// id by which callers find a row of their own company (`CompanyRow`). The order is part of the
+/// record format.
 macro_rules! each_resource {
     ($visit:ident) => {
         $visit! {
@@ -108,7 +109,7 @@ macro_rules! define_directory {
         })*
 
         impl DirectoryRow {
-            /// Where it stands; none of a row that is found by a secret.
+            /// The row's slot; none for a row found by a secret.
             #[must_use]
             pub const fn slot(&self) -> Option<u32> {
                 match self {
@@ -127,7 +128,7 @@ macro_rules! define_directory {
         }
 
         impl Directory {
-            /// Lets go of what ended at or before `at`. Cost: O(1) where nothing has.
+            /// Removes the rows that expired at or before `at`. Cost: O(1) if none has.
             #[inline]
             pub fn forget_expired(&mut self, at: Timestamp) {
                 $(self.$secrets.forget_expired(at);)*
@@ -135,7 +136,7 @@ macro_rules! define_directory {
         }
     };
     ($($rows:ident: $row:ident at $($place:ident)+,)*) => {
-        /// The row of some resource, as it stands after a change.
+        /// A row of any resource, as it stands after a change.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[expect(missing_docs, reason = "each variant is the row that it is named after")]
         pub enum DirectoryRow {
@@ -165,7 +166,7 @@ macro_rules! define_directory {
         })*
 
         impl DirectoryRow {
-            /// What its resource is called.
+            /// The name of its resource.
             #[must_use]
             pub const fn resource(&self) -> &'static str {
                 match self {

@@ -1,8 +1,9 @@
-//! Generations of the key of card numbers, and numbers sealed anew. The shard holds neither keys nor
-//! numbers: it sees to it that generations only rise, and that no card ends up under one that is gone.
+//! Generations of the key of card numbers, and numbers sealed anew. The shard holds neither keys
+//! nor numbers: it ensures that generations only rise, and that no card ends up under a forgotten
+//! one.
 //!
-//! INVARIANT: a number is sealed anew only under the newest generation, so commands that come late or
-//! twice never put an older one back.
+//! INVARIANT: a number is sealed anew only under the newest generation, so commands that come late
+//! or twice never put an older one back.
 
 use super::change::{PartitionView, StateChange};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
@@ -22,16 +23,16 @@ commands! {
     /// The commands on the key of card numbers.
     #[derive(Clone, Debug)]
     pub enum PanKeyCommand(change) {
-        /// Tells of a new generation.
+        /// Announces a new generation.
         Rotate(newest: PanGeneration) =>
             Audited::new(AuditedPlace::Switch, "pan_key.rotated", AuditedObject::Unnamed),
             rotate(change, *newest);
-        /// Seals card numbers under the newest generation; what is not there, or is sealed so already,
-        /// stays. That a card's number is sealed anew is nobody's news.
+        /// Seals card numbers under the newest generation; numbers that are absent, or sealed so
+        /// already, stay. The audit leaves this out.
         Reseal(cards: Vec<ResealedCard>) =>
             Audited::silent("pan_key.used"),
             reseal(change, cards);
-        /// Lets go of all generations before the newest; the edge has seen that no card needs them.
+        /// Forgets all generations before the newest; the edge has seen that no card needs them.
         Forget(newest: PanGeneration) =>
             Audited::new(AuditedPlace::Switch, "pan_key.forgotten", AuditedObject::Unnamed),
             forget(change, *newest);
@@ -41,13 +42,13 @@ commands! {
 /// A card with its number sealed anew.
 #[derive(Clone, Debug)]
 pub struct ResealedCard {
-    /// Which card.
+    /// The card.
     pub card: CardId,
     /// The same number under another key.
     pub sealed_pan: SealedPan,
 }
 
-/// Tells of a new generation; of the newest again: nothing changes.
+/// Announces a new generation; a repetition of the newest changes nothing.
 /// Errors: there is a newer one.
 fn rotate(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
     let known = change.state.pan_generations();
@@ -60,8 +61,8 @@ fn rotate(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rej
     Ok(())
 }
 
-/// Lets go of all generations before the newest.
-/// Errors: it is not the newest.
+/// Forgets all generations before the newest.
+/// Errors: the given generation is not the newest.
 fn forget(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
     let known = change.state.pan_generations();
     if newest != known.newest {
@@ -73,7 +74,7 @@ fn forget(change: &mut StateChange<'_>, newest: PanGeneration) -> Result<(), Rej
     Ok(())
 }
 
-/// Seals numbers anew. A card that is not there is passed over: a restored directory may know fewer.
+/// Seals numbers anew. Unknown cards are passed over: a restored directory may know fewer.
 /// Errors: one is not under the newest generation, or they are more than one record takes.
 fn reseal(change: &mut StateChange<'_>, cards: &[ResealedCard]) -> Result<(), Rejection> {
     let is_long = |card: &ResealedCard| card.sealed_pan.0.len() > limits::SEALED_PAN_BYTES_MAX;
@@ -91,8 +92,8 @@ fn reseal(change: &mut StateChange<'_>, cards: &[ResealedCard]) -> Result<(), Re
     Ok(())
 }
 
-/// A new card's number stays readable for as long as its generation is kept.
-/// Errors: that was forgotten while the card was on its way.
+/// Checks the generation of a new card's number, which stays readable as long as that is kept.
+/// Errors: the generation was forgotten while the card was on its way.
 pub(super) fn check_sealed(state: &dyn PartitionView, sealed: &SealedPan) -> Result<(), Rejection> {
     if state.pan_generations().admits(sealed.generation()) {
         Ok(())

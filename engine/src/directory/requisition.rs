@@ -1,8 +1,8 @@
 //! Requisitions: a member asks to buy something, a reviewer approves or denies it.
 //! Source: spec "Requisition".
 //!
-//! An approved requisition has its card from the same record on, whether the card was there or was
-//! made for it. What was decided changes no more.
+//! An approved requisition has its card from the same record on, whether the card existed or was
+//! made for it. A decided requisition changes no more.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,61 +26,61 @@ use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
 
-/// How far a requisition has come.
+/// The status of a requisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RequisitionStatus {
-    /// Nobody has reviewed it.
+    /// Not reviewed yet.
     Pending,
     /// A card fulfils it.
     Approved,
-    /// A reviewer said no, or its member left.
+    /// Denied by a reviewer, or by the departure of its member.
     Denied,
-    /// It was taken back.
+    /// Canceled before a decision.
     Canceled,
 }
 
 /// A purchase request. Source: spec "Requisition".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requisition {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: RequisitionSlot,
     /// Its public id.
     pub id: RequisitionId,
-    /// Whose it is.
+    /// The company that owns it.
     pub company: CompanySlot,
-    /// What is asked for, in the account's currency.
+    /// The requested amount, in the account's currency.
     pub amount: Minor,
-    /// How far it has come.
+    /// Its status.
     pub status: RequisitionStatus,
-    /// When it was approved.
+    /// The time of approval.
     pub approved_at: Option<Timestamp>,
     /// The card that fulfils it.
     pub card: Option<CardSlot>,
-    /// What books sort it by.
+    /// Its dimensions.
     pub dimensions: Dimensions,
-    /// What is to be bought.
+    /// A description of the purchase.
     pub description: String,
-    /// Until when it is to be bought.
+    /// The latest time of the purchase.
     pub end_time: Option<Timestamp>,
-    /// Who asks.
+    /// The member who asks.
     pub member: MemberSlot,
-    /// More about it.
+    /// A note on it.
     pub note: Option<String>,
-    /// Who approved or denied it last.
+    /// The last member who approved or denied it.
     pub reviewed_by: Option<MemberSlot>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
 indexes! {
     Requisition(requisition), CHANGES_ACCESS: false, found if true;
-    /// Those of a company.
+    /// The requisitions of a company.
     OF_COMPANY = 1: CompanySlot => requisition.company;
-    /// Those that a member asked for.
+    /// The requisitions of a member.
     OF_MEMBER = 2: MemberSlot => requisition.member;
-    /// Those that a card fulfils.
+    /// The requisitions that a card fulfils.
     OF_CARD = 3: CardSlot => requisition.card;
-    /// Those that a member asked for and nobody has decided.
+    /// The pending requisitions of a member.
     PENDING_OF_MEMBER = 4: MemberSlot =>
         (requisition.status == RequisitionStatus::Pending).then_some(requisition.member);
 }
@@ -89,15 +89,15 @@ commands! {
     /// The commands on requisitions.
     #[derive(Clone, Debug)]
     pub enum RequisitionCommand(change) {
-        /// Makes one.
+        /// Makes a requisition.
         Create(new: NewRequisition) makes new.id.0 =>
             Audited::of_company(new.company, "requisition.created", new.id.0),
             create(change, new);
-        /// Changes, approves or denies one.
+        /// Changes, approves or denies a requisition.
         Update(company: CompanyId, id: RequisitionId, changes: RequisitionChanges) =>
             Audited::of_company(*company, changes.action(), id.0).with(changes.names()),
             update(change, (*company, *id), changes);
-        /// Takes one back.
+        /// Cancels a requisition.
         Cancel(company: CompanyId, id: RequisitionId) =>
             Audited::of_company(*company, "requisition.canceled", id.0),
             cancel(change, (*company, *id));
@@ -109,59 +109,59 @@ commands! {
 pub struct NewRequisition {
     /// Its id.
     pub id: RequisitionId,
-    /// Whose.
+    /// The company that owns it.
     pub company: CompanyId,
-    /// Who asks.
+    /// The member who asks.
     pub member: MemberId,
-    /// What is asked for, in the account's currency.
+    /// The requested amount, in the account's currency.
     pub amount: Minor,
-    /// What is to be bought.
+    /// A description of the purchase.
     pub description: LineText,
-    /// Until when it is to be bought.
+    /// The latest time of the purchase.
     pub end_time: Option<Timestamp>,
-    /// More about it.
+    /// A note on it.
     pub note: Option<ParagraphText>,
     /// Its dimensions.
     pub dimensions: Dimensions,
 }
 
 changes! {
-    /// What to change about a requisition; absent stays.
+    /// Changes of a requisition; absent fields stay.
     #[derive(Clone, Debug, Default)]
     pub struct RequisitionChanges {
-        /// What is asked for, in the account's currency.
+        /// The requested amount, in the account's currency.
         amount: Option<Minor>,
-        /// What is to be bought.
+        /// A description of the purchase.
         description: Option<LineText>,
-        /// Until when it is to be bought.
+        /// The latest time of the purchase.
         end_time: Option<Option<Timestamp>>,
-        /// More about it.
+        /// A note on it.
         note: Option<Option<ParagraphText>>,
-        /// What a reviewer says to all that.
+        /// The review of all that.
         review as "status": Option<Review>,
         /// Its dimensions, by kind.
         dimensions: [Option<Option<DimensionId>>; 4],
     }
 }
 
-/// What a reviewer says to a requisition.
+/// A review of a requisition.
 #[derive(Clone, Debug)]
 pub struct Review {
-    /// Yes or no.
+    /// The verdict.
     pub verdict: RequisitionVerdict,
-    /// Who says so, where it is known.
+    /// The reviewer, where known.
     pub reviewed_by: Option<MemberId>,
 }
 
-/// Whether a requisition is approved, and with which card.
+/// The verdict on a requisition, with the card of an approval.
 #[derive(Clone, Debug)]
 pub enum RequisitionVerdict {
-    /// It is not.
+    /// A denial.
     Deny,
-    /// With a card that is there.
+    /// An approval with an existing card.
     ApproveWithCard(CardId),
-    /// With a card made for it. The shard takes number, ids and billing from this one, everything
-    /// else from the requisition.
+    /// An approval with a card made for it. The shard takes number, ids and billing from this one,
+    /// everything else from the requisition.
     ApproveWithNewCard(Box<NewCard>),
 }
 
@@ -176,7 +176,7 @@ impl RequisitionChanges {
 }
 
 impl RequisitionChanges {
-    /// Whether everything stays.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names().is_empty()
@@ -242,7 +242,7 @@ fn update(
     Ok(())
 }
 
-/// Takes a requisition back.
+/// Cancels a requisition.
 fn cancel(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, RequisitionId),
@@ -253,7 +253,7 @@ fn cancel(
     Ok(())
 }
 
-/// Denies what a member who leaves still asks for.
+/// Denies the pending requisitions of a member who leaves.
 pub(crate) fn deny_pending(change: &mut StateChange<'_>, member: MemberSlot) {
     for known in
         change.state.directory().requisitions.under(&Requisition::PENDING_OF_MEMBER, &member)
@@ -288,7 +288,7 @@ fn review_requisition(
             slot
         }
     };
-    // What has to be bought by then cannot be any more.
+    // The time of the purchase has passed, so an approval comes too late.
     if requisition.end_time.is_some_and(|end_time| end_time < change.moment.at) {
         return Err(Rejection::RequisitionEnded);
     }
@@ -298,7 +298,8 @@ fn review_requisition(
     Ok(())
 }
 
-/// The card for one purchase by the member who asks; of what was ordered it keeps name and addresses.
+/// The card for one purchase by the member who asks. Only name and addresses of the ordered card
+/// are kept.
 fn order_for(
     state: &dyn PartitionView,
     company: CompanyId,
@@ -333,7 +334,7 @@ fn find_open_card(
     if is_open { Ok(slot) } else { Err(Rejection::CardTerminated) }
 }
 
-/// Who may approve and deny: administrators and reviewers.
+/// The member who may approve and deny: an administrator or a reviewer.
 fn find_reviewer(
     state: &dyn PartitionView,
     requisition: &Requisition,

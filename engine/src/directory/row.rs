@@ -1,4 +1,4 @@
-//! What a resource says of its row.
+//! The traits of a resource's row: its indexes, its slot or secret, its company.
 
 use std::fmt::Debug;
 
@@ -9,36 +9,36 @@ use uuid::Uuid;
 use super::entry::{Entries, EntryBytes, Index};
 use crate::domain::ids::{CompanySlot, Slot, Timestamp};
 
-/// What each resource says for itself.
+/// The properties that each resource declares of its row.
 pub trait Indexed {
-    /// Whether a change of a row may change who may see what.
+    /// Whether a change of a row may change access rights.
     const CHANGES_ACCESS: bool;
 
-    /// Whether anything finds it but its id.
+    /// Whether lookups other than that by id find the row.
     fn is_found(&self) -> bool;
 
-    /// Adds what a row is found by besides its id and its end, as it stands.
+    /// Adds the row's current index entries, besides those of its id and its end.
     fn index(&self, entries: &mut Entries);
 
-    /// From when on it is forgotten, where it is.
+    /// The time at which the row is forgotten; `Timestamp::MAX` for a row that is kept.
     fn forgotten_at(&self) -> Timestamp {
         Timestamp::MAX
     }
 
-    /// Whether rules ask for it as it stands: if not, only the tables keep it.
+    /// Whether memory keeps the row: if not, only the tables do.
     fn is_remembered(&self) -> bool {
         true
     }
 }
 
-/// Declares what the rows of a resource are found by: each index with its number, which no other of the
-/// resource has, and the key of a row, which may be none. Behind `and` stand
-/// other functions of `Indexed`.
+/// Declares the indexes of a resource's rows. Each index has a number that is unique within the
+/// resource, and the key of a row, which may be none. Other functions of `Indexed` stand behind
+/// `and`.
 ///
 /// ```text
 /// indexes! {
 ///     App(app), CHANGES_ACCESS: true, found if !app.is_deleted;
-///     /// Those that a company has registered and not deleted.
+///     /// The apps that a company has registered and not deleted.
 ///     OF_COMPANY = 1: CompanySlot => app.company;
 /// }
 /// ```
@@ -76,27 +76,28 @@ macro_rules! indexes {
 }
 pub(crate) use indexes;
 
-/// A row that is found by indexes. Everything that is not particular to it follows from this.
+/// A row that is found by indexes. Generic code derives the rest from this.
 pub trait Row: Indexed + Clone + Debug + Serialize + DeserializeOwned + 'static {
-    /// What the rows are called in tables and reports.
+    /// The name of the rows in tables and reports.
     const NAME: &'static str;
 
-    /// Appends what its entries end in: where it stands, in the order in which rows were made.
+    /// Appends the end of its entries: its slot, or its time of creation and digest, which order
+    /// rows by creation.
     fn append_place(&self, entry: &mut EntryBytes);
 
-    /// Its public id. No two rows have the same, whatever becomes of them.
+    /// Its public id, which no other row ever has.
     fn id(&self) -> Uuid;
 
-    /// When it was made.
+    /// The time of creation.
     fn created_at(&self) -> Timestamp;
 }
 
 /// A row of a resource. `each_resource!` implements it.
 pub trait SlotRow: Row {
-    /// Where a row stands. Slots are given out once, one after the other.
+    /// The type of a row's slot. Slots are given out once, one after the other.
     type Slot: Slot;
 
-    /// Where it stands.
+    /// The row's slot.
     fn slot(&self) -> Self::Slot;
 }
 
@@ -105,13 +106,13 @@ pub trait CompanyRow: SlotRow {
     /// The type of its id.
     type Id: Into<Uuid>;
 
-    /// Those of a company.
+    /// The index of rows by company.
     const OF_COMPANY: Index<Self, CompanySlot>;
 
     /// Its company.
     fn company(&self) -> CompanySlot;
 
-    /// Whether it is the company's and not gone.
+    /// Whether the row belongs to the company and is not deleted.
     fn is_own(&self, company: CompanySlot) -> bool {
         self.company() == company && self.is_found()
     }
@@ -129,13 +130,13 @@ pub const fn by_id<R: Row>() -> Index<R, Uuid> {
     Index::new(0)
 }
 
-/// The index by the instant from which on rows are forgotten, which those have that are.
+/// The index by the time at which rows are forgotten; rows that are kept have no entry in it.
 #[must_use]
 pub const fn by_end<R: Row>() -> Index<R, Timestamp> {
     Index::new(u8::MAX - 1)
 }
 
-/// All that a row is found by.
+/// All index entries of a row.
 #[must_use]
 pub fn entries_of<R: Row>(row: &R) -> Vec<EntryBytes> {
     let mut place = EntryBytes::new();

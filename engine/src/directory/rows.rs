@@ -29,14 +29,14 @@ impl<R: SlotRow> Rows<R> {
         &self.rows[slot.number() as usize]
     }
 
-    /// The row with an id, also where it is gone from lists.
+    /// The row with an id, deleted rows included.
     #[must_use]
     pub fn find(&self, id: Uuid) -> Option<&R> {
         self.first(&by_id(), &id)
     }
 
     /// The row of a company with an id.
-    /// Errors: `NotFound` where there is none, it is another company's, or it is gone.
+    /// Errors: `NotFound` if there is none, it is another company's, or it is deleted.
     pub(crate) fn find_own(&self, company: CompanySlot, id: R::Id) -> Result<&R, Rejection>
     where
         R: CompanyRow,
@@ -44,7 +44,7 @@ impl<R: SlotRow> Rows<R> {
         self.find(id.into()).filter(|row| row.is_own(company)).ok_or(Rejection::NotFound)
     }
 
-    /// The oldest row under a key: the only one, where a rule keeps it so.
+    /// The oldest row under a key: the only one, where a rule ensures it.
     #[must_use]
     pub fn first<K: IndexKey>(&self, index: &Index<R, K>, key: &K) -> Option<&R> {
         self.under(index, key).next()
@@ -60,7 +60,7 @@ impl<R: SlotRow> Rows<R> {
         slots.map(|slot| self.get(R::Slot::of_number(slot)))
     }
 
-    /// How many rows there are, gone ones among them.
+    /// The number of rows, deleted ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()

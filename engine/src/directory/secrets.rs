@@ -1,5 +1,5 @@
-//! Rows in memory that are found by the digests of secrets, and by their indexes; those that are forgotten
-//! are let go of when their time comes.
+//! Rows in memory that are found by the digests of secrets, and by their indexes. Rows past
+//! their end are removed.
 //!
 //! INVARIANT: the tables forget by the same rule, so both always remember the same.
 
@@ -17,7 +17,7 @@ use crate::domain::ids::Timestamp;
 pub struct Secrets<R> {
     rows: BTreeMap<[u8; 32], R>,
     entries: BTreeSet<EntryBytes>,
-    /// When the first of them is forgotten: all that a record looks at.
+    /// The earliest end of a row: the only field that each record looks at.
     first_end: Timestamp,
 }
 
@@ -33,7 +33,7 @@ impl<R: SecretRow> Secrets<R> {
         self.rows.get(digest)
     }
 
-    /// The same, as long as it is not to be forgotten: the last record may be older than that.
+    /// The row with this digest, unless it is forgotten at `at`: the last record may be older.
     pub fn find(&self, digest: &[u8; 32], at: Timestamp) -> Option<&R> {
         self.get(digest).filter(|row| at < row.forgotten_at())
     }
@@ -66,12 +66,12 @@ impl<R: SecretRow> Secrets<R> {
         self.rows.values()
     }
 
-    /// When the first of them is forgotten.
+    /// The earliest end of a row.
     pub const fn first_end(&self) -> Timestamp {
         self.first_end
     }
 
-    /// Puts a row in the place of the one before it; one that is not remembered is let go of.
+    /// Replaces the row before it, or removes it if the new row is not to be remembered.
     pub fn apply(&mut self, row: &R) {
         self.remove(&row.digest());
         if row.is_remembered() {
@@ -81,7 +81,7 @@ impl<R: SecretRow> Secrets<R> {
         self.first_end = self.next_end();
     }
 
-    /// Lets go of what ended at or before `at`. Cost: O(1) where nothing has.
+    /// Removes rows that expired at or before `at`. Cost: O(1) if none has.
     #[inline]
     pub fn forget_expired(&mut self, at: Timestamp) {
         if self.first_end <= at {

@@ -1,7 +1,7 @@
-//! Shared links: a card shown to whoever holds the link. Source: spec "Shared links".
+//! Shared links: a card shown to any holder of the link. Source: spec "Shared links".
 //!
-//! A link that was deleted stays as a tombstone, since slots are given out once; nothing finds it.
-//! CHOICE: a card that is closed keeps its links, so that who holds one learns that it is closed.
+//! A deleted link stays as a tombstone, since slots are given out once; nothing finds it.
+//! CHOICE: a closed card keeps its links, so that their holders learn that it is closed.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 
-/// Who was sent a link.
+/// The recipient of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipient {
     /// The name it was sent to.
@@ -30,43 +30,43 @@ pub struct Recipient {
     pub email: String,
 }
 
-/// A shared link. Source: spec "Shared link". What opens it is sealed by the edge and unreadable
-/// here.
+/// A shared link. Source: spec "Shared link". Its key and passphrase are sealed by the edge and
+/// unreadable here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedLink {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: SharedLinkSlot,
     /// Its public id.
     pub id: SharedLinkId,
-    /// Whose it is.
+    /// The company that owns it.
     pub company: CompanySlot,
-    /// What it shows.
+    /// The card that it shows.
     pub card: CardSlot,
-    /// The keyed hash it is found by.
+    /// The keyed hash of its key, by which lookups find it.
     pub key_digest: [u8; 16],
-    /// The key in the link.
+    /// The key in the link, sealed.
     pub sealed_key: Vec<u8>,
-    /// Who was sent it.
+    /// The recipient.
     pub recipient: Option<Recipient>,
-    /// What has to be known to see the card, as the edge writes it.
+    /// The passphrase that viewers must know, sealed by the edge.
     pub sealed_passphrase: Option<Vec<u8>>,
     /// Whether balance and budget stay hidden.
     pub hide_balance: bool,
-    /// When somebody last looked.
+    /// The time of the last view.
     pub last_viewed_at: Option<Timestamp>,
-    /// Gone from lists; the link opens nothing any more.
+    /// Whether it is deleted: gone from lists, and the link opens nothing.
     pub is_deleted: bool,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
 indexes! {
     SharedLink(link), CHANGES_ACCESS: false, found if !link.is_deleted;
-    /// Those of a company that are not deleted.
+    /// The live links of a company.
     OF_COMPANY = 1: CompanySlot => link.company;
-    /// The same of a card.
+    /// The live links of a card.
     OF_CARD = 2: CardSlot => link.card;
-    /// The one with a key, by the key's keyed hash.
+    /// The live link with a key, by the key's keyed hash.
     BY_KEY = 3: [u8; 16] => link.key_digest;
     /// A company's links that were sent to an e-mail address, by its `email_key`.
     BY_RECIPIENT = 4: (CompanySlot, String) =>
@@ -74,7 +74,7 @@ indexes! {
 }
 
 commands! {
-    /// The commands on shared links. What opens one comes sealed by the edge.
+    /// The commands on shared links. Keys and passphrases come sealed by the edge.
     #[derive(Clone, Debug)]
     pub enum SharedLinkCommand(change) {
         /// Shares a card.
@@ -85,12 +85,11 @@ commands! {
         Update(company: CompanyId, id: SharedLinkId, changes: SharedLinkChanges) =>
             Audited::of_company(*company, "shared_link.updated", id.0).with(changes.names()),
             update(change, *company, *id, changes);
-        /// Takes a link away.
+        /// Deletes a link.
         Delete(company: CompanyId, id: SharedLinkId) =>
             Audited::of_company(*company, "shared_link.deleted", id.0),
             delete(change, *company, *id);
-        /// Somebody looked at a card by a link. Who has one looks as often as they like, and nobody
-        /// knows who that is.
+        /// Notes a view of a card by a link. Views are unlimited and anonymous.
         View(id: SharedLinkId) =>
             Audited::silent("shared_link.viewed"),
             view(change, *id);
@@ -102,29 +101,29 @@ commands! {
 pub struct NewSharedLink {
     /// Its id.
     pub id: SharedLinkId,
-    /// Whose link.
+    /// The company that owns it.
     pub company: CompanyId,
-    /// What it shows.
+    /// The card that it shows.
     pub card: CardId,
-    /// The keyed hash it is found by.
+    /// The keyed hash of its key, by which lookups find it.
     pub key_digest: [u8; 16],
     /// The key in the link, sealed.
     pub sealed_key: Vec<u8>,
-    /// Who is sent it.
+    /// The recipient.
     pub recipient: Option<Recipient>,
-    /// What has to be known to see the card, sealed.
+    /// The passphrase that viewers must know, sealed.
     pub sealed_passphrase: Option<Vec<u8>>,
     /// Whether balance and budget stay hidden.
     pub hide_balance: bool,
 }
 
 changes! {
-    /// What to change about a shared link; absent stays.
+    /// Changes of a shared link; absent fields stay.
     #[derive(Clone, Debug, Default)]
     pub struct SharedLinkChanges {
-        /// Who is sent it.
+        /// The recipient.
         recipient: Option<Option<Recipient>>,
-        /// What has to be known to see the card, sealed.
+        /// The passphrase that viewers must know, sealed.
         sealed_passphrase as "passphrase": Option<Option<Vec<u8>>>,
         /// Whether balance and budget stay hidden.
         hide_balance: Option<bool>,
@@ -178,7 +177,7 @@ fn update(
     Ok(())
 }
 
-/// Takes a link away; its card stays as it is. Errors: no such link.
+/// Deletes a link; its card stays as it is. Errors: no such link.
 fn delete(
     change: &mut StateChange<'_>,
     company: CompanyId,
@@ -189,8 +188,8 @@ fn delete(
     Ok(())
 }
 
-/// Notes that somebody looked at a card by a link, no more than once a minute: who has a link may look
-/// as often as they like. Errors: no such link.
+/// Notes a view of a card by a link, at most once a minute, since views are unlimited.
+/// Errors: no such link.
 fn view(change: &mut StateChange<'_>, id: SharedLinkId) -> Result<(), Rejection> {
     let known = change.state.directory().shared_links.find(id.0).filter(|link| !link.is_deleted);
     let known = known.ok_or(Rejection::NotFound)?;
@@ -204,7 +203,7 @@ fn view(change: &mut StateChange<'_>, id: SharedLinkId) -> Result<(), Rejection>
     Ok(())
 }
 
-/// The tombstone of a link: nothing of what was shared or with whom.
+/// The tombstone of a link, without its secrets and its recipient.
 pub(crate) fn gone(link: &SharedLink) -> SharedLink {
     SharedLink {
         sealed_key: Vec::new(),

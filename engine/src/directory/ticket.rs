@@ -1,12 +1,13 @@
-//! Tickets: what a random secret opens for a while. Sessions, links to set a password,
-//! authorization codes.
+//! Tickets: temporary rights held by a random secret. They are sessions, links to set a password,
+//! and authorization codes.
 //!
 //! Only the SHA-256 of the secret is kept. A ticket is open until it is used, is ended or expires;
-//! nothing opens it again. A spent one is forgotten at once, an expired one with the next record, by
-//! the shard and the tables alike; only used codes are remembered for a while, without their texts.
+//! nothing opens it again. A spent ticket is forgotten at once, an expired one with the next
+//! record, by the shard and the tables alike. Only used codes are remembered for a while, without
+//! their texts.
 //!
-//! So many of a kind are open for a user at most; one more ends the oldest, so that nobody is locked
-//! out and whatever ends all of them fits one record. Source: spec "Authentication".
+//! The number of open tickets of a user and kind is bounded; one more ends the oldest. So no user
+//! is locked out, and ending all of them fits one record. Source: spec "Authentication".
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +32,8 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 
-/// How long a used code is remembered after its end, so that a replay still takes back what it
-/// gave. Units: microseconds. Source: RFC 6749, 4.1.2.
+/// The time for which a used code is remembered after its end, so that a replay still revokes its
+/// token. Units: microseconds. Source: RFC 6749, 4.1.2.
 pub const USED_CODE_MEMORY: i64 = Timestamp::DAY;
 
 /// A ticket.
@@ -42,75 +43,75 @@ pub struct Ticket {
     pub digest: [u8; 32],
     /// The id of this record.
     pub id: TicketId,
-    /// Whose it is.
+    /// The user of the ticket.
     pub user: UserSlot,
-    /// When it was issued.
+    /// The time of issue.
     pub created_at: Timestamp,
-    /// From when on it opens nothing.
+    /// The time of expiry.
     pub expires_at: Timestamp,
-    /// Where it was asked for; empty where nobody did.
+    /// The network address of the request; empty without a request.
     pub address: String,
-    /// How it stands.
+    /// Its state.
     pub state: TicketState,
-    /// What it opens.
+    /// The right that it gives.
     pub content: TicketContent,
 }
 
-/// How a ticket stands.
+/// The state of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TicketState {
-    /// It opens what it is for, until it expires.
+    /// Valid until it expires.
     Open,
-    /// It did, and was for one use.
+    /// Used, for a ticket that allows one use.
     Used,
-    /// It was taken back.
+    /// Ended before its expiry.
     Ended,
 }
 
-/// What a ticket opens.
+/// The right that a ticket gives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TicketContent {
     /// The pages of the site, as its user.
     Session {
-        /// What the browser says it is.
+        /// The browser's name for itself.
         user_agent: String,
     },
     /// Setting a password, once.
     PasswordLink {
-        /// Whether it is the first one, for somebody who was invited.
+        /// Whether it sets the first password, for an invited user.
         is_invite: bool,
     },
     /// An access token, once.
     AuthorizationCode(Box<AuthorizationCode>),
 }
 
-/// What an app gets for a code. Source: RFC 6749, 4.1; RFC 7636.
+/// The terms of an authorization code. Source: RFC 6749, 4.1; RFC 7636.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationCode {
-    /// Who it was given to.
+    /// The app that gets the code.
     pub app: AppSlot,
-    /// Whose data the token opens.
+    /// The company whose data the token opens.
     pub company: CompanySlot,
-    /// Who allowed it.
+    /// The member who allowed it.
     pub member: MemberSlot,
-    /// Where it was sent, as the app asked for; none where the app left it out.
+    /// The redirect address of the code, as the app requested it; none if the app left it out.
     pub redirect_uri: Option<String>,
-    /// What was allowed.
+    /// The allowed scope.
     pub scope: AccessScope,
-    /// What the app has to prove, by S256.
+    /// The challenge that the app has to answer, by S256.
     pub code_challenge: Option<String>,
-    /// SHA-256 of the token it gave.
+    /// SHA-256 of the token made for the code.
     pub token: Option<[u8; 32]>,
 }
 
 impl Ticket {
-    /// Whether it opens anything at the instant `at`.
+    /// Whether the ticket is valid at the instant `at`.
     #[must_use]
     pub fn is_open(&self, at: Timestamp) -> bool {
         self.state == TicketState::Open && at < self.expires_at
     }
 
-    /// From when on it is forgotten.
+    /// The time at which the ticket is forgotten.
     #[must_use]
     pub const fn forgotten_at(&self) -> Timestamp {
         match (self.state, &self.content) {
@@ -118,12 +119,13 @@ impl Ticket {
             (TicketState::Used, TicketContent::AuthorizationCode(_)) => {
                 self.expires_at.plus(USED_CODE_MEMORY)
             }
-            // At once: it opens nothing any more, and coming back with it does nothing.
+            // A spent ticket is forgotten at once: it opens nothing, and repeating it has no
+            // effect.
             (TicketState::Used | TicketState::Ended, _) => self.created_at,
         }
     }
 
-    /// Which of the kinds of tickets it is.
+    /// The kind of the ticket.
     #[must_use]
     pub const fn kind(&self) -> TicketKind {
         match self.content {
@@ -141,7 +143,7 @@ impl Ticket {
         self.code().filter(|_| self.is_unused())
     }
 
-    /// The code, where it is one.
+    /// The terms of the code, if the ticket is one.
     #[must_use]
     pub fn code(&self) -> Option<&AuthorizationCode> {
         match &self.content {
@@ -153,15 +155,15 @@ impl Ticket {
 
 indexes! {
     Ticket(ticket), CHANGES_ACCESS: true, found if true;
-    /// A user's, by their kind, that were neither used nor ended.
+    /// A user's unspent tickets, by kind.
     OPEN_OF_USER = 1: (UserSlot, TicketKind) =>
         ticket.is_unused().then(|| (ticket.user, ticket.kind()));
-    /// Of these, codes that a member allowed.
+    /// The unspent codes that a member allowed.
     OPEN_CODES_OF_MEMBER = 2: MemberSlot => ticket.open_code().map(|code| code.member);
-    /// The same by the app that they were given to, and the company whose data they are for.
+    /// The unspent codes of an app, with the company whose data they are for.
     OPEN_CODES_OF_APP = 3: (AppSlot, CompanySlot) =>
         ticket.open_code().map(|code| (code.app, code.company));
-    /// A user's codes that were used.
+    /// A user's used codes.
     USED_CODES_OF_USER = 4: UserSlot => (!ticket.is_unused()).then_some(ticket.user);
     and {
         fn forgotten_at(&self) -> Timestamp {
@@ -175,7 +177,7 @@ indexes! {
 }
 
 impl Secrets<Ticket> {
-    /// A user's tickets of a kind that open something at `at`, the oldest first.
+    /// A user's open tickets of a kind at `at`, the oldest first.
     pub(crate) fn open_of(
         &self,
         user: UserSlot,
@@ -185,7 +187,7 @@ impl Secrets<Ticket> {
         self.open_under(&Ticket::OPEN_OF_USER, &(user, kind), at)
     }
 
-    /// Tickets under a key that open something at `at`, the oldest first.
+    /// The open tickets under a key at `at`, the oldest first.
     pub(crate) fn open_under<K: IndexKey>(
         &self,
         index: &Index<Ticket, K>,
@@ -233,7 +235,7 @@ commands! {
         ExchangeCode(exchange: Box<CodeExchange>) =>
             exchange.token.audited(),
             exchange_code(change, exchange);
-        /// Takes an authorization code back, with the token it gave.
+        /// Revokes an authorization code, with the token made for it.
         RevokeCode(digest: [u8; 32]) =>
             Audited::new(
                 AuditedPlace::Ticket(*digest),
@@ -251,27 +253,27 @@ pub struct NewTicket {
     pub digest: [u8; 32],
     /// Its id.
     pub id: TicketId,
-    /// Whose it is.
+    /// The user of the ticket.
     pub user: UserId,
-    /// From when on it opens nothing.
+    /// The time of expiry.
     pub expires_at: Timestamp,
-    /// Where it was asked for.
+    /// The network address of the request.
     pub address: String,
-    /// What it opens.
+    /// The right that it gives.
     pub content: NewTicketContent,
 }
 
-/// What a ticket to issue opens.
+/// The right that a ticket to issue gives.
 #[derive(Clone, Debug)]
 pub enum NewTicketContent {
     /// The pages of the site.
     Session {
-        /// What the browser says it is.
+        /// The browser's name for itself.
         user_agent: LineText,
     },
     /// Setting a password.
     PasswordLink {
-        /// Whether it is the first one.
+        /// Whether it sets the first password.
         is_invite: bool,
     },
     /// An access token.
@@ -281,17 +283,17 @@ pub enum NewTicketContent {
 /// An authorization code to give to an app.
 #[derive(Clone, Debug)]
 pub struct NewAuthorizationCode {
-    /// Who it is given to.
+    /// The app that gets the code.
     pub app: AppId,
-    /// Whose data the token will open.
+    /// The company whose data the token will open.
     pub company: CompanyId,
-    /// Who allows it: a membership of the ticket's user.
+    /// The member who allows it: a membership of the ticket's user.
     pub member: MemberId,
-    /// Where it is sent, as the app asked for; none where the app left it out.
+    /// The redirect address of the code, as the app requested it; none if the app left it out.
     pub redirect_uri: Option<String>,
-    /// What is allowed.
+    /// The allowed scope.
     pub scope: AccessScope,
-    /// What the app has to prove, by S256.
+    /// The challenge that the app has to answer, by S256.
     pub code_challenge: Option<String>,
 }
 
@@ -300,9 +302,9 @@ pub struct NewAuthorizationCode {
 pub struct CodeExchange {
     /// SHA-256 of the code.
     pub digest: [u8; 32],
-    /// The token. Its company has to be the code's; its scope is taken from the code.
+    /// The token. Its company must be the code's; its scope comes from the code.
     pub token: NewAccessToken,
-    /// What people tell it by.
+    /// The label shown to people.
     pub label: LineText,
 }
 
@@ -357,7 +359,7 @@ pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), 
     if ticket.expires_at <= change.moment.at {
         return Err(Rejection::TicketSpent);
     }
-    // What has ended since the last record goes with this one.
+    // Tickets that expired since the last record are removed with this one.
     if tickets.iter().len() >= limits::TICKETS_MAX && tickets.first_end() > change.moment.at {
         return Err(Rejection::Full);
     }
@@ -369,7 +371,7 @@ pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), 
     Ok(())
 }
 
-/// What an app is given. Errors: no such app or company, or a member of somebody else.
+/// The terms of a new code. Errors: no such app or company, or another user's member.
 fn code_for(
     state: &dyn PartitionView,
     user: &User,
@@ -392,7 +394,7 @@ fn code_for(
     })
 }
 
-/// Ends one of a user's tickets. Errors: none of them that is open has this id.
+/// Ends one of a user's tickets. Errors: no open ticket of the user has this id.
 fn end_ticket(
     change: &mut StateChange<'_>,
     (user, id): (UserId, TicketId),
@@ -405,7 +407,7 @@ fn end_ticket(
     Ok(())
 }
 
-/// Ends an open ticket. Its texts go, so that however long they were, ending all fits one record.
+/// Ends an open ticket. Its texts are cleared, so that one record can end all tickets of a user.
 pub(crate) fn end(change: &mut StateChange<'_>, ticket: &Ticket) {
     assert!(ticket.state == TicketState::Open, "a ticket ends once");
     let content = match &ticket.content {
@@ -423,7 +425,7 @@ pub(crate) fn end(change: &mut StateChange<'_>, ticket: &Ticket) {
     change.put(Ticket { address, state, content, ..ticket.clone() });
 }
 
-/// Makes the token that a code is for; the code opens nothing afterwards.
+/// Exchanges a code for its token; the code opens nothing afterwards.
 /// Errors: `TicketSpent`; the code is for another company's data; the id or text is in use.
 fn exchange_code(change: &mut StateChange<'_>, exchange: &CodeExchange) -> Result<(), Rejection> {
     let ticket = change.state.directory().tickets.get(&exchange.digest);
@@ -441,7 +443,7 @@ fn exchange_code(change: &mut StateChange<'_>, exchange: &CodeExchange) -> Resul
     let (app, member, label) = (Some(code.app), Some(code.member), exchange.label.clone());
     let grant = TokenGrant { app, member, origin: TokenOrigin::Code, label: label.into() };
     push_granted(change, token, grant)?;
-    // What it was asked with is of no use any more.
+    // The data of the request is of no use any more.
     let (redirect_uri, code_challenge, token) = (None, None, Some(digest));
     let code = AuthorizationCode { redirect_uri, code_challenge, token, ..code.clone() };
     forget_used_code(change, ticket.user);
@@ -454,7 +456,7 @@ fn exchange_code(change: &mut StateChange<'_>, exchange: &CodeExchange) -> Resul
     Ok(())
 }
 
-/// Forgets the oldest of a user's used codes where there are so many.
+/// Forgets the oldest of a user's used codes once they reach the limit.
 fn forget_used_code(change: &mut StateChange<'_>, user: UserSlot) {
     let mut used = change.state.directory().tickets.under(&Ticket::USED_CODES_OF_USER, &user);
     let Some(oldest) = used.next() else { return };
@@ -464,7 +466,7 @@ fn forget_used_code(change: &mut StateChange<'_>, user: UserSlot) {
     }
 }
 
-/// Takes a code back, with the token it gave: somebody has come with it who should not have it.
+/// Revokes a code, with its token, after a wrong party presented it.
 /// Source: RFC 6749, 4.1.2. Errors: no such code.
 fn revoke_code(change: &mut StateChange<'_>, digest: &[u8; 32]) -> Result<(), Rejection> {
     let ticket = change.state.directory().tickets.find(digest, change.moment.at);

@@ -1,4 +1,5 @@
-//! What is set by hand on a transaction; what is set stands in `domain/transaction_tags.rs`.
+//! The tags that people set on a transaction; the tags themselves stand in
+//! `domain/transaction_tags.rs`.
 
 use super::change::StateChange;
 use super::company::find_company;
@@ -11,18 +12,18 @@ use crate::domain::ids::{CompanyId, TransactionId};
 use crate::domain::transaction_tags::TagChanges;
 
 commands! {
-    /// The commands on what stands beside transactions.
+    /// The commands on the tags of transactions.
     #[derive(Clone, Debug)]
     pub enum TransactionCommand(change) {
-        /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
-        /// changes hands.
+        /// Tags a transaction, which the edge has found among the company's: its row is never
+        /// deleted and never changes its company.
         Tag(company: CompanyId, id: TransactionId, changes: TagChanges) =>
             Audited::of_company(*company, "transaction.updated", id.0).with(changes.names()),
             tag(change, (*company, *id), changes);
     }
 }
 
-/// Tags a transaction; what the change does not speak of stays.
+/// Tags a transaction; absent fields stay.
 /// Errors: no such company, transaction or dimension.
 fn tag(
     change: &mut StateChange<'_>,

@@ -1,9 +1,9 @@
-//! Users: people who sign in, with what they prove it by. Source: spec "Authentication".
+//! Users: people who sign in, with their proofs. Source: spec "Authentication".
 //!
 //! A user and a member belong together by their e-mail address: the *memberships* of a user are the
-//! active members, in any company, who have it. Passwords and second factors are the user's, roles
-//! are the membership's. Hashes and seals are made at the edge and unreadable here.
-//! A new password ends every other way in that the old one may have opened.
+//! active members with that address, in any company. Passwords and second factors belong to the
+//! user, roles to the membership. Hashes and seals are made at the edge and unreadable here.
+//! A new password ends all access that the old one may have opened.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ use crate::domain::text::LineText;
 /// A user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: UserSlot,
     /// Its public id.
     pub id: UserId,
@@ -39,20 +39,20 @@ pub struct User {
     pub last_name: String,
     /// An encoded Argon2id hash of the password, once one is set.
     pub password_hash: Option<String>,
-    /// One-time passwords by the clock, where they are asked for.
+    /// The generator of one-time passwords, where it is in use.
     pub totp: Option<Totp>,
-    /// What is asked besides.
+    /// The additional question, where it is in use.
     pub security_question: Option<SecurityQuestion>,
-    /// For which companies it may register apps without administering them, in their order.
+    /// The companies for which it may register apps without administering them, in their order.
     pub developer_of: Vec<CompanySlot>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
 /// A generator of one-time passwords. Source: RFC 6238.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totp {
-    /// What it is generated from, sealed.
+    /// The seed of the generator, sealed.
     pub sealed_seed: Vec<u8>,
     /// The newest step of the clock that was used: no step is accepted twice.
     pub last_step: u64,
@@ -61,7 +61,7 @@ pub struct Totp {
 /// A question only the user knows the answer to.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityQuestion {
-    /// What is asked.
+    /// The text of the question.
     pub question: LineText,
     /// An encoded Argon2id hash of the answer, trimmed and in lower case.
     pub answer_hash: String,
@@ -112,7 +112,7 @@ commands! {
         EndSessions(id: UserId) =>
             Audited::of_user(*id, "user.sessions_ended", id.0),
             end_sessions(change, *id);
-        /// Puts on record that somebody failed to sign in as a user; changes nothing.
+        /// Notes a failed sign-in as a user; changes nothing.
         NoteSignInFailed(id: UserId, proof: SignInProof) =>
             Audited::of_user(*id, "user.sign_in_failed", id.0).with(vec![proof.name()]),
             find_user(change.state, *id).map(drop);
@@ -132,7 +132,7 @@ pub struct NewUser {
     pub last_name: LineText,
     /// An encoded Argon2id hash of the password.
     pub password_hash: Option<String>,
-    /// For which companies it may register apps without administering them.
+    /// The companies for which it may register apps without administering them.
     pub developer_of: Vec<CompanyId>,
 }
 
@@ -143,21 +143,21 @@ impl std::fmt::Debug for NewUser {
 }
 
 changes! {
-    /// What to change about a user; absent stays.
+    /// Changes of a user; absent fields stay.
     #[derive(Clone, Default)]
     pub struct UserChanges {
         /// First name.
         first_name: Option<LineText>,
         /// Last name.
         last_name: Option<LineText>,
-        /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
+        /// A new password, as an encoded Argon2id hash: ends all access that the old one may have
         /// opened.
         password_hash as "password": Option<String>,
         /// One-time passwords; ends the user's other sessions.
         totp: Option<Option<Totp>>,
-        /// What is asked besides; ends the user's other sessions.
+        /// The additional question; ends the user's other sessions.
         security_question: Option<Option<SecurityQuestion>>,
-        /// For which companies it may register apps without administering them.
+        /// The companies for which it may register apps without administering them.
         developer_of: Option<Vec<CompanyId>>,
         | /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
         /// meantime wins.
@@ -174,24 +174,23 @@ pub struct PasswordLinkUse {
     pub password_hash: String,
 }
 
-/// A password that somebody gave and that was right, and the second factors that it was asked for with.
-/// Comparing takes long, and so do answers: whatever it lets them do is done only where all of it is
-/// what the user signs in with still. The last step of one-time passwords is not among it, since each
-/// use moves it.
+/// A verified password, with the second factors that it was verified with. Verification takes long,
+/// and so do replies: an action that follows it is done only if all these factors are still
+/// current. The last step of one-time passwords is left out, since each use moves it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProvenPassword {
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
-    /// The encoded hash that it was compared with.
+    /// The encoded hash that the password was compared with.
     pub password_hash: Option<String>,
-    /// The sealed seed of one-time passwords, where they are asked for.
+    /// The sealed seed of one-time passwords, where they are in use.
     pub totp_seed: Option<Vec<u8>>,
-    /// The encoded hash of the answer, where a security question is asked.
+    /// The encoded hash of the answer, where a security question is in use.
     pub answer_hash: Option<String>,
 }
 
 impl ProvenPassword {
-    /// What a user signs in with now.
+    /// The current factors of a user.
     #[must_use]
     pub fn of(user: &User) -> Self {
         Self {
@@ -223,13 +222,13 @@ pub enum SignInProof {
 /// The invitation of a new member to sign in.
 #[derive(Clone, Debug)]
 pub struct NewInvite {
-    /// The id of the user, where there is none with the member's address.
+    /// The id of the user to make, if no user has the member's address.
     pub user: UserId,
-    /// SHA-256 of the key in the link, which is issued where the user has no password.
+    /// SHA-256 of the key in the link, which is issued if the user has no password.
     pub digest: [u8; 32],
     /// The id of the link's ticket.
     pub ticket: TicketId,
-    /// Until when the link opens.
+    /// The time at which the link expires.
     pub expires_at: Timestamp,
 }
 
@@ -270,8 +269,8 @@ fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<UserSlot, Rejec
     Ok(slot)
 }
 
-/// Lets a new member sign in: makes a user where none has the address, and issues a link where the
-/// user has no password.
+/// Lets a new member sign in: makes a user if none has the address, and issues a link if the user
+/// has no password.
 pub(crate) fn invite(
     change: &mut StateChange<'_>,
     invite: &NewInvite,
@@ -306,7 +305,7 @@ pub(crate) fn invite(
     issue(change, ticket)
 }
 
-/// Errors: no such company.
+/// The slots of a developer's companies. Errors: no such company.
 fn developer_of(
     state: &dyn PartitionView,
     ids: &[CompanyId],
@@ -315,7 +314,7 @@ fn developer_of(
     Ok(found?.into_iter().collect())
 }
 
-/// Errors: `TicketSpent` where it is no open session of the user.
+/// Errors: `TicketSpent` if the digest is no open session of the user.
 fn check_session(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
@@ -326,8 +325,8 @@ fn check_session(
     if open.any(|ticket| ticket.digest == *digest) { Ok(()) } else { Err(Rejection::TicketSpent) }
 }
 
-/// Changes a user. Errors: `TicketSpent` where the session it is done in is not open any more; a
-/// company of a developer is not there.
+/// Changes a user. Errors: `TicketSpent` if the session to keep is not open any more; a company of
+/// a developer does not exist.
 fn update(
     change: &mut StateChange<'_>,
     id: UserId,
@@ -358,8 +357,8 @@ fn update(
     Ok(())
 }
 
-/// Uses up a step of the clock. Errors: `StepUsed` where it or a later one was, or where no one-time
-/// passwords are asked for any more.
+/// Uses up a step of the clock. Errors: `StepUsed` if this step or a later one was used, or
+/// one-time passwords are off.
 fn use_totp_step(change: &mut StateChange<'_>, id: UserId, step: u64) -> Result<(), Rejection> {
     let known = find_user(change.state, id)?;
     let totp = known.totp.as_ref().filter(|totp| step > totp.last_step);
@@ -386,8 +385,7 @@ fn set_password_by_link(
     end_ways_in(change, user, Some(&used.digest))
 }
 
-/// Takes away all that opens an account that is nobody's any more. Its sessions end with the last
-/// member of its address.
+/// Closes an account without members. Its sessions end with the last member of its address.
 pub(crate) fn close_account(change: &mut StateChange<'_>, known: &User) {
     let closed = User {
         password_hash: None,
@@ -402,9 +400,9 @@ pub(crate) fn close_account(change: &mut StateChange<'_>, known: &User) {
     end_open(change, (known.slot, TicketKind::PasswordLink), None);
 }
 
-/// Ends what the old password of a user may have opened, but for one ticket: sessions, password
-/// links, codes, and tokens that were given for a password.
-/// Errors: `TooMuchAtOnce` where somebody is a member of more than fits one record.
+/// Ends the access that the old password of a user may have opened, but for one ticket: sessions,
+/// password links, codes, and tokens granted for a password.
+/// Errors: `TooMuchAtOnce` if the user's memberships are more than fit one record.
 fn end_ways_in(
     change: &mut StateChange<'_>,
     user: &User,
@@ -431,7 +429,8 @@ fn end_open(
     open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(change, ticket));
 }
 
-/// Errors: `PasswordChanged` where it, or a second factor, was changed since it was proven.
+/// Errors: `PasswordChanged` if the password, or a second factor, was changed since it was
+/// verified.
 pub(crate) fn check_password(
     state: &dyn PartitionView,
     proven: &ProvenPassword,

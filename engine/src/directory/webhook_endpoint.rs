@@ -1,8 +1,8 @@
-//! Webhook endpoints: where a company, or an app, wants to be told of events.
+//! Webhook endpoints: the addresses to which a company's, or an app's, events are delivered.
 //!
-//! One without an app is told of its company's events; one of an app of those of every company whose
-//! data the app may open. What was delivered is not known here. An endpoint that is taken away stays as
-//! a tombstone without its secrets, since slots are given out once.
+//! An endpoint without an app receives its company's events. An endpoint of an app receives those
+//! of every company whose data the app may open. The state of deliveries is kept elsewhere. A
+//! deleted endpoint stays as a tombstone without its secrets, since slots are given out once.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,50 +21,50 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 
-/// Who or what put an end to deliveries.
+/// The cause of a disabled endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DisabledBy {
-    /// Somebody of the company.
+    /// A person of the company.
     Person,
-    /// Its receiver, which says that it is gone. Source: HTTP 410.
+    /// The receiver's answer that it is gone. Source: HTTP 410.
     Gone,
 }
 
-/// Whether an endpoint is told of events.
+/// Whether events are delivered to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndpointState {
-    /// It is.
+    /// Events are delivered.
     Enabled,
-    /// It is not.
+    /// No events are delivered.
     Disabled(DisabledBy),
 }
 
 /// A webhook endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookEndpoint {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: WebhookEndpointSlot,
     /// Its public id.
     pub id: WebhookEndpointId,
-    /// Who registered it.
+    /// The company that registered it.
     pub company: CompanySlot,
-    /// For which of its apps, where it is for one.
+    /// The app that it belongs to; none for the company itself.
     pub app: Option<AppSlot>,
-    /// Where events are sent.
+    /// The destination of events.
     pub url: String,
-    /// What people tell it by.
+    /// The description shown to people.
     pub description: String,
     /// The secret that deliveries are signed with, as the edge sealed it.
     pub sealed_secret: Vec<u8>,
-    /// The one before, and until when deliveries are signed with it too.
+    /// The secret before it, with the end of the time in which deliveries are signed with it too.
     pub previous_secret: Option<(Vec<u8>, Timestamp)>,
-    /// Whether it is told of events.
+    /// Whether events are delivered to it.
     pub state: EndpointState,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// Since when it is on, or was when it was on last.
+    /// The time at which it was last enabled.
     pub enabled_at: Timestamp,
-    /// Gone from lists; nothing is delivered to it any more.
+    /// Whether it is deleted: gone from lists, without deliveries.
     pub is_deleted: bool,
 }
 
@@ -78,9 +78,9 @@ impl WebhookEndpoint {
 
 indexes! {
     WebhookEndpoint(endpoint), CHANGES_ACCESS: true, found if !endpoint.is_deleted;
-    /// Those of a company that are not deleted.
+    /// The live endpoints of a company.
     OF_COMPANY = 1: CompanySlot => endpoint.company;
-    /// The same of an app.
+    /// The live endpoints of an app.
     OF_APP = 2: AppSlot => endpoint.app;
 }
 
@@ -88,15 +88,15 @@ commands! {
     /// The commands on webhook endpoints. Secrets come sealed by the edge.
     #[derive(Clone, Debug)]
     pub enum WebhookEndpointCommand(change) {
-        /// Makes one.
+        /// Makes an endpoint.
         Create(new: NewWebhookEndpoint) makes new.id.0 =>
             Audited::of_company(new.company, "webhook_endpoint.created", new.id.0),
             create(change, new);
-        /// Changes one.
+        /// Changes an endpoint.
         Update(company: CompanyId, id: WebhookEndpointId, changes: WebhookEndpointChanges) =>
             Audited::of_company(*company, "webhook_endpoint.updated", id.0).with(changes.names()),
             update(change, (*company, *id), changes);
-        /// Takes one away.
+        /// Deletes an endpoint.
         Delete(company: CompanyId, id: WebhookEndpointId) =>
             Audited::of_company(*company, "webhook_endpoint.deleted", id.0),
             delete(change, (*company, *id));
@@ -108,51 +108,52 @@ commands! {
 pub struct NewWebhookEndpoint {
     /// Its id.
     pub id: WebhookEndpointId,
-    /// Whose.
+    /// The company that registers it.
     pub company: CompanyId,
-    /// For which of the company's apps, where it is for one.
+    /// The app of the company that it belongs to; none for the company itself.
     pub app: Option<AppId>,
-    /// Where events are sent; the edge has found it to be an address that it sends to.
+    /// The destination of events, which the edge has checked to be an allowed address.
     pub url: String,
-    /// What people tell it by.
+    /// The description shown to people.
     pub description: LineText,
-    /// The secret that deliveries are signed with.
+    /// The secret that deliveries are signed with, sealed.
     pub sealed_secret: Vec<u8>,
 }
 
 changes! {
-    /// What to change about a webhook endpoint; absent stays.
+    /// Changes of a webhook endpoint; absent fields stay.
     #[derive(Clone, Debug, Default)]
     pub struct WebhookEndpointChanges {
-        /// Where events are sent.
+        /// The destination of events.
         url: Option<String>,
-        /// What people tell it by.
+        /// The description shown to people.
         description: Option<LineText>,
-        /// Whether somebody wants it to be told of events.
+        /// A person's choice to enable or disable it.
         is_enabled as "state": Option<bool>,
-        /// That its receiver says that it is gone.
+        /// The receiver's report that it is gone.
         gone as "state": Option<GoneReceiver>,
         /// A new secret.
         secret: Option<NewSecret>,
     }
 }
 
-/// A receiver that says that it is gone: its endpoint is told of nothing until somebody enables it.
-/// The report counts only while the endpoint is what was tried, so a late one undoes nobody's change.
+/// A receiver's report that it is gone: its endpoint gets no events until a person enables it.
+/// The report counts only while address and enabling are those of the attempt, so a late report
+/// undoes no change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoneReceiver {
-    /// The address that was tried.
+    /// The address of the attempt.
     pub url: String,
-    /// Since when the endpoint was on by then.
+    /// The time at which the endpoint had last been enabled, at the attempt.
     pub enabled_at: Timestamp,
 }
 
-/// A secret that takes the place of the present one.
+/// A secret that replaces the present one.
 #[derive(Clone, Debug)]
 pub struct NewSecret {
-    /// The secret.
+    /// The secret, sealed.
     pub sealed: Vec<u8>,
-    /// Until when deliveries are signed with the one before, too.
+    /// The end of the time in which deliveries are signed with the secret before, too.
     pub overlap_until: Timestamp,
 }
 
@@ -209,7 +210,7 @@ fn update(
     Ok(())
 }
 
-/// Whether an endpoint is on after a change: whoever turns it on or off has the say.
+/// The state of an endpoint after a change: an explicit choice wins over a receiver's report.
 fn next_state(known: &WebhookEndpoint, changes: &WebhookEndpointChanges) -> EndpointState {
     let is_gone = changes
         .gone
@@ -223,7 +224,7 @@ fn next_state(known: &WebhookEndpoint, changes: &WebhookEndpointChanges) -> Endp
     }
 }
 
-/// Takes an endpoint away. Errors: no such endpoint.
+/// Deletes an endpoint. Errors: no such endpoint.
 fn delete(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
@@ -233,14 +234,14 @@ fn delete(
     Ok(())
 }
 
-/// Takes away the endpoints of an app that goes.
+/// Deletes the endpoints of a deleted app.
 pub(crate) fn delete_endpoints_of(change: &mut StateChange<'_>, app: AppSlot) {
     let endpoints =
         change.state.directory().webhook_endpoints.under(&WebhookEndpoint::OF_APP, &app);
     change.effects.extend(endpoints.map(|known| Effect::row(gone(known))));
 }
 
-/// The tombstone of an endpoint: nothing of what signed, nor where it was sent.
+/// The tombstone of an endpoint, without its secrets and its address.
 fn gone(known: &WebhookEndpoint) -> WebhookEndpoint {
     WebhookEndpoint {
         url: String::new(),

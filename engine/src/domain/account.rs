@@ -9,7 +9,7 @@ use super::ids::{AccountId, AccountSlot, CompanySlot, Timestamp};
 use super::money::{CurrencyCode, Minor};
 use super::text::LineText;
 
-/// Where an account's money comes from. Source: spec "Account", funding_source.
+/// The source of an account's money. Source: spec "Account", funding_source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FundingSource {
     /// The name of the bank account.
@@ -21,11 +21,11 @@ pub struct FundingSource {
 /// An account without its balances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: AccountSlot,
     /// Its public id.
     pub id: AccountId,
-    /// Whose it is.
+    /// The company that owns it.
     pub company: CompanySlot,
     /// Its name.
     pub name: String,
@@ -33,11 +33,11 @@ pub struct Account {
     pub number: String,
     /// The currency of its money.
     pub currency: CurrencyCode,
-    /// Its line of credit; zero where it is prefunded.
+    /// Its line of credit; zero for a prefunded account.
     pub credit_limit: Minor,
-    /// Where its money comes from.
+    /// The source of its money.
     pub funding_source: Option<FundingSource>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
@@ -46,24 +46,25 @@ pub struct Account {
 pub struct AccountBalances {
     /// Money residing in the account.
     pub ledger: Minor,
-    /// Held for open authorizations.
+    /// Money held for open authorizations.
     pub held: Minor,
     /// Withdrawals on their way out.
     pub debits_in_transit: Minor,
     /// Deposits on their way in.
     pub credits_in_transit: Minor,
-    /// How many statement lines there are; the number of the last one.
+    /// The number of statement lines, which is also the number of the last one.
     pub line_count: u64,
 }
 
 impl AccountBalances {
-    /// What may be spent without credit. Source: spec "Account", available_balance.
+    /// The money that may be spent without credit. Source: spec "Account", available_balance.
     #[must_use]
     pub fn available_balance(&self) -> Minor {
         self.ledger - self.held - self.debits_in_transit
     }
 
-    /// What may be spent with the line of credit. Source: spec "Account", available_credit.
+    /// The money that may be spent with the line of credit. Source: spec "Account",
+    /// available_credit.
     #[must_use]
     pub fn available_credit(&self, credit_limit: Minor) -> Minor {
         self.available_balance() + credit_limit

@@ -1,4 +1,4 @@
-//! An allowance: the terms its owner sets, and what has been used of them.
+//! An allowance: the terms its owner sets, and their use so far.
 //!
 //! Usage is rolled forward by the calendar when it is read: no timer resets a budget. The period
 //! is numbered, so that a hold can tell whether the budget it was taken from is the current one.
@@ -56,7 +56,7 @@ pub struct AllowanceTerms {
     pub ends_at: Timestamp,
     /// The merchant categories allowed.
     pub scope: Scope,
-    /// How often the budget starts anew.
+    /// The length of a budget period.
     pub interval: Interval,
     /// Whether the first purchase suspends the card.
     pub single_use: bool,
@@ -85,16 +85,16 @@ impl AllowanceTerms {
     }
 }
 
-/// What one card has used: everything that an authorization changes on it.
+/// The usage of one card: everything that an authorization changes on it.
 ///
-/// `spent` is what was authorized, cleared or forced in period `period` and not given back;
-/// `day_spent` the same for the local date `day`.
+/// `spent` is the sum authorized, cleared or forced in period `period` and not given back;
+/// `day_spent` is that sum for the local date `day`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct CardUsage {
-    /// Used of the current period's budget.
+    /// The used part of the current period's budget.
     pub spent: Minor,
-    /// Used of the day's room.
+    /// The used part of the day's room.
     pub day_spent: Minor,
     /// Number of the current period; rises with every reset.
     pub period: u32,
@@ -104,17 +104,17 @@ pub struct CardUsage {
     pub day: BusinessDate,
     /// The card's state.
     pub state: CardState,
-    /// Why the card is suspended.
+    /// The reason of the suspension.
     pub suspension: SuspensionReason,
     /// Wrong PINs in a row.
     pub pin_failures: u8,
 }
 
 impl CardUsage {
-    /// The usage as it stands on the local date `today`: past periods and days are left behind.
+    /// The usage on the local date `today`: past periods and days are left behind.
     #[must_use]
     pub fn rolled(self, interval: Interval, today: BusinessDate) -> Self {
-        // No period starts after the day it is asked about.
+        // No period starts after the day in question.
         let period_start = if today > self.period_started_on {
             today.period_start(interval)
         } else {
@@ -123,7 +123,7 @@ impl CardUsage {
         self.rolled_to(period_start, today)
     }
 
-    /// The same where the first date of the period that holds `today` is known.
+    /// The usage on the local date `today`, whose period is known to start on `period_start`.
     #[must_use]
     pub fn rolled_to(mut self, period_start: BusinessDate, today: BusinessDate) -> Self {
         if period_start > self.period_started_on {
@@ -150,7 +150,7 @@ impl CardUsage {
         self.day_spent += amount;
     }
 
-    /// Gives back what was taken in `period` on `day`, where those are still the current ones.
+    /// Gives back an amount taken in `period` on `day`, if those are still the current ones.
     pub fn give_back(&mut self, amount: Minor, period: u32, day: BusinessDate) {
         assert!(amount >= Minor::ZERO, "a negative amount takes room");
         if period == self.period {
@@ -161,13 +161,13 @@ impl CardUsage {
         }
     }
 
-    /// What may still be spent of the budget; negative where the budget fell below what is spent.
+    /// The rest of the budget; negative if the budget was lowered below the spent amount.
     #[must_use]
     pub fn allowance_balance(&self, terms: &AllowanceTerms) -> Minor {
         terms.amount - self.spent
     }
 
-    /// What the daily limit still leaves; `Minor::UNLIMITED` without one.
+    /// The rest of the daily limit; `Minor::UNLIMITED` without one.
     #[must_use]
     pub fn day_room(&self, terms: &AllowanceTerms) -> Minor {
         if terms.daily_limit == Minor::UNLIMITED {

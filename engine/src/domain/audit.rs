@@ -1,7 +1,7 @@
-//! Who did what: notes that ride with commands, and the events they become.
+//! The audit: notes that travel with commands, and the events they become.
 //!
-//! An event names what was changed. It has the values of limits, states, roles and holders, and never a
-//! text that somebody typed.
+//! An event names the changed fields. It holds the values of limits, states, roles and holders, and
+//! never a text that a person typed.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -12,36 +12,36 @@ use super::ids::{AccessTokenId, AppId, CompanySlot, MemberId, Timestamp, UserId}
 use super::money::Minor;
 use crate::directory::member::{MemberRole, MemberState};
 
-/// Who acts.
+/// The author of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Actor {
-    /// Whoever has the command line.
+    /// The operator at the command line.
     Operator,
-    /// Whoever holds an access token.
+    /// The holder of an access token.
     Token {
-        /// Its record.
+        /// The record of the token.
         id: AccessTokenId,
-        /// Who it acts for.
+        /// The member for whom the token acts.
         member: Option<MemberId>,
     },
-    /// Somebody who signed in, or is about to.
+    /// A user who is signed in, or is signing in.
     User {
-        /// Who.
+        /// The user.
         id: UserId,
-        /// As which member.
+        /// The membership under which the user acts.
         member: Option<MemberId>,
     },
     /// The switch itself.
     Switch,
-    /// An app that proved to be itself, for nobody.
+    /// An app that authenticated itself, on behalf of no member.
     App {
-        /// Which.
+        /// The app.
         id: AppId,
     },
 }
 
 impl Actor {
-    /// The member who acts, where one does.
+    /// The acting member, if there is one.
     #[must_use]
     pub const fn member(&self) -> Option<MemberId> {
         match *self {
@@ -50,7 +50,7 @@ impl Actor {
         }
     }
 
-    /// The ids it can be found by: token, user or app, and member.
+    /// The ids under which the actor is indexed: token, user or app, and member.
     #[must_use]
     pub fn ids(&self) -> [Option<Uuid>; 2] {
         match *self {
@@ -62,61 +62,61 @@ impl Actor {
     }
 }
 
-/// Who asks for a change, and from where.
+/// The author of a request, with the network address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditNote {
-    /// Who.
+    /// The author.
     pub actor: Actor,
-    /// The address they come from, where there is one.
+    /// The network address of the request, if it has one.
     pub address: Option<String>,
 }
 
-/// What somebody changed.
+/// The audit event of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
-    /// Whose; none where it is the switch's, or of somebody without a company.
+    /// The company of the change; none for the switch itself and for users without a company.
     pub company: Option<CompanySlot>,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
-    /// Who did it.
+    /// The author.
     pub actor: Actor,
-    /// From where.
+    /// The network address of the request.
     pub address: Option<String>,
-    /// What was done, such as `card.updated`.
+    /// The action, such as `card.updated`.
     pub action: String,
-    /// What kind of thing it was done to.
+    /// The kind of the changed object.
     pub object_kind: String,
-    /// To which.
+    /// The changed object.
     pub object: Option<Uuid>,
-    /// The names of what was changed.
+    /// The names of the changed fields.
     pub fields: Vec<String>,
-    /// The values that were changed, as far as an audit has them.
+    /// The changed values, as far as an audit holds them.
     pub values: Vec<ValueChange>,
 }
 
-/// A value that was changed.
+/// A changed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueChange {
-    /// What it is, by the name of the field.
+    /// The name of the field.
     pub field: String,
-    /// Before.
+    /// The value before.
     pub old: AuditValue,
-    /// After.
+    /// The value after.
     pub new: AuditValue,
 }
 
 /// A value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditValue {
-    /// None: no limit, no bound, nobody.
+    /// No value: no limit, no bound, no member.
     None,
     /// Money. Units: minor units of the account's currency.
     Amount(Minor),
-    /// How often a budget starts anew.
+    /// The length of a budget period.
     Interval(Interval),
     /// An instant.
     Instant(Timestamp),
-    /// Yes or no.
+    /// A truth value.
     Flag(bool),
     /// Merchant categories and groups of them.
     Categories(Vec<u16>),
@@ -124,7 +124,7 @@ pub enum AuditValue {
     CardState(CardState),
     /// A member's role.
     Role(MemberRole),
-    /// Whether a member takes part.
+    /// The state of a member.
     MemberState(MemberState),
     /// A member.
     Member(Uuid),

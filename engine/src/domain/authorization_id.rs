@@ -1,12 +1,12 @@
 //! Authorization ids: the six letters and digits by which messages name a transaction.
 //!
-//! The transaction's sequence number times a constant, modulo the number of ids: unique among two
-//! billion successive transactions, and found again without an index. Source: ISO DE38.
+//! An id is the transaction's sequence number times a constant, modulo the number of ids: unique
+//! among two billion successive transactions, and resolved without an index. Source: ISO DE38.
 
 use super::ids::TransactionSeq;
 use super::network_key::AuthorizationId;
 
-/// How many authorization ids there are: six letters and digits.
+/// The number of authorization ids: six letters and digits.
 pub(crate) const AUTHORIZATION_ID_COUNT: u64 = 36u64.pow(6);
 /// Coprime to 36, so that multiplying permutes the ids and neighbours look unrelated.
 const ID_STRIDE: u64 = 1_402_567_891;
@@ -44,8 +44,8 @@ pub fn authorization_id_of(seq: TransactionSeq) -> AuthorizationId {
     AuthorizationId(text)
 }
 
-/// The sequence number in an authorization id, modulo `AUTHORIZATION_ID_COUNT`; none where it is
-/// not one.
+/// The sequence number in an authorization id, modulo `AUTHORIZATION_ID_COUNT`; none if the text is
+/// no such id.
 pub(crate) fn sequence_residue_of(id: AuthorizationId) -> Option<u64> {
     let mut value = 0;
     for symbol in id.0 {

@@ -1,7 +1,7 @@
 //! Local days and the periods built on them, in a company's IANA zone.
 //!
 //! A day starts at the first instant whose local date it is: midnight of the wall clock, or later
-//! where the zone skips midnight. Days have 23, 24 or 25 hours. Nothing here reads a clock.
+//! where the zone skips midnight. Days have 23, 24 or 25 hours. This module reads no clock.
 
 use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone};
 use chrono_tz::Tz;
@@ -53,7 +53,7 @@ impl BusinessDate {
         Self::from_naive(start)
     }
 
-    /// The same for what nearly every purchase asks, without a calendar.
+    /// The first date of the period, without a calendar: enough for nearly every purchase.
     fn plain_period_start(self, interval: Interval) -> Option<Self> {
         let days = self.plain_days()?;
         let back = match interval {
@@ -66,7 +66,7 @@ impl BusinessDate {
         Some(Self(self.0 - back.cast_signed()))
     }
 
-    /// Year, month and day where it is a date of these centuries.
+    /// Year, month and day of a date between 1970 and 2399.
     /// Source: Neri and Schneider, "Euclidean affine functions and their application to calendar
     /// algorithms", with years that begin in March.
     pub(super) fn plain(self) -> Option<PlainDate> {
@@ -98,12 +98,12 @@ impl BusinessDate {
             Interval::Quarterly => 92,
             Interval::Yearly => 366,
         };
-        // Adding the longest such period lands in the next one, whose start is what we look for.
+        // Adding the longest such period lands in the next one, whose start is the result.
         Some(Self(start.0 + days).period_start(interval))
     }
 }
 
-/// A date taken apart.
+/// A date as year, month and day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlainDate {
     pub(super) year: u32,
@@ -111,20 +111,20 @@ pub(super) struct PlainDate {
     pub(super) day: u32,
 }
 
-/// Dates from 1970 to 2399 are taken apart without a calendar.
+/// The end of the dates that are split without a calendar, 1970 to 2399.
 const PLAIN_DAYS_END: u32 = 157_054;
-/// From the first of March of the year 0.
+/// The days from the first of March of the year 0.
 const DAYS_BEFORE_1970: u32 = 719_468;
 /// Quarters of a day in a century, on average.
 const CENTURY_QUARTERS: u32 = 146_097;
 
 enumeration! {
-    /// How often an allowance's budget starts anew.
+    /// The length of an allowance's budget period.
     /// Source: spec "Allowance", interval; quarterly and yearly are extensions.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[repr(u8)]
     pub enum Interval {
-        /// Never by itself.
+        /// One period without end.
         #[default]
         None,
         /// Each local day.
@@ -149,8 +149,8 @@ pub struct DayWindow {
     pub starts_at: Timestamp,
     /// The first instant of the next day.
     pub ends_at: Timestamp,
-    /// The first dates of the periods that hold the day, in the order of `Interval`: found once for
-    /// all its purchases.
+    /// The first dates of the periods that hold the day, in the order of `Interval`: computed once
+    /// for all purchases of the day.
     period_starts: [BusinessDate; Interval::ALL.len()],
 }
 

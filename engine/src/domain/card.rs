@@ -1,6 +1,6 @@
 //! A card: the hot record that decisions read, and the profile that only people read.
 //!
-//! `CardRecord` is two cache lines; whatever a decision does not compare stays out of it.
+//! `CardRecord` is two cache lines; fields that no decision compares stay out of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ enumeration! {
         Unactivated,
         /// Ready to spend.
         Active,
-        /// Closed to new purchases until somebody opens it again.
+        /// Closed to new purchases until it is opened again.
         Suspended,
         /// Closed for good.
         Terminated,
@@ -33,14 +33,14 @@ enumeration! {
 }
 
 enumeration! {
-    /// Why a card is suspended.
+    /// The reason of a card's suspension.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[repr(u8)]
     pub enum SuspensionReason {
-        /// It is not.
+        /// The card is not suspended.
         #[default]
         None,
-        /// Somebody suspended it.
+        /// A person suspended it.
         Manual,
         /// Its single-use allowance was used.
         SingleUse,
@@ -49,16 +49,17 @@ enumeration! {
     }
 }
 
-/// A keyed 64-bit hash of a card number: how the switch finds a card without knowing its number.
+/// A keyed 64-bit hash of a card number, by which the switch finds a card without knowing its
+/// number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct PanHash(pub u64);
 
-/// What a decision reads of a card.
+/// The part of a card that decisions read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C, align(64))]
 pub struct CardRecord {
-    /// Where the card is found.
+    /// The hash of its number, by which lookups find it.
     pub pan_hash: PanHash,
     /// The keyed value of its PIN.
     pub pin: PinVerifier,
@@ -68,9 +69,9 @@ pub struct CardRecord {
     pub account: AccountSlot,
     /// The last local date on which it is valid.
     pub expires_on: BusinessDate,
-    /// What has been used.
+    /// Its usage so far.
     pub usage: CardUsage,
-    /// What may be used.
+    /// The terms of its allowance.
     pub terms: AllowanceTerms,
 }
 
@@ -97,23 +98,23 @@ pub type Dimensions = [Option<DimensionId>; 4];
 named_texts! {
     /// The texts of a card.
     pub struct CardTexts {
-        /// Shown above the card.
+        /// The text shown above the card.
         description,
-        /// Embossed on the card.
+        /// The name embossed on the card.
         billing_name,
     }
 }
 
-/// What people know of a card.
+/// The part of a card that people read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardProfile {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: CardSlot,
     /// Its public id.
     pub id: CardId,
     /// The public id of its allowance.
     pub allowance_id: AllowanceId,
-    /// Whose it is.
+    /// The company that owns it.
     pub company: CompanySlot,
     /// Its texts besides those of addresses.
     pub texts: CardTexts<String>,
@@ -121,29 +122,29 @@ pub struct CardProfile {
     pub is_virtual: bool,
     /// The last four digits of its number.
     pub last_four: [u8; 4],
-    /// Who holds it.
+    /// The member who holds it.
     pub assigned_to: Option<MemberSlot>,
     /// Its dimensions, which its new transactions receive.
     pub dimensions: Dimensions,
     /// Its own billing address; the company's without one.
     pub billing_address: Option<Address>,
-    /// Where a physical card was sent.
+    /// The shipping address of a physical card.
     pub shipping_address: Option<Address>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
-/// A card number as it is kept: sealed by the edge, unreadable here but for the head of its form.
+/// A stored card number: sealed by the edge, unreadable here but for the head of its form.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedPan(pub Vec<u8>);
 
 impl SealedPan {
-    /// The form whose second to fifth byte say the generation of its key. Those without it are of
-    /// generation 0.
+    /// The form whose second to fifth byte hold the generation of its key. Numbers in other forms
+    /// are of generation 0.
     pub const FORM_WITH_GENERATION: u8 = 2;
 
-    /// The generation of the key it is sealed under, as its head says. Whether that is so, only the
-    /// key tells.
+    /// The generation of the key it is sealed under, according to its head. Only the key itself
+    /// proves that.
     #[must_use]
     pub fn generation(&self) -> PanGeneration {
         match self.0.as_slice() {

@@ -1,12 +1,14 @@
-//! A cell: one of up to a hundred switches that share nothing, and how what it makes names it.
+//! A cell: one of up to a hundred switches that share nothing, and its digits in the names it
+//! makes.
 //!
-//! | made by a cell | where its two digits are |
+//! | name made by a cell | place of its two digits |
 //! |---|---|
 //! | card number | behind the BIN |
 //! | token, network key | the first two of 64 hexadecimal digits |
 //! | id, a UUID of version 7 | as a number, in the seven bits behind the variant |
 //!
-//! A switch without a cell makes all three of random digits, which may look like any cell's.
+//! A switch without a cell fills all three places with random digits, which may look like any
+//! cell's.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +20,7 @@ const CELLS_MAX: u8 = 100;
 /// Place of the cell's seven bits in the second half of an id.
 pub(super) const ID_SHIFT: u32 = 55;
 const ID_MASK: u64 = 0x7f << ID_SHIFT;
-/// How long tokens and network keys are. Units: hexadecimal digits.
+/// The length of tokens and network keys. Units: hexadecimal digits.
 const TOKEN_LEN: usize = 64;
 
 /// A cell's number, 0 to 99.
@@ -54,7 +56,7 @@ impl Cell {
         self.0
     }
 
-    /// The cell of a card number, where that begins with `bin`.
+    /// The cell of a card number, if that begins with `bin`.
     #[must_use]
     pub fn of_card_number(digits: &[u8], bin: &[u8]) -> Option<Self> {
         Self::of_digits(digits.strip_prefix(bin)?.get(..2)?)
@@ -76,14 +78,14 @@ impl Cell {
         (is_version_7 && number < CELLS_MAX).then_some(Self(number))
     }
 
-    /// The same id as one of this cell.
+    /// The id, marked as one of this cell.
     #[must_use]
     pub fn mark_id(self, id: Uuid) -> Uuid {
         let (high, low) = id.as_u64_pair();
         Uuid::from_u64_pair(high, low & !ID_MASK | u64::from(self.0) << ID_SHIFT)
     }
 
-    /// The same token as one of this cell. It has 8 random bits less.
+    /// The token, marked as one of this cell. It has 8 random bits less.
     #[must_use]
     pub fn mark_token(self, token: &str) -> String {
         format!("{self}{}", token.get(2..).unwrap_or_default())

@@ -1,13 +1,13 @@
-//! What a change of something says: absent fields stay. An audit tells the names of those that are
-//! there, never their values.
+//! Changes of a resource: absent fields stay. An audit holds the names of the fields that are
+//! present, never their values.
 
 use super::card::CardTexts;
 use super::ids::DimensionId;
 use super::text::LineText;
 
-/// A part of a change, which an audit names where it is made.
+/// A part of a change, which an audit names if it is present.
 pub(crate) trait NamedChange {
-    /// Adds the names of what is changed; the part itself is called `name`.
+    /// Adds the names of the changed fields; the part itself is called `name`.
     fn note(&self, name: &'static str, names: &mut Vec<&'static str>);
 }
 
@@ -17,7 +17,7 @@ impl<T> NamedChange for Option<T> {
     }
 }
 
-/// Two parts may be one thing to whoever reads of it: it is named once.
+/// Two parts may share a name; it is listed once.
 impl NamedChange for bool {
     fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
         if *self && !names.contains(&name) {
@@ -41,15 +41,15 @@ impl NamedChange for CardTexts<Option<LineText>> {
     }
 }
 
-/// Takes over what is wanted, where anything is.
+/// Replaces the current value by the wanted one, if there is one.
 pub(crate) fn replace<T, W: Clone + Into<T>>(current: &mut T, wanted: &Option<W>) {
     if let Some(wanted) = wanted {
         *current = wanted.clone().into();
     }
 }
 
-/// Declares what can be changed of something. An audit names each field by its own name, or as it is
-/// called `as`; a field after the bar is not named.
+/// Declares the changeable fields of a resource. An audit names each field by its own name, or by
+/// the name after `as`; a field after the bar is not named.
 macro_rules! changes {
     (
         $(#[$attribute:meta])*
@@ -65,7 +65,7 @@ macro_rules! changes {
         }
 
         impl $type {
-            /// The names of what is changed.
+            /// The names of the changed fields.
             pub(crate) fn names(&self) -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $(

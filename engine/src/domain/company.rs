@@ -1,4 +1,4 @@
-//! A company: whose cards and money they are, and the rules it sets for all its cards.
+//! A company: the owner of cards and money, and the rules it sets for all its cards.
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::named_texts::named_texts;
 named_texts! {
     /// A postal address. Source: spec "Reference objects".
     pub struct Address {
-        /// Addressee, where it is not the cardholder.
+        /// The addressee, if it is not the cardholder.
         attn,
         /// Street and number.
         address_1,
@@ -27,7 +27,8 @@ named_texts! {
     }
 }
 
-/// How often one card may be tried before it looks like fraud; zero switches a limit off.
+/// Velocity limits: the number of tries of one card in a period before they count as fraud; zero
+/// switches a limit off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VelocityLimits {
     /// Attempts in a sliding minute.
@@ -44,22 +45,22 @@ impl VelocityLimits {
     }
 }
 
-/// Whether a company does business.
+/// The state of a company.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompanyState {
-    /// It does.
+    /// In business.
     #[default]
     Active,
-    /// Its cards decline as terminated ones do.
+    /// Closed: its cards decline as terminated ones do.
     Closed,
-    /// It has not been approved yet; its cards decline as those of a closed one do.
+    /// Not approved yet: its cards decline as those of a closed company do.
     Pending,
 }
 
 /// A company.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Company {
-    /// Where it stands.
+    /// The row's slot.
     pub slot: CompanySlot,
     /// Its public id.
     pub id: CompanyId,
@@ -79,19 +80,19 @@ pub struct Company {
     pub partial_approval: bool,
     /// The billing address of cards without their own.
     pub billing_address: Address,
-    /// Where physical cards go.
+    /// The shipping address of physical cards.
     pub shipping_address: Address,
-    /// Whether it does business.
+    /// Its state.
     pub state: CompanyState,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
-/// How a company's members sign on elsewhere. Source: spec "Company", sso.
+/// The single sign-on settings of a company's members. Source: spec "Company", sso.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SingleSignOn {
-    /// The e-mail domain it is for.
+    /// The e-mail domain of the members.
     pub domain: String,
-    /// What the identity provider says of itself, as XML.
+    /// The metadata of the identity provider, as XML.
     pub idp_metadata: String,
 }

@@ -1,11 +1,11 @@
-//! What a cardholder proves with: expiry, CVV, PIN and ZIP, in the forms the shard compares.
+//! The credentials of a cardholder: expiry, CVV, PIN and ZIP, in the forms the shard compares.
 //!
 //! The edge derives the card's CVV, turns a PIN into its keyed verification value and normalizes a
-//! ZIP; the shard alone compares, and counts what was wrong.
+//! ZIP. The shard alone compares, and counts wrong credentials.
 //!
-//! INVARIANT: a credential of a message is compared by a `Comparison` and by nothing else, and there
-//! is none while wrong credentials have locked the card's. So a locked card answers the same to the
-//! right credential as to a wrong one: nobody has looked.
+//! INVARIANT: only a `Comparison` compares a credential of a message, and there is none while wrong
+//! credentials have locked the card's. So a locked card replies alike to right and to wrong
+//! credentials, which nothing has compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +32,8 @@ impl ExpiryMonth {
         Self(year * 100 + month)
     }
 
-    /// Whether a card that is valid through `expires_on` expires in this month: what `of` says,
-    /// without taking a date of this century apart.
+    /// Whether a card that is valid through `expires_on` expires in this month: equal to a
+    /// comparison with `of`, but without splitting a date of this century.
     #[must_use]
     pub fn is_month_of(self, expires_on: BusinessDate) -> bool {
         let (year, month) = (self.0 / 100, self.0 % 100);
@@ -106,7 +106,7 @@ impl PackedZip {
 pub struct Cvv(u16);
 
 impl Cvv {
-    /// The CVV of no card: too few digits, too many, or others than digits.
+    /// The CVV of no card: too few digits, too many, or other characters.
     pub const NONE: Self = Self(u16::MAX);
 
     /// Reads three ASCII digits.
@@ -120,12 +120,12 @@ impl Cvv {
     }
 }
 
-/// A CVV as a message shows it, beside the one of the card, which the engine does not know.
+/// The CVV shown by a message, beside that of the card, which the engine does not know.
 #[derive(Clone, Copy)]
 pub struct CvvPair {
     /// The message's.
     pub shown: Cvv,
-    /// The card's; `Cvv::NONE` where the card is not known.
+    /// The card's; `Cvv::NONE` if the card is not known.
     pub own: Cvv,
 }
 
@@ -135,12 +135,12 @@ impl CvvPair {
     }
 }
 
-/// A credential that a message shows. It is compared by a `Comparison`; nothing else reads it.
+/// A credential shown by a message. Only a `Comparison` reads it.
 #[derive(Clone, Copy)]
 pub struct Shown<T>(T);
 
 impl<T> Shown<T> {
-    /// What a message shows.
+    /// The credential shown by a message.
     pub const fn new(credential: T) -> Self {
         Self(credential)
     }
@@ -167,17 +167,18 @@ pub struct PresentedCredentials {
 }
 
 impl PresentedCredentials {
-    /// No credential.
+    /// A message without credentials.
     pub const NONE: Self = Self { expiry: None, cvv: None, pin: None, zip: None };
 
-    /// Whether the message carries none.
+    /// Whether the message carries no credential.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.expiry.is_none() && self.cvv.is_none() && self.pin.is_none() && self.zip.is_none()
     }
 }
 
-/// Leave to compare the credentials of one message with its card's, and the record of which were.
+/// Permission to compare the credentials of one message with its card's, and the record of those
+/// compared.
 #[derive(Debug)]
 pub struct Comparison {
     compared: CredentialsPresent,
@@ -191,7 +192,7 @@ impl Comparison {
         (!is_locked).then_some(Self { compared: CredentialsPresent::default() })
     }
 
-    /// Whether a credential is not the card's; what is not shown does not differ.
+    /// Whether a credential differs from the card's; an absent one does not differ.
     #[inline]
     pub fn differs<T>(
         &mut self,
@@ -204,20 +205,20 @@ impl Comparison {
         !is_own(credential)
     }
 
-    /// Whether a CVV is not the card's.
+    /// Whether a CVV differs from the card's.
     #[inline]
     pub fn cvv_differs(&mut self, shown: Option<Shown<CvvPair>>) -> bool {
         self.differs(CredentialsPresent::CVV, shown, CvvPair::is_equal)
     }
 
-    /// Which credentials were compared.
+    /// The compared credentials.
     #[must_use]
     pub const fn compared(&self) -> CredentialsPresent {
         self.compared
     }
 }
 
-/// Which credentials a message carried, and which of those that may lack the card had.
+/// The credentials that a message carried, and the optional credentials that the card had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CredentialsPresent(u8);
 
@@ -237,7 +238,7 @@ impl CredentialsPresent {
     /// Every bit that has a meaning.
     const ALL: u8 = (1 << 6) - 1;
 
-    /// What a message shows.
+    /// The credentials shown by a message.
     #[must_use]
     pub fn shown(credentials: &PresentedCredentials) -> Self {
         let mut present = Self::default();
@@ -248,7 +249,7 @@ impl CredentialsPresent {
         present
     }
 
-    /// Adds what `other` holds where the condition does.
+    /// Adds the flags of `other` if the condition holds.
     pub const fn insert_if(&mut self, other: Self, condition: bool) {
         self.0 |= other.0 * condition as u8;
     }
@@ -259,13 +260,13 @@ impl CredentialsPresent {
         self.0 & other.0 == other.0
     }
 
-    /// As stored.
+    /// The stored form.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// From what is stored; bits without a meaning are left out.
+    /// The flags of a stored form; bits without a meaning are left out.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & Self::ALL)
@@ -275,14 +276,14 @@ impl CredentialsPresent {
 /// Wrong credentials on one card within an hour of the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialFailures {
-    /// When the first of them was seen.
+    /// The time of the first failure.
     pub since: Timestamp,
-    /// How many there were.
+    /// The number of failures.
     pub count: u8,
 }
 
 impl CredentialFailures {
-    /// So many failures within the hour lock the card's credentials for the rest of it.
+    /// The number of failures within the hour that locks the card's credentials for the rest of it.
     pub const COUNT_MAX: u8 = 5;
 
     /// Whether these failures still count at the instant `at`.
@@ -319,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_month_knows_its_dates_as_the_calendar_does() {
-        // From before the table of this century to after it.
+        // The days reach from before the table of this century to after it.
         for day in 10_900..47_600 {
             let date = BusinessDate(day);
             let month = ExpiryMonth::of(date);

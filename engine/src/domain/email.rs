@@ -1,15 +1,15 @@
-//! E-mail addresses, as they are compared.
+//! E-mail addresses in the form that is compared.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// An e-mail address as it is compared: the same in any case, and however its letters are composed
+/// The compared form of an e-mail address: independent of case and of how its letters are composed
 /// (Unicode NFC). Every comparison, table and index of addresses goes through here.
 #[must_use]
 pub fn email_key(email: &str) -> String {
     if email.is_ascii() {
         return email.to_ascii_lowercase();
     }
-    // Small letters may be composed otherwise than the capitals they stand for.
+    // Small letters may be composed otherwise than their capitals.
     let small = email.nfc().collect::<String>().to_lowercase();
     small.nfc().collect()
 }
@@ -36,7 +36,7 @@ mod tests {
     }
 
     proptest! {
-        /// A key is its own key, whatever composition the address came in.
+        /// A key is its own key, for any composition of the address.
         #[test]
         fn keys_are_the_same_however_letters_are_composed(email in "\\PC{0,20}@\\PC{0,10}") {
             let key = email_key(&email);

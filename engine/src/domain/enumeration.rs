@@ -1,7 +1,7 @@
 //! Enumerations with the list of their values.
 
-/// Declares an enumeration, and all its values in the order in which they are declared: where they are
-/// numbered from 0 on, each stands at the place of its number.
+/// Declares an enumeration, and the list of its values in the order of their declaration. If they
+/// are numbered from 0 on, the index of a value is its number.
 macro_rules! enumeration {
     (
         $(#[$attribute:meta])*

@@ -1,45 +1,46 @@
-//! Events: that a transaction was made or changed, numbered over the whole switch in the order of
-//! the journal. Source: spec "Events".
+//! Events: notices that a transaction was made or changed, numbered over the whole switch in the
+//! order of the journal. Source: spec "Events".
 //!
-//! A record leaves at most one event for each transaction that it makes or changes. What changed is
-//! not said: whoever wants to know reads the transaction.
+//! A record leaves at most one event for each transaction that it makes or changes. An event does
+//! not hold the change: subscribers read the transaction.
 
 pub use super::ids::EventNumber;
 use super::ids::{CompanySlot, Timestamp, TransactionId, TransactionSeq};
 
-/// What happened to a transaction.
+/// The kind of an event of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
-    /// It was made.
+    /// The transaction was made.
     Created,
-    /// It was changed.
+    /// The transaction was changed.
     Updated,
 }
 
-/// A place in the log: behind an event. It is known by the number of that event and by when it
-/// happened, since a directory that came out of a backup gives numbers out again.
+/// A place in the log: behind an event. It is identified by number and time of that event, since a
+/// directory restored from a backup gives numbers out again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventPlace {
     /// The number; 0 before the first event.
     pub number: EventNumber,
-    /// When that happened; none before the first event, and where only the number was kept.
+    /// The time of that event; none before the first event, and where only the number was kept.
     pub at: Option<Timestamp>,
 }
 
-/// That something happened to a transaction.
+/// A transaction's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its place among all events.
     pub number: EventNumber,
-    /// When its record was accepted. It rises strictly from one event of a transaction to the next: it
-    /// is their sequence number, too. Events of different transactions may share an instant.
+    /// The time of its record's acceptance. It rises strictly from one event of a transaction to
+    /// the next, so it is their sequence number, too. Events of different transactions may share an
+    /// instant.
     pub at: Timestamp,
-    /// What happened.
+    /// The kind.
     pub kind: EventKind,
-    /// To which transaction.
+    /// The transaction.
     pub transaction: TransactionSeq,
-    /// The same by its public id.
+    /// The transaction's public id.
     pub transaction_id: TransactionId,
-    /// Whose that is.
+    /// The transaction's company.
     pub company: CompanySlot,
 }

@@ -1,4 +1,4 @@
-//! Parts of money taken from an allowance, each remembering when it was taken.
+//! Parts of money taken from an allowance, each with the period and day of its taking.
 //!
 //! A purchase holds, and later has cleared, one or more parts; each belongs to the period and the
 //! local day in which it was taken, so that giving back reaches only a current period or day.
@@ -15,7 +15,7 @@ use super::money::Minor;
 /// Every lifetime a hold may have. Units: microseconds.
 pub const HOLD_LIFETIMES: [i64; 2] = [7 * Timestamp::DAY, 30 * Timestamp::DAY];
 
-/// How long a hold lives: 30 days where stays and rentals are authorized ahead, else 7.
+/// The lifetime of a hold: 30 days for stays and rentals, which are authorized ahead, else 7.
 /// Units: microseconds.
 #[must_use]
 pub fn hold_lifetime(mcc: Option<Mcc>) -> i64 {
@@ -27,7 +27,7 @@ pub fn hold_lifetime(mcc: Option<Mcc>) -> i64 {
 /// An amount taken in one period on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldPart {
-    /// How much; above zero.
+    /// The amount; above zero.
     pub amount: Minor,
     /// The allowance period it was taken from.
     pub period: u32,
@@ -39,7 +39,7 @@ pub struct HoldPart {
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldParts(SmallVec<[HoldPart; 1]>);
 
-/// Copies all parts at once, where the derived one goes from part to part.
+/// Copies all parts at once, unlike the derived clone, which copies part by part.
 impl Clone for HoldParts {
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
@@ -109,7 +109,7 @@ impl HoldParts {
         self.0.retain(|part| part.amount.is_positive());
     }
 
-    /// Adds a part as it is; joins the last one when period and day are the same.
+    /// Adds a part unchanged; joins the last one when period and day are the same.
     pub fn push_part(&mut self, part: HoldPart) {
         match self.0.last_mut() {
             Some(last) if last.period == part.period && last.day == part.day => {
@@ -121,7 +121,7 @@ impl HoldParts {
 }
 
 impl FromIterator<HoldPart> for HoldParts {
-    /// The parts exactly as they come, without joining any.
+    /// The parts exactly as given, without joining any.
     fn from_iter<I: IntoIterator<Item = HoldPart>>(parts: I) -> Self {
         Self(parts.into_iter().collect())
     }

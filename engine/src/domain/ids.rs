@@ -44,7 +44,7 @@ public_id! {
     AccessTokenId,
     /// The public id of a receipt.
     ReceiptId,
-    /// The public id of a ticket's record (not the secret it is opened by).
+    /// The public id of a ticket's record (not of its secret).
     TicketId,
 }
 
@@ -75,7 +75,7 @@ pub trait Slot: Copy {
     }
 }
 
-/// Declares what has both: a public id, and a position in the shard.
+/// Declares identifiers of resources with a public id and a position in the shard.
 macro_rules! placed {
     ($($what:literal: $id:ident, $slot:ident;)+) => {
         public_id! { $(#[doc = concat!("The public id of ", $what, ".")] $id,)+ }
@@ -152,7 +152,7 @@ impl Timestamp {
     pub const MIN: Self = Self(i64::MIN);
     /// Later than every instant that occurs.
     pub const MAX: Self = Self(i64::MAX);
-    /// The end of the year 9999, the last that RFC 3339 can say: later times are mistakes.
+    /// The end of the year 9999, the last in RFC 3339: later times are mistakes.
     pub const CALENDAR_MAX: Self = Self(253_402_300_799_999_999);
     /// One second. Units: microseconds.
     pub const SECOND: i64 = 1_000_000;

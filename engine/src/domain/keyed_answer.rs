@@ -1,29 +1,29 @@
-//! An answer kept under an idempotency key, so that the same request changes nothing twice.
+//! A reply kept under an idempotency key, so that the same request changes nothing twice.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
 
-/// What was answered under a key. Source: spec "Authentication", idempotency.
+/// The reply kept under a key. Source: spec "Authentication", idempotency.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyedAnswer {
     /// A keyed hash of company, caller and key; begins with a hash of the company alone.
     pub key: [u8; 32],
-    /// A hash of method, path and body: what a repeat is compared with.
+    /// A hash of method, path and body, compared with that of a repeat.
     pub request: [u8; 32],
-    /// When the request came.
+    /// The time of the request.
     pub made_at: Timestamp,
-    /// Until when a repeat finds it.
+    /// The time at which the key is forgotten.
     pub expires_at: Timestamp,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the reply.
     pub status: u16,
-    /// The answer itself.
+    /// The content of the reply.
     pub content: KeyedContent,
 }
 
-/// How long a key is remembered. Units: microseconds. Source: spec "Limits".
+/// The time for which a key is remembered. Units: microseconds. Source: spec "Limits".
 pub const LIFETIME: i64 = Timestamp::DAY;
-/// How much of a key's hash tells whose it is. Units: bytes.
+/// The length of the part of a key's hash that identifies the company. Units: bytes.
 pub const OWNER_BYTES: usize = 8;
 
 /// The part of a key's hash that keys of one company have in common.
@@ -33,15 +33,15 @@ pub const fn owner_of(key: &[u8; 32]) -> [u8; OWNER_BYTES] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// The body of an answer, as far as it is known.
+/// The body of a reply, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyedContent {
-    /// The change is made; its answer is what GET of this path shows.
+    /// A change that was made; GET of this path shows the body of its reply.
     Object {
-        /// A path of the API; empty for an answer without content.
+        /// A path of the API; empty for a reply without content.
         path: String,
     },
-    /// What was answered, sealed by the edge.
+    /// The body of the reply, sealed by the edge.
     Body(Vec<u8>),
 }
 

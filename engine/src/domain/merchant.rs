@@ -9,16 +9,16 @@ use super::text::LineText;
 pub struct Mcc(pub u16);
 
 impl Mcc {
-    /// Manual and automated cash disbursement: a cash withdrawal whatever the processing code.
+    /// Manual and automated cash disbursement: a cash withdrawal, for any processing code.
     pub const CASH: [Self; 2] = [Self(6010), Self(6011)];
 }
 
-/// Where a purchase was made. Source: ISO DE18, DE42, DE43; spec "Transaction", merchant.
+/// The merchant of a purchase. Source: ISO DE18, DE42, DE43; spec "Transaction", merchant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merchant {
-    /// The merchant's number; derived at the edge where the network sends text.
+    /// The merchant's number, derived at the edge if the network sends text.
     pub mid: u64,
-    /// Its category, where the message names one.
+    /// Its category, if the message names one.
     pub mcc: Option<Mcc>,
     /// The merchant id as sent.
     pub card_acceptor_id: LineText,

@@ -1,16 +1,16 @@
-//! Merchant category codes (ISO 18245) and the published groups of them: what a card's scope
-//! is made of.
+//! Merchant category codes (ISO 18245) and their published groups, of which a card's scope is
+//! composed.
 //!
 //! A scope value of 700 and above is that category code; one below 700 is a group. Both tables are
-//! data files in `engine/data`, parsed once. What lives elsewhere: the decision that a purchase
-//! is out of scope (`decision`), the JSON of GET /v1/merchant-categories (`api`).
+//! data files in `engine/data`, parsed once. The decision that a purchase is out of scope lives
+//! elsewhere (`decision`), as does the JSON of GET /v1/merchant-categories (`api`).
 //!
 //! INVARIANT: group numbers lie in 1..=31, so that the groups of one code are one `u32` and
 //! the question a decision asks is one table line and a few bit tests.
 
 use std::sync::LazyLock;
 
-/// The least scope value that is a category code; what is below it is a group.
+/// The least scope value that is a category code; a lower value is a group.
 pub const MCC_MIN: u16 = 700;
 
 /// One more than the greatest category code.

@@ -1,4 +1,4 @@
-//! The words of the field: values and small state machines, true of cards everywhere.
+//! The vocabulary of the field: values and small state machines, common to all card systems.
 //!
 //! No clock, no randomness, no I/O, no floating point: everything here is a value or a pure
 //! function, so that a replay computes what the live run computed.

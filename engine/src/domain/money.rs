@@ -19,7 +19,7 @@ pub struct Minor(pub i64);
 impl Minor {
     /// No money.
     pub const ZERO: Self = Self(0);
-    /// Stands for "no limit" where a limit is optional: no amount is above it.
+    /// The value for "no limit" where a limit is optional: no amount is above it.
     pub const UNLIMITED: Self = Self(i64::MAX);
     /// The largest single amount: 10^12 major units of a currency with four decimals.
     pub const AMOUNT_MAX: Self = Self(10_000_000_000_000_000);
@@ -44,7 +44,7 @@ impl Minor {
         self >= -Self::BALANCE_MAX && self <= Self::BALANCE_MAX
     }
 
-    /// The amount, or zero where it is negative.
+    /// The amount, or zero for a negative one.
     #[must_use]
     pub fn or_zero(self) -> Self {
         self.max(Self::ZERO)
@@ -102,8 +102,8 @@ pub struct CurrencyCode(pub u16);
 /// An amount in a currency of its own. Units: minor units of `currency`, never negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurrencyAmount {
-    /// How much.
+    /// The amount.
     pub amount: Minor,
-    /// Of what.
+    /// Its currency.
     pub currency: CurrencyCode,
 }

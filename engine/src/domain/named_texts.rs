@@ -1,9 +1,9 @@
-//! Texts that belong together: one declaration of their names, and what each of them is: kept, asked
-//! for, changed or searched for.
+//! Groups of texts: one declaration of their names, for each of their uses: stored, requested,
+//! changed or searched for.
 //!
 //! INVARIANT: they are packed, hashed and listed in the order of their declaration.
 
-/// Declares a struct of texts, generic over what stands for each.
+/// Declares a struct of texts, generic over the type of each.
 macro_rules! named_texts {
     (
         $(#[$attribute:meta])*
@@ -18,30 +18,30 @@ macro_rules! named_texts {
         }
 
         impl<T> $type<T> {
-            /// How many there are.
+            /// The number of texts.
             pub const COUNT: usize = [$(stringify!($field)),+].len();
 
-            /// Makes each of its name, in their order.
+            /// Makes each text from its name, in their order.
             pub fn from_fn(mut make: impl FnMut(&'static str) -> T) -> Self {
                 Self { $($field: make(stringify!($field)),)+ }
             }
 
-            /// Each with its name, in their order.
+            /// Each text with its name, in their order.
             pub fn named(&self) -> [(&'static str, &T); [$(stringify!($field)),+].len()] {
                 [$((stringify!($field), &self.$field)),+]
             }
 
-            /// Makes each of its counterpart.
+            /// Makes each text from its counterpart.
             pub fn map<V>(&self, make: impl Fn(&T) -> V) -> $type<V> {
                 $type { $($field: make(&self.$field),)+ }
             }
 
-            /// Makes each of its name and its counterpart, in their order.
+            /// Makes each text from its name and its counterpart, in their order.
             pub fn map_named<V>(&self, mut make: impl FnMut(&'static str, &T) -> V) -> $type<V> {
                 $type { $($field: make(stringify!($field), &self.$field),)+ }
             }
 
-            /// Makes each of its two counterparts.
+            /// Makes each text from its two counterparts.
             pub fn zip<U, V>(&self, other: &$type<U>, make: impl Fn(&T, &U) -> V) -> $type<V> {
                 $type { $($field: make(&self.$field, &other.$field),)+ }
             }

@@ -1,4 +1,4 @@
-//! How the network names its messages: the keys by which repeats, originals and conflicts are
+//! The network's identification of messages: the keys by which repeats, originals and conflicts are
 //! found.
 //!
 //! The edge derives them (keyed hashes over data elements), the shard only compares them.
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::ids::Timestamp;
 use super::text::LineText;
 
-/// Identifies one message: the same key gets the same answer.
-/// INVARIANT: a key is made of all that a trace is made of, so messages of one key have one trace.
+/// Identifies one message: the same key gets the same reply.
+/// INVARIANT: a key covers all elements of a trace, so messages of one key have one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DuplicateKey(pub u128);
 
@@ -18,12 +18,12 @@ pub struct DuplicateKey(pub u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TraceKey(pub u128);
 
-/// For how long, and for which messages, a key finds its first answer.
+/// The time for which, and the messages for which, a key finds its first reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DuplicateWindow {
     /// The message carries DE7 or DE37: any message with this key, 24 hours.
     Day,
-    /// It carries neither: only repeats (last MTI digit 1), 10 minutes.
+    /// The message carries neither: only repeats (last MTI digit 1), 10 minutes.
     RepeatsOnly {
         /// Whether this message is a repeat.
         is_repeat: bool,
@@ -31,7 +31,7 @@ pub enum DuplicateWindow {
 }
 
 impl DuplicateWindow {
-    /// How long an answer is kept. Units: microseconds.
+    /// The time for which a reply is kept. Units: microseconds.
     #[must_use]
     pub const fn lifetime(self) -> i64 {
         match self {
@@ -50,22 +50,23 @@ impl DuplicateWindow {
     }
 }
 
-/// What identifies a request among all others.
+/// The identification of a request among all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The message.
     pub key: DuplicateKey,
-    /// Its trace, where DE7 or DE37 is present.
+    /// Its trace, if DE7 or DE37 is present.
     pub trace: Option<TraceKey>,
-    /// Hash of what must not differ under one trace: card and amount (or the request's body).
+    /// Hash of the elements that must not differ under one trace: card and amount (or the request's
+    /// body).
     pub content: u64,
-    /// When a key finds its answer.
+    /// The window in which a key finds its reply.
     pub window: DuplicateWindow,
 }
 
 impl Fingerprint {
-    /// The key by which indexes find what was answered: the low half of the trace key where there is
-    /// one, else of the message's own key.
+    /// The key by which indexes find a kept reply: the low half of the trace key if there is one,
+    /// else of the message's own key.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
     pub const fn message_key(&self) -> u64 {
@@ -101,8 +102,8 @@ pub struct NetworkTrace {
     pub terminal: LineText,
     /// DE7, MMDDhhmmss.
     pub transmission_time: LineText,
-    /// The key other messages may name it by.
+    /// The original key by which other messages may name it.
     pub original_key: Option<OriginalKey>,
-    /// The key other messages may name it by.
+    /// The retrieval key by which other messages may name it.
     pub retrieval_key: Option<RetrievalKey>,
 }

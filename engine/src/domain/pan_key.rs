@@ -1,5 +1,5 @@
-//! Generations of the key that card numbers are sealed under. The keys themselves are the edge's;
-//! here are their numbers alone, so that a number sealed under a key that is gone is never taken in.
+//! Generations of the key that card numbers are sealed under. The keys themselves belong to the
+//! edge. The engine holds only their numbers, and refuses a number sealed under a forgotten key.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,19 +9,18 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct PanGeneration(pub u32);
 
-/// The generations that are of use. INVARIANT: the oldest is not above the newest, and neither ever
-/// falls.
+/// The generations in use. INVARIANT: the oldest is not above the newest, and neither ever falls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PanGenerations {
-    /// The oldest that a card may be sealed under; those before it were forgotten.
+    /// The oldest generation that a card may be sealed under; earlier ones were forgotten.
     pub oldest: PanGeneration,
     /// The newest, under which cards are re-sealed.
     pub newest: PanGeneration,
 }
 
 impl PanGenerations {
-    /// Whether a card may be sealed under `generation`. The edge may have a newer one already, which
-    /// is told here with the next rotation.
+    /// Whether a card may be sealed under `generation`. The edge may have a newer one already,
+    /// which the next rotation announces here.
     #[must_use]
     pub fn admits(self, generation: PanGeneration) -> bool {
         generation >= self.oldest

@@ -1,4 +1,5 @@
-//! Postings and statement lines: what moved, twice over, and what the account holder sees of it.
+//! Postings and statement lines: movements of money by double entry, and the account holder's view
+//! of them.
 //!
 //! INVARIANT: a posting takes from one book exactly what it puts into another, so the books of an
 //! account always sum to zero; `Funds + Holds + TransitOut` is the ledger balance.
@@ -34,15 +35,15 @@ enumeration! {
 /// Money that moved from one book of an account to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Posting {
-    /// Whose books.
+    /// The account of the books.
     pub account: AccountSlot,
-    /// For which transaction.
+    /// The transaction behind it.
     pub transaction: TransactionSeq,
     /// The book it left.
     pub from: Book,
     /// The book it entered.
     pub to: Book,
-    /// How much; above zero.
+    /// The amount; above zero.
     pub amount: Minor,
 }
 
@@ -53,22 +54,22 @@ pub struct StatementLine {
     pub seq: LineSeq,
     /// Its public id.
     pub id: StatementLineId,
-    /// Whose line it is.
+    /// The account of the line.
     pub account: AccountSlot,
     /// Its number within the account, without gaps, from 1.
     pub number: u64,
-    /// What it adds to the ledger balance; negative for purchases.
+    /// Its contribution to the ledger balance; negative for purchases.
     pub amount: Minor,
-    /// Where it comes from.
+    /// The transaction behind it.
     pub transaction: TransactionSeq,
     /// The card behind it.
     pub card: Option<CardSlot>,
     /// The member behind it.
     pub member: Option<MemberSlot>,
-    /// Names merchant, card and member, or the bank account.
+    /// A text that names merchant, card and member, or the bank account.
     pub description: String,
     /// The posting date in the company's zone.
     pub posted_on: BusinessDate,
-    /// When it was posted.
+    /// The time of posting.
     pub posted_at: Timestamp,
 }

@@ -10,8 +10,8 @@
 //! | 14 | tag, low part; in a switch with a cell the upper seven are the cell |
 //! | 48 | partition (8) and sequence (40), permuted |
 //!
-//! So an id leads to its row without an index, tells nobody the volume of business, and a forged
-//! one is recognized without a look-up.
+//! So an id leads to its row without an index, hides the volume of business, and a forged one is
+//! recognized without a look-up.
 
 use std::hash::Hasher;
 
@@ -25,13 +25,13 @@ const SEQUENCE_BITS: u32 = 40;
 const PAYLOAD_MASK: u64 = (1 << 48) - 1;
 /// The tag's bits in the low half, above the payload.
 const TAG_LOW_MASK: u64 = (1 << 14) - 1;
-/// The same beside a cell.
+/// The tag's bits in the low half beside a cell.
 const TAG_LOW_MASK_IN_CELL: u64 = (1 << (ID_SHIFT - 48)) - 1;
 const TAG_HIGH_MASK: u64 = 0xfff << 14;
 const HALF_MASK: u64 = (1 << 24) - 1;
 const ROUNDS: u8 = 4;
 
-/// What an id names; ids of one kind are not ids of another.
+/// The kind of row that an id names; ids of one kind are not ids of another.
 #[derive(Clone, Copy, Debug)]
 enum IdKind {
     Transaction = 1,
@@ -59,7 +59,7 @@ impl IdMint {
         Self { key, partition, cell: None }
     }
 
-    /// The mint of a cell, which its ids name.
+    /// The mint of a cell, whose digits its ids carry.
     #[must_use]
     pub const fn in_cell(self, cell: Option<Cell>) -> Self {
         Self { cell, ..self }
@@ -71,7 +71,7 @@ impl IdMint {
         TransactionId(self.mint(IdKind::Transaction, at, seq.0))
     }
 
-    /// The sequence number in a transaction's id; none where this mint did not make it.
+    /// The sequence number in a transaction's id; none if another mint made it.
     #[must_use]
     pub fn open_transaction_id(&self, id: TransactionId) -> Option<TransactionSeq> {
         self.open(IdKind::Transaction, id.0).map(TransactionSeq)
@@ -83,7 +83,7 @@ impl IdMint {
         StatementLineId(self.mint(IdKind::StatementLine, at, seq.0))
     }
 
-    /// The sequence number in a statement line's id; none where this mint did not make it.
+    /// The sequence number in a statement line's id; none if another mint made it.
     #[must_use]
     pub fn open_line_id(&self, id: StatementLineId) -> Option<LineSeq> {
         self.open(IdKind::StatementLine, id.0).map(LineSeq)
@@ -188,7 +188,7 @@ mod tests {
             let id = in_first.transaction_id(at, seq);
             assert_eq!((id.0.get_version_num(), Cell::of_id(id.0)), (7, Some(first)));
             assert_eq!(in_first.open_transaction_id(id), Some(seq));
-            // The same key, as if a directory were copied: an id is still of one cell.
+            // The key is the same, as in a copied directory; an id still belongs to one cell.
             let moved = TransactionId(second.mark_id(id.0));
             assert_eq!(in_second.open_transaction_id(id), None);
             assert_eq!(in_first.open_transaction_id(moved), None);

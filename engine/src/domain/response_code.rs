@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::enumeration::enumeration;
 
 enumeration! {
-    /// The outcome of an authorization as the specification numbers it.
+    /// The outcome of an authorization, numbered by the specification.
     /// Source: spec "Response codes".
     #[derive(
         Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
@@ -61,10 +61,10 @@ impl ResponseCode {
 }
 
 enumeration! {
-    /// Why exactly, where the response code has more than one cause; shown to operators, not buyers.
+    /// The exact cause, for response codes with more than one; shown to operators, not buyers.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub enum SubReason {
-        /// Nothing to add.
+        /// No further cause.
         #[default]
         None,
         /// No card has this number.
@@ -81,11 +81,11 @@ enumeration! {
         BillingAmountMissing,
         /// Declined by the network on the issuer's behalf.
         DeclinedByNetwork,
-        /// Nothing of the purchase is held any more, so nothing can be reversed.
+        /// No part of the purchase is held any more, so a reversal has no effect.
         NothingHeld,
-        /// The purchase that was to take more is not pending.
+        /// The purchase to be increased is not pending.
         NotPending,
-        /// A pending purchase was not given more.
+        /// The increase of a pending purchase was declined.
         IncrementDeclined,
     }
 }

@@ -1,7 +1,7 @@
-//! Texts that people and card networks write: lines and paragraphs, free of characters that steer
-//! whatever shows them.
+//! Texts written by people and card networks: lines and paragraphs, free of characters that steer
+//! the programs that show them.
 //!
-//! | kind | of controls it has | used for |
+//! | kind | control characters it may have | used for |
 //! |---|---|---|
 //! | `LineText` | none | names, merchants, descriptions, file names |
 //! | `ParagraphText` | tab, line feed, carriage return | notes |
@@ -10,8 +10,8 @@
 //! separators U+2028 and U+2029. Terminals, printers, spreadsheets, mail and PDF readers obey such
 //! characters instead of showing them. Marks that only join or order letters (U+200D, U+200F) stay.
 //!
-//! INVARIANT: commands carry texts of these types only, but for the forms that `tests/suite/texts.rs`
-//! lists, so no other way leads into the engine.
+//! INVARIANT: commands carry texts of these types only, but for the forms that
+//! `tests/suite/texts.rs` lists, so no other text enters the engine.
 
 use std::fmt;
 use std::ops::Deref;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 #[error("text has a control character or an override of its direction")]
 pub struct SteeringCharacter;
 
-/// Whether a character steers what shows it, in a text of one line.
+/// Whether a character steers the program that shows it, in a text of one line.
 const fn is_steering(letter: char) -> bool {
     matches!(
         letter,
@@ -32,12 +32,13 @@ const fn is_steering(letter: char) -> bool {
     )
 }
 
-/// Tab and ends of lines, which a text of several lines may have.
+/// Whether a character is a tab or an end of line, which a text of several lines may have.
 const fn is_layout(letter: char) -> bool {
     matches!(letter, '\t' | '\n' | '\r')
 }
 
-/// Whether all of a text is printable ASCII, as nearly all are: told without reading characters.
+/// Whether all of a text is printable ASCII, as nearly all are: decided by bytes, without decoding
+/// characters.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -48,7 +49,7 @@ fn is_plain(text: &str) -> bool {
 pub struct LineText(CompactString);
 
 impl LineText {
-    /// Takes a text as it is.
+    /// Accepts a text unchanged.
     /// Errors: it has a character that steers.
     pub fn new(text: &str) -> Result<Self, SteeringCharacter> {
         if is_plain(text) || !text.contains(is_steering) {
@@ -57,7 +58,7 @@ impl LineText {
         Err(SteeringCharacter)
     }
 
-    /// Takes a text with a space for each character that steers: for what has happened already, so
+    /// Accepts a text with a space for each character that steers: for texts of past events, which
     /// must not be refused.
     #[must_use]
     pub fn spaced(text: &str) -> Self {
@@ -74,7 +75,7 @@ impl LineText {
 pub struct ParagraphText(String);
 
 impl ParagraphText {
-    /// Takes a text as it is.
+    /// Accepts a text unchanged.
     /// Errors: it has a character that steers, but for tabs and ends of lines.
     pub fn new(text: &str) -> Result<Self, SteeringCharacter> {
         if text.contains(|letter| is_steering(letter) && !is_layout(letter)) {

@@ -1,6 +1,6 @@
-//! A transaction: one card purchase or bank transfer, as it was made and as it stands.
+//! A transaction: one card purchase or bank transfer, with its creation and its progress.
 //!
-//! `TransactionRecord` never changes after creation; everything that does is in
+//! `TransactionRecord` never changes after creation; all later changes are in
 //! `TransactionProgress`, whose latest image is the truth.
 
 use serde::{Deserialize, Serialize};
@@ -28,13 +28,13 @@ enumeration! {
         Completed,
         /// Refused.
         Declined,
-        /// Nothing of it remains.
+        /// No amount of it remains.
         Canceled,
     }
 }
 
 enumeration! {
-    /// What kind of movement a transaction is.
+    /// The kind of movement of a transaction.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub enum TransactionKind {
         /// Authorized now, settled later.
@@ -54,7 +54,7 @@ enumeration! {
     }
 }
 
-/// Which way money goes between the company's bank and its account.
+/// The direction of money between the company's bank and its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferDirection {
     /// Into the account.
@@ -64,7 +64,7 @@ pub enum TransferDirection {
 }
 
 impl TransactionKind {
-    /// Which way a bank transfer goes; none for what a card did.
+    /// The direction of a bank transfer; none for transactions of cards.
     #[must_use]
     pub const fn transfer_direction(self) -> Option<TransferDirection> {
         match self {
@@ -80,7 +80,7 @@ impl TransactionKind {
 pub struct TransactionFlags(pub u16);
 
 impl TransactionFlags {
-    /// Approved or declined on the issuer's behalf and told by an advice.
+    /// Approved or declined on the issuer's behalf and reported by an advice.
     pub const ADVICE: Self = Self(1);
     /// Posted without a matching open hold.
     pub const FORCED: Self = Self(1 << 1);
@@ -94,7 +94,7 @@ impl TransactionFlags {
     pub const HOLD_EXPIRED: Self = Self(1 << 5);
     /// Refunded for more than was paid.
     pub const OVER_REFUNDED: Self = Self(1 << 6);
-    /// Approved for less than was asked.
+    /// Approved for less than requested.
     pub const PARTIALLY_APPROVED: Self = Self(1 << 7);
     /// A bank transfer that came back.
     pub const RETURNED: Self = Self(1 << 8);
@@ -111,7 +111,7 @@ impl TransactionFlags {
         (Self::RETURNED, "returned"),
     ];
 
-    /// What those that are set are called, in the order of their bits.
+    /// The names of the flags that are set, in the order of their bits.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
     }
@@ -131,7 +131,7 @@ impl TransactionFlags {
 /// A bank account at the far end of a transfer. Source: spec "Transaction", bank_account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankAccount {
-    /// What the statement says.
+    /// The description on the statement.
     pub description: LineText,
     /// Its name.
     pub name: LineText,
@@ -139,72 +139,73 @@ pub struct BankAccount {
     pub number: LineText,
 }
 
-/// What never changes about a transaction.
+/// The part of a transaction that never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionRecord {
     /// Its place among all transactions.
     pub seq: TransactionSeq,
     /// Its public id.
     pub id: TransactionId,
-    /// What kind of movement it is.
+    /// The kind of movement.
     pub kind: TransactionKind,
-    /// Whose it is.
+    /// The company that owns it.
     pub company: CompanySlot,
     /// The account that pays or receives.
     pub account: AccountSlot,
     /// The card, for purchases.
     pub card: Option<CardSlot>,
-    /// Who held the card then.
+    /// The member who held the card then.
     pub member: Option<MemberSlot>,
-    /// What was asked for, in the account's currency; never negative.
+    /// The requested amount, in the account's currency; never negative.
     pub requested: Minor,
-    /// What was asked for in the merchant's currency, where that is another one.
+    /// The requested amount in the merchant's currency, if that is another one.
     pub foreign: Option<CurrencyAmount>,
-    /// Where.
+    /// The merchant.
     pub merchant: Option<Merchant>,
     /// The far end of a transfer.
     pub bank_account: Option<BankAccount>,
     /// The network's marks.
     pub trace: NetworkTrace,
-    /// Approved, or why not.
+    /// The approval, or the cause of its absence.
     pub response_code: ResponseCode,
-    /// Why exactly.
+    /// The exact cause.
     pub sub_reason: SubReason,
     /// Every rule that failed, the deciding one among them.
     pub failed_rules: RuleSet,
-    /// The facts that the rules were evaluated on, where they were.
+    /// The facts on which the rules were evaluated, if they were.
     pub facts: Option<DecisionFacts>,
-    /// The transaction it gives money back for.
+    /// The transaction that it refunds.
     pub refund_of: Option<TransactionSeq>,
-    /// When it was accepted.
+    /// The time of acceptance.
     pub authorized_at: Timestamp,
     /// The dimensions of its card at that time.
     pub dimensions: Dimensions,
 }
 
-/// How a transaction stands.
+/// The current progress of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionProgress {
     /// Its state.
     pub state: TransactionState,
-    /// What is still held.
+    /// The parts still held.
     pub held: HoldParts,
-    /// What of the allowance has been cleared and not been given back.
+    /// The cleared parts of the allowance that have not been given back.
     pub cleared: HoldParts,
-    /// The sum of what was posted, less what was given back by compensating lines; signed from
-    /// the merchant's side: above zero for purchases, below zero for refunds.
+    /// The sum of postings, less compensating lines; signed from the merchant's side: above zero
+    /// for purchases, below zero for refunds.
     pub posted: Minor,
-    /// What linked refunds have given back; in a refund, what of it gave its purchase room.
+    /// The sum that linked refunds have given back; in a refund, the part of it that gave its
+    /// purchase room.
     pub refunded: Minor,
-    /// Numbers of the presentments seen; each posts once, for ever.
+    /// Numbers of the presentments seen; each posts once only.
     pub presented: Vec<u8>,
     /// Whether the final presentment was seen.
     pub is_final: bool,
-    /// When the hold ends by itself.
+    /// The time at which the hold expires.
     pub hold_expires_at: Timestamp,
-    /// When it was first posted.
+    /// The time of the first posting.
     pub posted_at: Option<Timestamp>,
-    /// Facts reviewers look for.
+    /// Facts that reviewers look for.
     pub flags: TransactionFlags,
 }
 
@@ -226,8 +227,8 @@ impl TransactionProgress {
         }
     }
 
-    /// What a transaction of a kind amounts to now, from the merchant's or the bank's side; declined
-    /// ones keep what was `requested`. Source: spec "Transaction", amount.
+    /// The current amount of a transaction of a kind, from the merchant's or the bank's side;
+    /// declined ones keep the amount `requested`. Source: spec "Transaction", amount.
     #[must_use]
     pub fn amount(&self, kind: TransactionKind, requested: Minor) -> Minor {
         match self.state {

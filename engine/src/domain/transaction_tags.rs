@@ -1,7 +1,7 @@
-//! What people write on a transaction: dimensions, a note, a receipt.
+//! The tags that people set on a transaction: dimensions, a note, a receipt.
 //!
-//! A transaction begins with the dimensions of its card. What is changed by hand stands beside it,
-//! field by field: a later change over an earlier one is how it stands.
+//! A transaction begins with the dimensions of its card. Changes by hand are stored beside it,
+//! field by field: later changes are merged over earlier ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use super::ids::{DimensionId, ReceiptId, Timestamp};
 use super::text::{LineText, ParagraphText};
 
 changes! {
-    /// What was changed by hand; absent fields are as the transaction was made.
+    /// The changes by hand; absent fields are as the transaction was made.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct TagChanges {
         /// Its note; may be blank.
         note: Option<ParagraphText>,
-        /// Its receipt: one, or none any more.
+        /// Its receipt: one, or none after its removal.
         receipt: Option<Option<Receipt>>,
         /// Its dimensions, by kind: set, or cleared.
         dimensions: [Option<Option<DimensionId>>; 4],
@@ -24,7 +24,7 @@ changes! {
 }
 
 impl TagChanges {
-    /// Takes over what a later change says.
+    /// Merges a later change over this one.
     pub fn merge(&mut self, later: &Self) {
         for (mine, theirs) in self.dimensions.iter_mut().zip(later.dimensions) {
             *mine = theirs.or(*mine);
@@ -33,7 +33,7 @@ impl TagChanges {
         self.receipt = later.receipt.clone().or_else(|| self.receipt.take());
     }
 
-    /// The dimensions of a transaction that was made with `made`.
+    /// The dimensions of a transaction that was made with the dimensions `made`.
     #[must_use]
     pub fn dimensions_over(&self, made: &Dimensions) -> Dimensions {
         let mut dimensions = *made;
@@ -44,7 +44,7 @@ impl TagChanges {
     }
 }
 
-/// What kinds of files receipts are.
+/// The file types of receipts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReceiptType {
     /// image/png
@@ -55,22 +55,22 @@ pub enum ReceiptType {
     Pdf,
 }
 
-/// A receipt. Its content is a file of its own, durable before anything names it.
+/// A receipt. Its content is a file of its own, durable before any record names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Its public id.
     pub id: ReceiptId,
-    /// What its file was called.
+    /// The name of its file.
     pub filename: LineText,
-    /// What it is.
+    /// The type of its file.
     pub content_type: ReceiptType,
-    /// How long it is. Units: bytes.
+    /// The length of its content. Units: bytes.
     pub size: u32,
     /// SHA-256 of its content, which names the file.
     pub digest: [u8; 32],
-    /// It was lost: nothing but this and its date is known.
+    /// Whether it was lost: then only this and its date are known.
     pub is_lost: bool,
-    /// When it was handed in.
+    /// The time of upload.
     pub created_at: Timestamp,
 }
 

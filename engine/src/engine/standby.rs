@@ -8,14 +8,14 @@
 
 use std::sync::Arc;
 
-use super::wiring::{Commits, DecidingParts, FollowingParts, Recovered};
+use super::wiring::{DecidingParts, FollowingParts, Recovered};
 use super::{Engine, EngineOptions, EngineStorage, OpenError, PARTITION, open_store};
 use crate::disk::{Disk, RealDisk};
 use crate::journal::chain::{Accepted, seal_barrier};
 use crate::journal::window::{ChainWindow, WindowError, WindowTip, append_certainly};
 use crate::journal::{
-    BatchNumber, ChainCursor, ChainPosition, Journal, JournalError, LogJournal, ReplicatedJournal,
-    SealedBatch, StoredBatch,
+    BatchNumber, ChainCursor, ChainPosition, Journal, JournalError, LogJournal, SealedBatch,
+    StoredBatch,
 };
 use crate::limits;
 use crate::recovery::decode_batch;
@@ -201,8 +201,7 @@ impl Standby {
         };
         let number = barrier.header.number;
         self.take_in(vec![StoredBatch { number, bytes: barrier.bytes }])?;
-        let replicated = |log| ReplicatedJournal::new(window, led, log);
-        Ok(TakeOver::Leads(self.recovered.lead(replicated, Commits::OnTheirThread)))
+        Ok(TakeOver::Leads(self.recovered.lead_in(window, led)))
     }
 }
 

@@ -7,6 +7,8 @@
 //!                           journal, memory --(5) batches--> projector --(6) watermark--> readers
 //!                                       ^-------(7) trim---------|
 //! ```
+//! Where a window holds what is durable, (5) goes through the trail, which writes the node's own log.
+//!
 //! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
 
 use std::sync::Arc;
@@ -17,11 +19,13 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{Engine, EngineOptions, OpenError, PARTITION, chain_position, journal_identity};
 use crate::domain::public_id::IdMint;
-use crate::inbox::{Inbox, InboxSender, inbox};
+use crate::inbox::{Doorbell, Inbox, InboxSender, inbox};
 use crate::journal::log::Expectation;
+use crate::journal::window::{ChainWindow, WindowTip};
 use crate::journal::{
     BatchFeed, BatchNumber, CommitDesk, CommitRequest, CommitterSteps, CommitterWiring,
-    DurablePosition, Journal, JournalError, JournalReader, LogJournal, MeteredJournal, TrimControl,
+    DurablePosition, Journal, JournalError, JournalReader, LogJournal, MeteredJournal,
+    ReplicatedJournal, Trail, TrailSteps, TrailWiring, TrimControl,
 };
 use crate::limits;
 use crate::loader::{Loader, RecallSource};
@@ -49,6 +53,8 @@ pub struct DecidingParts {
     pub shard: Shard,
     /// Makes durable and answers.
     pub committer: CommitterSteps<ReplyBatch>,
+    /// Writes the log behind the committer, where that commits to a window.
+    pub trail: Option<TrailSteps>,
 }
 
 /// The parts that follow what was written, whoever decided it.
@@ -62,9 +68,10 @@ pub struct FollowingParts {
 impl DecidingParts {
     /// Gives each part a thread.
     fn spawn(self) -> std::io::Result<DecidingThreads> {
-        let Self { mut shard, committer } = self;
+        let Self { mut shard, committer, trail } = self;
         let loader = shard.give_out_loader();
         Ok(DecidingThreads {
+            trail: trail.map(|trail| spawn(format!("trail-{PARTITION}"), trail)).transpose()?,
             committer: spawn(format!("journal-{PARTITION}"), committer)?,
             loader: loader
                 .map(|loader| spawn(format!("loader-{PARTITION}"), loader))
@@ -111,15 +118,7 @@ pub(super) struct DecidingThreads {
     pub(super) shard: JoinHandle<()>,
     pub(super) loader: Option<JoinHandle<()>>,
     pub(super) committer: JoinHandle<()>,
-}
-
-/// Whether the shard may commit on its own thread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Commits {
-    /// Where nothing is under way: a commit takes little longer than a wake-up.
-    InPlace,
-    /// Never: a commit waits for other machines.
-    OnTheirThread,
+    pub(super) trail: Option<JoinHandle<()>>,
 }
 
 /// An engine whose state is that of its journal, and that does not decide yet. It can be read.
@@ -183,11 +182,36 @@ impl Recovered {
         Ok((Self { engine, state, log, to_committer, from_shard }, parts))
     }
 
-    /// Wires what decides. `journal` makes of the log what is committed to.
-    pub(super) fn lead<J: Journal + 'static>(
+    /// Wires what decides, committing to the log.
+    pub(super) fn lead(self) -> (Engine, DecidingParts) {
+        self.lead_on(|log, _, _| (log, None))
+    }
+
+    /// Wires what decides, committing to a window, whose tip is of this node and in its log.
+    pub(super) fn lead_in(
         self,
-        journal: impl FnOnce(LogJournal) -> J,
-        commits: Commits,
+        window: Box<dyn ChainWindow>,
+        tip: WindowTip,
+    ) -> (Engine, DecidingParts) {
+        assert_eq!(self.log.tip(), tip.position, "the log has the barrier");
+        self.lead_on(|log, engine, committer| {
+            engine.is_replicated = true;
+            let trail = Arc::new(Trail::behind(committer));
+            let wiring = TrailWiring {
+                health: Arc::clone(&engine.health),
+                position: Arc::clone(&engine.durable),
+                trim: Arc::clone(&engine.trim),
+                feed: Arc::clone(&engine.feed),
+            };
+            let steps = TrailSteps::new(Arc::clone(&trail), log, wiring);
+            (ReplicatedJournal::new(window, tip, trail), Some(steps))
+        })
+    }
+
+    /// `journal` makes of the log what is committed to, and what follows it, with the committer's bell.
+    fn lead_on<J: Journal + 'static>(
+        self,
+        journal: impl FnOnce(LogJournal, &mut Engine, &Arc<Doorbell>) -> (J, Option<TrailSteps>),
     ) -> (Engine, DecidingParts) {
         let Self { mut engine, state, log, to_committer, from_shard } = self;
         engine.clock.advance_to(state.last_at());
@@ -196,6 +220,7 @@ impl Recovered {
         // The buffers of (2) back.
         let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
         // (3), (4) the committer makes durable, publishes, releases.
+        let (journal, trail) = journal(log, &mut engine, from_shard.bell());
         let wiring = CommitterWiring {
             inbox: from_shard,
             position: Arc::clone(&engine.durable),
@@ -204,19 +229,15 @@ impl Recovered {
             feed: Arc::clone(&engine.feed),
             spent_payloads: Some(spent),
         };
-        let journal = MeteredJournal::new(journal(log), Arc::clone(&engine.meters));
+        let journal = MeteredJournal::new(journal, Arc::clone(&engine.meters));
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
-        let desk = match commits {
-            Commits::InPlace => CommitDesk::new(to_committer, in_place),
-            Commits::OnTheirThread => CommitDesk::passing_on(to_committer),
-        };
         // What the shard does not keep in memory is read for it.
         let tables = Arc::clone(&engine.store) as Arc<dyn RecallSource>;
         let loader = Loader::new(tables, from_edges.bell());
         let wiring = ShardWiring {
             inbox: from_edges,
             queued: Arc::clone(&engine.queued),
-            committer: desk,
+            committer: CommitDesk::new(to_committer, in_place),
             spent_payloads,
             clock: Arc::clone(&engine.clock),
             ids: engine.ids.clone(),
@@ -225,8 +246,7 @@ impl Recovered {
         };
         let shard = Shard::new(state, wiring);
         *engine.inbox.get_mut() = Some(to_shard);
-        engine.is_replicated = commits == Commits::OnTheirThread;
-        (engine, DecidingParts { shard, committer })
+        (engine, DecidingParts { shard, committer, trail })
     }
 }
 

@@ -23,11 +23,12 @@ use parking_lot::Mutex;
 use super::chain::{BATCH_HEADER_BYTES, BatchBuilder, SealedBatch};
 use super::error::last_words;
 use super::limits::{
-    BATCH_BYTES_MAX, BATCH_BYTES_TARGET, BEHIND_BATCHES_MAX, BEHIND_BYTES_MAX, BEHIND_REST,
-    COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX, IN_PLACE_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_BYTES_TARGET, COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX,
+    IN_PLACE_BYTES_MAX,
 };
 use super::{
-    BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, TrimControl,
+    BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, Trail,
+    TrimControl,
 };
 use crate::inbox::{Inbox, InboxSender};
 use crate::steps::{StepOutcome, Steps, spawn};
@@ -92,8 +93,8 @@ pub struct CommitterSteps<R> {
     committer: Arc<Mutex<Committer<R>>>,
     inbox: Inbox<CommitRequest<R>>,
     position: Arc<DurablePosition>,
-    /// Waits a little before it writes what is left behind: more may come.
-    is_resting: bool,
+    /// There where the journal's log is written behind it.
+    trail: Option<Arc<Trail>>,
 }
 
 impl<R: Release> CommitterSteps<R> {
@@ -105,6 +106,7 @@ impl<R: Release> CommitterSteps<R> {
     ) -> (Self, InPlace<R>) {
         let CommitterWiring { inbox, position, health, trim, feed, spent_payloads } = wiring;
         let released = Arc::new(AtomicU64::new(0));
+        let trail = journal.trail().map(Arc::clone);
         let committer = Arc::new(Mutex::new(Committer {
             tip: journal.tip(),
             journal: Box::new(journal),
@@ -117,37 +119,30 @@ impl<R: Release> CommitterSteps<R> {
             released: Arc::clone(&released),
             gathered: Vec::new(),
             batches: Vec::new(),
-            behind: Vec::new(),
             spare_buffers: Vec::new(),
         }));
         let in_place = InPlace { committer: Arc::clone(&committer), released };
-        (Self { committer, inbox, position, is_resting: false }, in_place)
+        (Self { committer, inbox, position, trail }, in_place)
     }
 }
 
 impl<R: Release> Steps for CommitterSteps<R> {
     /// Commits what is queued, or does a step of the journal's upkeep.
     fn step(&mut self) -> StepOutcome {
+        if self.trail.as_ref().is_some_and(|trail| !trail.has_room()) {
+            // The log rings.
+            return StepOutcome::Idle;
+        }
         match self.inbox.try_take() {
             Ok(request) => {
-                self.is_resting = false;
                 let mut committer = self.committer.lock();
                 committer.take(request, Some(&self.inbox));
                 // Every time: under load there is no idle moment.
                 committer.keep_up();
                 StepOutcome::Worked
             }
-            Err(TryRecvError::Empty) => {
-                let mut committer = self.committer.lock();
-                if committer.keep_up() {
-                    return StepOutcome::Worked;
-                }
-                let has_rested = self.is_resting;
-                self.is_resting = !has_rested && !committer.behind.is_empty();
-                StepOutcome::of(has_rested && committer.write_behind())
-            }
+            Err(TryRecvError::Empty) => StepOutcome::of(self.committer.lock().keep_up()),
             Err(TryRecvError::Disconnected) => {
-                self.committer.lock().write_behind();
                 self.position.close();
                 StepOutcome::Ended
             }
@@ -155,7 +150,7 @@ impl<R: Release> Steps for CommitterSteps<R> {
     }
 
     fn wait(&mut self) {
-        self.inbox.wait(self.is_resting.then_some(BEHIND_REST));
+        self.inbox.wait(None);
     }
 }
 
@@ -220,6 +215,7 @@ impl<R: Release> CommitDesk<R> {
             && in_place.released.load(Ordering::Acquire) == self.handed_over
             // Its thread may be at the journal's upkeep.
             && let Some(mut committer) = in_place.committer.try_lock()
+            && committer.journal.trail().is_none_or(|trail| trail.has_room())
         {
             self.handed_over += 1;
             committer.take(request, None);
@@ -249,8 +245,6 @@ struct Committer<R> {
     released: Arc<AtomicU64>,
     gathered: Vec<CommitRequest<R>>,
     batches: Vec<SealedBatch>,
-    /// Batches that the journal is yet to write behind their replies.
-    behind: Vec<SealedBatch>,
     spare_buffers: Vec<Vec<u8>>,
 }
 
@@ -270,28 +264,11 @@ impl<R: Release> Committer<R> {
         if outcome == CommitOutcome::Failed {
             return;
         }
-        if !self.journal.writes_behind() {
-            return self.feed.offer(&mut self.batches, &mut self.spare_buffers);
+        let (batches, spare_buffers) = (&mut self.batches, &mut self.spare_buffers);
+        match self.journal.trail() {
+            Some(trail) => trail.offer(batches, spare_buffers),
+            None => self.feed.offer(batches, spare_buffers),
         }
-        self.behind.append(&mut self.batches);
-        let bytes: usize = self.behind.iter().map(|batch| batch.bytes.len()).sum();
-        if self.behind.len() >= BEHIND_BATCHES_MAX || bytes >= BEHIND_BYTES_MAX {
-            self.write_behind();
-        }
-    }
-
-    /// Writes what the replies did not wait for, before anybody follows it: a checkpoint must not name
-    /// what the journal lacks. Returns whether there was something.
-    fn write_behind(&mut self) -> bool {
-        if self.behind.is_empty() || self.health.is_failed() {
-            return false;
-        }
-        let (journal, behind) = (&mut self.journal, &self.behind);
-        match guard(|| journal.write_behind(behind)) {
-            Ok(()) => self.feed.offer(&mut self.behind, &mut self.spare_buffers),
-            Err(error) => drop(self.fail(&error)),
-        }
-        true
     }
 
     /// Takes what is queued, up to what one commit may hold.
@@ -414,7 +391,7 @@ fn check_continues<R>(request: &CommitRequest<R>, newest_seq: u64) -> Result<(),
 }
 
 /// A panic of the storage code must not take the waiting replies with it.
-fn guard(write: impl FnOnce() -> Result<(), JournalError>) -> Result<(), JournalError> {
+pub(super) fn guard(write: impl FnOnce() -> Result<(), JournalError>) -> Result<(), JournalError> {
     catch_unwind(AssertUnwindSafe(write))
         .unwrap_or_else(|panic| Err(JournalError::Panicked { what: last_words(panic.as_ref()) }))
 }

@@ -233,10 +233,6 @@ impl Journal for Recording {
         self.tip
     }
 
-    fn first(&self) -> BatchNumber {
-        BatchNumber(1)
-    }
-
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
         self.tip = batches.last().unwrap().position();
         self.commits.lock().push(batches.iter().map(|batch| batch.bytes.len()).collect());
@@ -389,10 +385,6 @@ struct Panicking;
 impl Journal for Panicking {
     fn tip(&self) -> ChainPosition {
         ChainPosition::GENESIS
-    }
-
-    fn first(&self) -> BatchNumber {
-        BatchNumber(1)
     }
 
     fn append(&mut self, _: &[SealedBatch]) -> Result<(), JournalError> {

@@ -21,13 +21,16 @@ pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
 /// Requests gathered into one durable commit, so that empty ones cannot hold up the first.
 pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 
-/// Batches that a journal may owe its log behind their replies.
-/// Units: batches.
-pub const BEHIND_BATCHES_MAX: usize = 8;
+/// Batches that the log of a node that leads may lack: a start reads them from the window, which has
+/// some times as many.
+pub const TRAIL_BATCHES_MAX: usize = 1024;
 /// The same. Units: bytes.
-pub const BEHIND_BYTES_MAX: usize = 1024 * 1024;
-/// How long what is left behind waits for more where nothing comes.
-pub const BEHIND_REST: Duration = Duration::from_millis(2);
+pub const TRAIL_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// What such a log writes at once, however soon after the write before. Units: bytes.
+pub const TRAIL_SYNC_BYTES: usize = 1024 * 1024;
+/// How long such a log lets more gather after a write: its syncs delay those of the window's service,
+/// where both have one disk.
+pub const TRAIL_PAUSE: Duration = Duration::from_millis(5);
 
 /// Bytes of a segment file at least, however little is kept: it holds a merged batch.
 pub const SEGMENT_BYTES_MIN: u64 = 512 * 1024;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::chain::{BatchNumber, ChainPosition, SealedBatch};
-use super::{Journal, JournalError};
+use super::{Journal, JournalError, Trail};
 use crate::clock::Stopwatch;
 use crate::meters::Meters;
 
@@ -25,10 +25,6 @@ impl<J: Journal> Journal for MeteredJournal<J> {
         self.journal.tip()
     }
 
-    fn first(&self) -> BatchNumber {
-        self.journal.first()
-    }
-
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
         let since = Stopwatch::start();
         let appended = self.journal.append(batches);
@@ -36,12 +32,8 @@ impl<J: Journal> Journal for MeteredJournal<J> {
         appended
     }
 
-    fn writes_behind(&self) -> bool {
-        self.journal.writes_behind()
-    }
-
-    fn write_behind(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
-        self.journal.write_behind(batches)
+    fn trail(&self) -> Option<&Arc<Trail>> {
+        self.journal.trail()
     }
 
     fn confirm(&mut self) -> Result<(), JournalError> {

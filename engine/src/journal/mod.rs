@@ -22,6 +22,7 @@ mod metered;
 mod replicated;
 #[doc(hidden)]
 pub mod testing;
+mod trail;
 pub mod window;
 
 pub use chain::{
@@ -38,6 +39,10 @@ pub use follower::{JournalFollower, ProvenBatch};
 pub use log::{LogJournal, LogReader, LogRetention};
 pub(crate) use metered::MeteredJournal;
 pub(crate) use replicated::ReplicatedJournal;
+pub(crate) use trail::TrailWiring;
+pub use trail::{Trail, TrailSteps};
+
+use std::sync::Arc;
 
 /// Identifies the data directory that a journal belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,25 +62,15 @@ pub trait Journal: Send {
     /// Returns the last batch written, which the next one continues.
     fn tip(&self) -> ChainPosition;
 
-    /// Returns the oldest batch still kept.
-    fn first(&self) -> BatchNumber;
-
     /// Writes `batches` as one group, durable when it returns.
     /// Errors: after any error nothing may be appended to this value any more; whether the
     /// batches became durable is unknown until the journal is opened again.
     /// Cost: one sync.
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError>;
 
-    /// Tells whether an append leaves something to `write_behind`.
-    fn writes_behind(&self) -> bool {
-        false
-    }
-
-    /// Writes what need not be written before the replies leave: `batches` are those appended since.
-    /// Errors: as `append`.
-    /// Cost: nothing where an append writes everything; else one sync.
-    fn write_behind(&mut self, _batches: &[SealedBatch]) -> Result<(), JournalError> {
-        Ok(())
+    /// The way to a log that is written behind the replies, where an append does not write everything.
+    fn trail(&self) -> Option<&Arc<Trail>> {
+        None
     }
 
     /// Makes certain that what was appended last still is the newest batch of the chain, which an answer
@@ -87,13 +82,17 @@ pub trait Journal: Send {
     }
 
     /// Tells whether `keep_up` would do anything.
-    fn needs_upkeep(&self, trim_before: BatchNumber) -> bool;
+    fn needs_upkeep(&self, _trim_before: BatchNumber) -> bool {
+        false
+    }
 
     /// Does one step of what makes the next appends cheap, and lets go of old batches before
     /// `trim_before` as far as more is kept than was asked for; the last batch always stays.
     /// Errors: as `append`.
     /// Cost: about one sync.
-    fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError>;
+    fn keep_up(&mut self, _trim_before: BatchNumber) -> Result<(), JournalError> {
+        Ok(())
+    }
 }
 
 /// The reading side: usable from any thread.

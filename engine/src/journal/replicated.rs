@@ -1,35 +1,32 @@
 //! The journal of a node that leads: the window first, then the node's own log.
 //!
-//! A reply waits for the window only. The log follows by a few batches, written together, so a node's log
-//! is a prefix of the chain, and a node that starts again reads the rest from the window.
+//! A reply waits for the window only. The log follows by a few batches (`trail`), so it is a prefix of
+//! the chain, and a node that starts again reads the rest from the window.
 
-use super::chain::{BatchNumber, ChainPosition, SealedBatch};
+use std::sync::Arc;
+
+use super::chain::{ChainPosition, SealedBatch};
 use super::window::{ChainWindow, WINDOW_APPEND_BYTES, WindowTip, append_certainly, tip_certainly};
-use super::{Journal, JournalError, LogJournal};
+use super::{Journal, JournalError, Trail};
 
 /// The journal of the leader of a chain.
 pub(crate) struct ReplicatedJournal {
     window: Box<dyn ChainWindow>,
     /// The tip that this node wrote last.
     tip: WindowTip,
-    log: LogJournal,
+    trail: Arc<Trail>,
 }
 
 impl ReplicatedJournal {
-    /// Leads on from `tip`, which this node's barrier has made, and which its log has.
-    pub(crate) fn new(window: Box<dyn ChainWindow>, tip: WindowTip, log: LogJournal) -> Self {
-        assert_eq!(log.tip(), tip.position, "the log has the barrier");
-        Self { window, tip, log }
+    /// Leads on from `tip`, which this node's barrier has made, and which the log of the trail has.
+    pub(crate) fn new(window: Box<dyn ChainWindow>, tip: WindowTip, trail: Arc<Trail>) -> Self {
+        Self { window, tip, trail }
     }
 }
 
 impl Journal for ReplicatedJournal {
     fn tip(&self) -> ChainPosition {
         self.tip.position
-    }
-
-    fn first(&self) -> BatchNumber {
-        self.log.first()
     }
 
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
@@ -42,12 +39,8 @@ impl Journal for ReplicatedJournal {
         Ok(())
     }
 
-    fn writes_behind(&self) -> bool {
-        true
-    }
-
-    fn write_behind(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
-        self.log.append(batches)
+    fn trail(&self) -> Option<&Arc<Trail>> {
+        Some(&self.trail)
     }
 
     /// Errors: `Fenced` where the tip is another one than this node wrote last.
@@ -58,13 +51,11 @@ impl Journal for ReplicatedJournal {
         }
         Err(JournalError::Fenced { leader: tip.writer, epoch: tip.position.epoch })
     }
+}
 
-    fn needs_upkeep(&self, trim_before: BatchNumber) -> bool {
-        self.log.needs_upkeep(trim_before)
-    }
-
-    fn keep_up(&mut self, trim_before: BatchNumber) -> Result<(), JournalError> {
-        self.log.keep_up(trim_before)
+impl Drop for ReplicatedJournal {
+    fn drop(&mut self) {
+        self.trail.close();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The query tables as the loader asks them.
+//! The query tables as a source of the loader.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The answer to an authorization, as far as the row of its transaction does not say it.
+//! The reply to an authorization, without the parts that the row of its transaction holds.
 
 use crate::command::effect::RememberedAnswer;
 use crate::command::reply::{AuthorizationReply, NetworkReply};
@@ -10,26 +10,26 @@ use crate::domain::network_key::Fingerprint;
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::TransactionRecord;
 
-/// What, together with a transaction's record, gives the answer its message got.
+/// The data that, together with a transaction's record, give the reply to its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowAnswer {
-    /// What identifies the message.
+    /// The identification of the message.
     pub fingerprint: Fingerprint,
-    /// What was left of the allowance.
+    /// The rest of the allowance then.
     pub allowance_balance: Minor,
     /// The account's currency.
     pub currency: CurrencyCode,
 }
 
 impl RowAnswer {
-    /// What is to be kept of `answer` beside `record`; none where the answer is not the one that
-    /// follows from it.
+    /// The part of `answer` to keep beside `record`; none if `answer` does not follow from the
+    /// record.
     #[must_use]
     pub fn of(record: &TransactionRecord, answer: &RememberedAnswer) -> Option<Self> {
         Self::read(answer).filter(|kept| kept.answer(record) == *answer)
     }
 
-    /// What is to be kept of an answer that is known to follow from its row; none of one that is no
+    /// The part to keep of a reply that is known to follow from its row; none if it is not an
     /// authorization's.
     #[must_use]
     pub fn read(answer: &RememberedAnswer) -> Option<Self> {
@@ -41,8 +41,8 @@ impl RowAnswer {
         })
     }
 
-    /// The answer as it was given. A change to the lifetimes of `DuplicateWindow` changes the end
-    /// of answers already kept, so it needs a new version of the row.
+    /// The original reply. A change to the lifetimes of `DuplicateWindow` changes the end of
+    /// replies already kept, so it needs a new version of the row.
     #[must_use]
     pub fn answer(&self, made: impl Into<AnsweredTransaction>) -> RememberedAnswer {
         let made = made.into();
@@ -65,20 +65,20 @@ impl RowAnswer {
     }
 }
 
-/// What the answer to a message says of the transaction that it made.
+/// The data of a transaction that the reply to its message shows.
 #[derive(Clone, Copy, Debug)]
 pub struct AnsweredTransaction {
     /// Its place among all transactions.
     pub seq: TransactionSeq,
     /// Its public id.
     pub id: TransactionId,
-    /// When it was accepted.
+    /// The time of acceptance.
     pub authorized_at: Timestamp,
-    /// What was asked for, in the account's currency.
+    /// The requested amount, in the account's currency.
     pub requested: Minor,
-    /// Approved, or why not.
+    /// The approval, or the cause of its absence.
     pub response_code: ResponseCode,
-    /// Why exactly.
+    /// The exact cause.
     pub sub_reason: SubReason,
     /// Every rule that failed.
     pub failed_rules: RuleSet,

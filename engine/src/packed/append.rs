@@ -56,7 +56,7 @@ pub fn append_row(
     append_progress(bytes, progress);
 }
 
-/// Appends the row of `view` as it is after its progress changed.
+/// Appends the row of `view` with a changed progress.
 pub fn append_row_with_progress(
     bytes: &mut Vec<u8>,
     view: &TransactionView<'_>,
@@ -68,14 +68,14 @@ pub fn append_row_with_progress(
     append_progress(bytes, progress);
 }
 
-/// Notes in the row that began at `start` that its progress begins here.
+/// Writes the end of `bytes` as the start of the progress into the row that began at `start`.
 fn begin_progress(bytes: &mut [u8], start: usize) {
     // INVARIANT: every text of a row comes from a request of bounded size.
     let place = u32::try_from(bytes.len() - start).expect("a row is shorter than 4 GiB");
     bytes[start + PROGRESS_AT..start + PROGRESS_AT + 4].copy_from_slice(&place.to_le_bytes());
 }
 
-/// The trace's fields that are the digits they should be, as numbers.
+/// The trace's fields of digits as numbers; none for a field that is not such a text.
 struct TraceNumbers {
     stan: Option<u64>,
     rrn: Option<u64>,

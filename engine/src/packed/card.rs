@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 1 | format version, 1 |
 //! | 1 | 1 | marks of its texts, see `profile` |
-//! | 2 | 1 | 1 it is held by somebody, 2 it is for a single use |
+//! | 2 | 1 | 1 a member holds it, 2 it is for a single use |
 //! | 3 | 4 x 4 | slots of card, company, account and holder |
 //! | 19 | 4 | last date on which it is valid |
 //! | 23 | 3 x 8 | PAN hash, PIN verifier, ZIP |
@@ -70,12 +70,12 @@ pub fn append_card(bytes: &mut Vec<u8>, card: &IssuedCard) {
     append_texts(bytes, profile);
 }
 
-/// A packed card, its texts where they stand.
+/// A packed card, with its texts in place.
 #[derive(Clone, Copy)]
 pub struct CardView<'a> {
-    /// What people know of it.
+    /// The part that people read.
     pub profile: PackedProfile<'a>,
-    /// What decisions read of it.
+    /// The part that decisions read.
     pub record: CardRecord,
     /// Its number, sealed.
     pub sealed_pan: &'a [u8],
@@ -87,7 +87,7 @@ pub fn parse_card(bytes: &[u8]) -> Result<IssuedCard, CodecError> {
     CardView::parse(bytes).map(|card| card.to_issued())
 }
 
-/// Shows no number, sealed or not.
+/// The output leaves out the number, sealed or not.
 impl std::fmt::Debug for CardView<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter

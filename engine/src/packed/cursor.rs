@@ -5,7 +5,7 @@
 
 use crate::codec::CodecError;
 
-/// In place of a text's length: the length follows in four bytes.
+/// The mark in place of a text's length: the length follows in four bytes.
 const LONG_TEXT: u8 = 255;
 const SHORT_INTEGER_BYTES_MAX: u32 = 10;
 
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         i32::try_from(self.short_i64()?).map_err(|_| malformed("a number is beyond 32 bits"))
     }
 
-    /// A count of things that take at least one byte each, so never more than bytes are left.
+    /// A count of items of at least one byte each, so it is never above the number of bytes left.
     pub(super) fn count(&mut self) -> Result<usize, CodecError> {
         let count = self.short_u64()?;
         usize::try_from(count).ok().filter(|count| *count <= self.0.len()).ok_or(CodecError::Cut)
@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(self.slice(len)?).map_err(|_| malformed("a text is not UTF-8"))
     }
 
-    /// Errors: `Malformed` where not everything was read.
+    /// Errors: `Malformed` if bytes are left over.
     pub(super) fn end(&self) -> Result<(), CodecError> {
         if self.0.is_empty() { Ok(()) } else { Err(malformed("bytes are left over")) }
     }
@@ -132,7 +132,7 @@ impl Digits {
     }
 }
 
-/// The number that a text of digits shows, where it is one, is not too long and is below `limit`.
+/// The number that a text of digits shows, if it is one, is not too long and is below `limit`.
 pub(super) fn digits_value(text: &str, limit: u64) -> Option<u64> {
     if text.len() > Digits::LEN_MAX {
         return None;

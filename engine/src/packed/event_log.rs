@@ -5,14 +5,15 @@
 //! | 0 | 1 | format version, 1 |
 //! | 1 | 8 | number of the first event |
 //! | 9 | 8 | number behind the last |
-//! | 17 | 8 | the transaction that is made next, where the block begins |
-//! | 25 | 8 | the instant that the first change is counted from, microseconds |
+//! | 17 | 8 | the next new transaction at the start of the block |
+//! | 25 | 8 | the instant from which the first change is counted, microseconds |
 //! | 33 | | entries |
 //!
-//! An entry is one short integer, twice a count: so many transactions were made, one after the other,
-//! from the next on; or two: twice the distance back from the next transaction to one that was
-//! changed, and 1, then the microseconds since the change before. When a transaction was made stands
-//! in its own row. So a day of authorizations is one entry, and a change takes some bytes.
+//! An entry for new transactions is one short integer: twice the number of consecutive transactions
+//! made, from the next on. An entry for a change is two: twice the distance back from the next
+//! transaction to the changed one, plus 1, then the microseconds since the change before. The time
+//! of a transaction's creation stands in its own row. So a day of authorizations is one entry, and
+//! a change takes some bytes.
 
 use super::cursor::{Cursor, malformed, push_short_u64};
 use crate::codec::CodecError;
@@ -25,27 +26,27 @@ const CHANGED: u64 = 1;
 /// The longest entry.
 const ENTRY_BYTES_MAX: usize = 20;
 
-/// Events as they are kept: those of transactions made one after the other are one entry.
+/// Events in stored form: consecutive new transactions are one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoggedEvents {
-    /// So many transactions were made.
+    /// Consecutive transactions were made.
     Created {
         /// The first of them.
         first: TransactionSeq,
-        /// How many.
+        /// Their number.
         count: u64,
     },
     /// A transaction was changed.
     Updated {
-        /// Which.
+        /// The transaction.
         transaction: TransactionSeq,
-        /// When.
+        /// The time of the change.
         at: Timestamp,
     },
 }
 
 impl LoggedEvents {
-    /// How many events they are.
+    /// The number of events.
     #[must_use]
     pub const fn count(&self) -> u64 {
         match self {
@@ -63,7 +64,7 @@ pub struct EventBlock {
     end: u64,
     next_transaction: u64,
     changed_at: i64,
-    /// Where the last entry begins and how many transactions it is about, where they were made.
+    /// The start of the last entry and its number of transactions, if it is of new ones.
     last_run: Option<(usize, u64)>,
 }
 
@@ -80,7 +81,7 @@ impl EventBlock {
         Self { bytes, first, end: first, next_transaction, changed_at, last_run: None }
     }
 
-    /// Goes on behind the last event of a block. Errors: bytes that are no block.
+    /// Continues behind the last event of a block. Errors: bytes that are no block.
     pub fn resume(bytes: &[u8]) -> Result<Self, CodecError> {
         let mut entries = EventEntries::parse(bytes)?;
         let (first, end) = (entries.first, entries.end);
@@ -113,7 +114,7 @@ impl EventBlock {
         EventNumber(self.first)
     }
 
-    /// Whether it holds nothing.
+    /// Whether the block is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.first == self.end
@@ -125,7 +126,7 @@ impl EventBlock {
         &self.bytes
     }
 
-    /// Whether `events` can stand behind those that are there, in a block of at most so many bytes.
+    /// Whether `events` can follow the events of the block, in at most `bytes_max` bytes.
     #[must_use]
     pub fn takes(&self, events: &LoggedEvents, bytes_max: usize) -> bool {
         let has_room = self.is_empty() || self.bytes.len() + ENTRY_BYTES_MAX <= bytes_max;
@@ -139,7 +140,7 @@ impl EventBlock {
         }
     }
 
-    /// Appends events that it takes.
+    /// Appends events that the block takes.
     pub fn push(&mut self, events: &LoggedEvents) {
         debug_assert!(self.takes(events, usize::MAX), "events follow those before them");
         match *events {
@@ -176,7 +177,7 @@ pub struct EventEntries<'a> {
 }
 
 impl<'a> EventEntries<'a> {
-    /// Looks at a block. Errors: bytes that are none.
+    /// Reads the head of a block. Errors: bytes that are no block.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut cursor = Cursor(bytes);
         let version = cursor.u8()?;
@@ -202,7 +203,7 @@ impl<'a> EventEntries<'a> {
     }
 
     /// The next entry; none behind the last.
-    /// Errors: bytes that are no entry, or as many events as there should not be.
+    /// Errors: bytes that are no entry, or a wrong number of events.
     fn next_entry(&mut self) -> Result<Option<LoggedEvents>, CodecError> {
         if self.cursor.0.is_empty() {
             let is_whole = self.number == self.end;

@@ -1,18 +1,19 @@
-//! What a decision was made from, packed: a part of a transaction's row.
+//! The facts of a decision, packed: a part of a transaction's row.
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 1 | card state (2 bits), why suspended (2), interval (3), single use (1) |
+//! | 1 | card state (2 bits), cause of a suspension (2), interval (3), single use (1) |
 //! | 1 | credentials shown and on the card (6 bits), wrong ones before (1), velocity (1) |
-//! | 1 | which of the optional fields follow |
+//! | 1 | marks of the optional fields that follow |
 //! | 1 | wrong PINs in a row |
 //! | 1.. each | budget, spent, spent on the day, then the `KnownAmounts` |
 //! | 1.. each | period, day, days since the period began, days to the card's expiry |
-//! | 0 or 1.. each | transaction limit, daily limit, where there are any |
-//! | 0 or 8 each | start and end of the window, where there are any |
-//! | 0 or 1 + 2 each | scope: how many values, the values |
-//! | 0 or 8 + 1 | wrong credentials: since when, how many |
-//! | 0 or 2.. + 8 twice | attempts in minute and hour: limit, count, from when on there is room |
+//! | 0 or 1.. each | transaction limit, daily limit, if there are any |
+//! | 0 or 8 each | start and end of the window, if there are any |
+//! | 0 or 1 + 2 each | scope: number of values, the values |
+//! | 0 or 8 + 1 | wrong credentials: time of the first, number |
+//! | 0 or 2.. + 8 twice | attempts in minute and hour: limit, count, time from which there is room
+//! |
 //!
 //! Amounts, days and counts are short integers; a common purchase takes about thirty bytes.
 

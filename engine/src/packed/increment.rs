@@ -6,10 +6,10 @@
 //! | 0 | 1 | format version, 1 |
 //! | 1 | 1 | 1: the purchase had used the card up; 2: a category follows |
 //! | 2 | 8 | sequence number of the purchase |
-//! | 10 | 8 | when the increment was accepted, microseconds |
+//! | 10 | 8 | time of the increment's acceptance, microseconds |
 //! | 18 | 4 | the rules that failed |
 //! | 22 | 0 or 2 | the merchant's category |
-//! | | 1.. each | amount, and what it was added to, as short integers |
+//! | | 1.. each | amount, and amount held before, as short integers |
 //! | | | the facts, layout in `facts` |
 
 use super::cursor::{Cursor, malformed, push_short_i64};

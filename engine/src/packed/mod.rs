@@ -1,11 +1,11 @@
 //! Packed rows: one layout for the journal, the tables and the loader.
 //!
 //! Little endian, written by hand, without a general serializer: an authorization is packed once,
-//! by the shard, and copied from there on. What is read often stands at fixed places, so that a
-//! reader decodes nothing else.
+//! by the shard, and copied from there on. Fields that are read often stand at fixed places, so
+//! that a reader decodes nothing else.
 //!
-//! INVARIANT: what is packed unpacks to an equal value, whatever the value; what is not a packed
-//! value is refused with a `CodecError`, never with a panic. `packed_tests.rs` holds both to it.
+//! INVARIANT: every packed value unpacks to an equal value. Other bytes are refused with a
+//! `CodecError`, never with a panic. `packed_tests.rs` tests both.
 
 mod answer;
 mod append;

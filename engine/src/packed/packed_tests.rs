@@ -1,4 +1,4 @@
-//! What is packed unpacks to an equal value; damage is refused and never a panic.
+//! Packed values unpack to equal values; damage is refused and never a panic.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -28,7 +28,7 @@ use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::text::LineText;
 use crate::domain::transaction::*;
 
-/// Text as the network sends it, or nearly so: digits of the right and of wrong lengths, letters,
+/// Text of the network's form, or nearly so: digits of the right and of wrong lengths, letters,
 /// none, and long ones.
 fn mark(len: usize) -> impl Strategy<Value = LineText> {
     prop_oneof![
@@ -126,7 +126,7 @@ prop_compose! {
     }
 }
 
-/// An id as the mint makes it, or any other.
+/// An id of the mint, or any other.
 fn id(at: i64, seq: u64) -> impl Strategy<Value = Uuid> {
     let minted = IdMint::new([7; 16], 0).transaction_id(Timestamp(at), TransactionSeq(seq));
     prop_oneof![Just(minted.0), any::<u128>().prop_map(Uuid::from_u128)]
@@ -143,7 +143,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Terms of which each part that may be absent often is.
+    /// Terms whose optional parts are often absent.
     fn partial_terms()(mut terms in terms(), absent in any::<[bool; 5]>()) -> AllowanceTerms {
         let none = AllowanceTerms::budget(terms.amount);
         if absent[0] { terms.transaction_limit = none.transaction_limit; }
@@ -470,7 +470,7 @@ proptest! {
         prop_assert_eq!(parse_card(&card_bytes), Ok(card));
         prop_assert!(parse_line(&bytes[..place.index(bytes.len())]).is_err());
         prop_assert!(parse_card(&card_bytes[..place.index(card_bytes.len())]).is_err());
-        // Not all damage can be seen here; what matters is that none is a panic.
+        // Some damage is undetectable here; the test is that none is a panic.
         let at = place.index(bytes.len());
         bytes[at] ^= bits;
         let at = place.index(card_bytes.len());
@@ -490,7 +490,7 @@ proptest! {
         prop_assert!(parse_increment(&bytes[..place.index(bytes.len())]).is_err());
         let serialized = crate::codec::encode(&decision).unwrap();
         prop_assert_eq!(crate::codec::decode(&serialized), Ok(decision));
-        // Not all damage can be seen here; what matters is that none is a panic.
+        // Some damage is undetectable here; the test is that none is a panic.
         let at = place.index(bytes.len());
         bytes[at] ^= bits;
         let _ = parse_increment(&bytes);
@@ -515,7 +515,7 @@ proptest! {
         let at = place.index(changed.len());
         changed[at] ^= bits;
         if let Ok(view) = TransactionView::parse(&changed) {
-            // Not all damage can be seen here; blocks and batches carry checksums.
+            // Some damage is undetectable here; blocks and batches carry checksums.
             let _ = (view.to_record(), view.to_progress(), view.answer(), view.dimensions());
             let _ = (view.message_key(), view.state());
         }
@@ -528,7 +528,7 @@ proptest! {
     }
 }
 
-/// What a common purchase is decided on: a monthly budget with both limits.
+/// The facts of a common purchase: a monthly budget with both limits.
 fn common_facts() -> DecisionFacts {
     let terms = AllowanceTerms {
         interval: Interval::Monthly,
@@ -588,7 +588,7 @@ fn the_decision_on_a_common_increment_is_short() {
     assert!(bytes.len() <= 64, "{} bytes", bytes.len());
 }
 
-/// A purchase as an acquirer sends it over ISO 8583.
+/// A purchase in the form of an acquirer over ISO 8583.
 fn purchase() -> (TransactionRecord, TransactionProgress, RowAnswer) {
     let (at, seq) = (Timestamp(1_772_539_200_123_456), TransactionSeq(123_456_789));
     let record = TransactionRecord {

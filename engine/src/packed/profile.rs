@@ -3,11 +3,11 @@
 //! | bytes | content |
 //! |---|---|
 //! | 16 each | dimensions |
-//! | | those of `CardTexts` |
+//! | | the texts of `CardTexts` |
 //! | | billing address, shipping address: seven texts each |
 //!
-//! Marks beside the block say which of them there are: 2 billing address, 4 shipping address, from 8 on
-//! one for each kind of dimension. 1 says that the card is virtual.
+//! Marks beside the block flag its parts: 2 billing address, 4 shipping address, from 8 on one for
+//! each kind of dimension. 1 flags a virtual card.
 
 use super::cursor::{Cursor, malformed, push_text};
 use crate::codec::CodecError;
@@ -25,7 +25,7 @@ const SHIPPING_ADDRESS: u8 = 1 << 2;
 const FIRST_DIMENSION: u8 = 1 << 3;
 const KNOWN: u8 = (1 << 7) - 1;
 
-/// What people know of a card, its texts as they are packed.
+/// The part of a card that people read, with its texts packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of `CardProfile`")]
 pub struct PackedProfile<'a> {
@@ -36,12 +36,13 @@ pub struct PackedProfile<'a> {
     pub last_four: [u8; 4],
     pub assigned_to: Option<MemberSlot>,
     pub created_at: Timestamp,
-    /// The rest.
+    /// The remaining fields.
     pub texts: ProfileTexts<'a>,
 }
 
 impl<'a> PackedProfile<'a> {
-    /// Packs the texts of a profile behind what `bytes` has. Cost: no allocation beyond the vector's own.
+    /// Packs the texts of a profile behind the contents of `bytes`. Cost: no allocation beyond the
+    /// vector's own.
     pub fn pack(profile: &CardProfile, bytes: &'a mut Vec<u8>) -> Self {
         let start = bytes.len();
         append_texts(bytes, profile);
@@ -87,8 +88,8 @@ pub struct ProfileTexts<'a> {
 }
 
 impl<'a> ProfileTexts<'a> {
-    /// Takes bytes for a block with these marks.
-    /// Errors: bytes that are none.
+    /// Reads bytes as a block with these marks.
+    /// Errors: bytes that are no such block.
     pub(super) fn parse(marks: u8, bytes: &'a [u8]) -> Result<Self, CodecError> {
         if marks & !KNOWN != 0 {
             return Err(malformed("unknown fields of a profile"));
@@ -103,13 +104,13 @@ impl<'a> ProfileTexts<'a> {
         Ok(block)
     }
 
-    /// A block that was taken apart before into these marks and bytes.
+    /// A block known to be valid, of these marks and bytes.
     #[must_use]
     pub(crate) const fn known(marks: u8, bytes: &'a [u8]) -> Self {
         Self { marks, bytes }
     }
 
-    /// Which parts the block has.
+    /// The marks of the block's parts.
     #[must_use]
     pub const fn marks(&self) -> u8 {
         self.marks
@@ -141,7 +142,7 @@ impl<'a> ProfileTexts<'a> {
         dimensions
     }
 
-    /// What stands above the card.
+    /// The text above the card.
     #[must_use]
     pub fn description(&self) -> &'a str {
         known_text(&mut self.behind_dimensions())
@@ -165,7 +166,7 @@ impl<'a> ProfileTexts<'a> {
     }
 }
 
-/// A text of a block that was taken apart before, where none is missing.
+/// A text of a valid block, which has no text missing.
 fn known_text<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     cursor.text().unwrap_or_default()
 }

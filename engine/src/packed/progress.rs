@@ -1,17 +1,17 @@
-//! How a transaction stands, packed: the last part of a row, and a row of its own where it changed
-//! since.
+//! The progress of a transaction, packed: the last part of a row, and a row of its own after a
+//! change.
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 1 | state |
-//! | 1 | which of the optional fields follow |
+//! | 1 | marks of the optional fields that follow |
 //! | 2 | flags |
-//! | 0 or 8 | when the hold ends by itself, where it does |
+//! | 0 or 8 | time at which the hold expires, if it does |
 //! | 1.. | open parts: their count, then amount, period and day of each, as short integers |
-//! | 0 or 1.. | cleared parts in the same form, where there are any |
-//! | 0 or 2.. | posted and refunded as short integers, where one is not zero |
-//! | 0 or 1.. | presentments seen: their count, their numbers, where there are any |
-//! | 0 or 8 | when it was first posted, where it was |
+//! | 0 or 1.. | cleared parts in the same form, if there are any |
+//! | 0 or 2.. | posted and refunded as short integers, if one is not zero |
+//! | 0 or 1.. | presentments seen: their count, their numbers, if there are any |
+//! | 0 or 8 | time of the first posting, if there was one |
 
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
 use crate::codec::CodecError;
@@ -29,7 +29,7 @@ const POSTED_AT: u8 = 1 << 4;
 const FINAL: u8 = 1 << 5;
 const KNOWN: u8 = EXPIRES | CLEARED | SUMS | PRESENTED | POSTED_AT | FINAL;
 
-/// Appends how a transaction stands.
+/// Appends the progress of a transaction.
 pub fn append_progress(bytes: &mut Vec<u8>, progress: &TransactionProgress) {
     let TransactionProgress { state, ref held, ref cleared, posted, refunded, .. } = *progress;
     let present = [
@@ -72,13 +72,13 @@ fn append_parts(bytes: &mut Vec<u8>, parts: &HoldParts) {
     }
 }
 
-/// The flags of a progress, of which these are the first bytes; none where they are too few.
+/// The flags of a progress that begins with these bytes; none if they are too few.
 pub(super) fn flags_of(bytes: &[u8]) -> TransactionFlags {
     let found = bytes.get(2..4).and_then(|flags| flags.try_into().ok());
     TransactionFlags(found.map_or(0, u16::from_le_bytes))
 }
 
-/// Reads how a transaction stands from bytes that hold nothing else.
+/// Reads the progress of a transaction from bytes that hold nothing else.
 /// Errors: bytes that `append_progress` did not write.
 pub fn parse_progress(bytes: &[u8]) -> Result<TransactionProgress, CodecError> {
     let mut cursor = Cursor(bytes);
@@ -131,7 +131,7 @@ pub(super) fn state_of(number: u8) -> Result<TransactionState, CodecError> {
     state.copied().ok_or(CodecError::UnknownKind { kind: number })
 }
 
-/// What is held, in a packed progress. Errors: damaged bytes.
+/// The held amount in a packed progress. Errors: damaged bytes.
 pub(super) fn held_of(bytes: &[u8]) -> Result<Minor, CodecError> {
     let mut cursor = Cursor(bytes);
     let (_, present, _) = (cursor.u8()?, cursor.u8()?, cursor.u16()?);
@@ -142,7 +142,7 @@ pub(super) fn held_of(bytes: &[u8]) -> Result<Minor, CodecError> {
     (0..count).map(|_| take_part(&mut cursor).map(|part| part.amount)).sum()
 }
 
-/// When the hold ends by itself, in a packed progress.
+/// The time at which the hold of a packed progress expires; `Timestamp::MAX` if it does not.
 pub(super) fn hold_end_of(bytes: &[u8]) -> Timestamp {
     let ends = bytes.get(1).is_some_and(|present| present & EXPIRES != 0);
     match bytes.get(4..12).map(TryInto::try_into) {

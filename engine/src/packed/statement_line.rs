@@ -3,7 +3,7 @@
 //! | at | bytes | content |
 //! |---|---|---|
 //! | 0 | 1 | format version, 1 |
-//! | 1 | 1 | bit 0: there is a card, bit 1: there is a member |
+//! | 1 | 1 | bit 0: the line has a card, bit 1: the line has a member |
 //! | 2 | 8 | sequence number |
 //! | 10 | 4 | account slot |
 //! | 14 | 8 | number within the account |
@@ -60,7 +60,7 @@ pub fn parse_line(bytes: &[u8]) -> Result<StatementLine, CodecError> {
         return Err(malformed("unknown fields of a statement line"));
     }
     let slot = |bit: u8, slot: u32| (present & bit != 0).then_some(slot);
-    // Struct fields are evaluated as they stand here: in the order of the bytes.
+    // Struct fields are evaluated in their order here: that of the bytes.
     let line = StatementLine {
         seq: LineSeq(cursor.u64()?),
         account: AccountSlot(cursor.u32()?),

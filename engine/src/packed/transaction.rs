@@ -1,32 +1,32 @@
-//! A transaction, packed: its record, the answer its message got, and how it stands.
+//! A transaction, packed: its record, the reply to its message, and its progress.
 //!
 //! | at | bytes | content |
 //! |---|---|---|
 //! | 0 | 1 | format version, 1 |
 //! | 1 | 1 | kind |
 //! | 2 | 2 | response code |
-//! | 4 | 4 | which of the optional fields follow, and in which form |
+//! | 4 | 4 | marks of the optional fields that follow, and of their forms |
 //! | 8 | 8 | sequence number |
 //! | 16 | 8 | authorized at, microseconds |
 //! | 24 | 4 x 4 | slots of company, account, card, member |
 //! | 40 | 8 | original key |
 //! | 48 | 8 | retrieval key |
 //! | 56 | 8 | requested, minor units |
-//! | 64 | 4 | where the progress begins |
+//! | 64 | 4 | offset of the progress |
 //! | 68 | 4 | rules that failed |
 //! | 72 | 8 | low half of the id |
 //! | 80 | 2 | version and tag bits of the id's high half |
 //! | 82 | 1 | sub-reason |
-//! | 83 | 34 or 50 | answer: content hash, allowance balance, currency, key, trace |
+//! | 83 | 34 or 50 | reply: content hash, allowance balance, currency, key, trace |
 //! | | 16 each | dimensions |
-//! | | | id's time (6) where it is not that of the authorization, refund of (8), foreign (8 + 2) |
+//! | | | id's time (6) unless it is that of the authorization, refund of (8), foreign (8 + 2) |
 //! | | | merchant: number (8), category (2), six texts |
 //! | | | bank account: three texts |
 //! | | | STAN (3), RRN (5), transmission time (4) as numbers or texts; acquirer, terminal as texts |
-//! | | | what the decision was made from, see `facts.rs` |
+//! | | | the facts of the decision, see `facts.rs` |
 //! | | | progress, see `progress.rs` |
 //!
-//! The slot and key fields are zero where the transaction has none.
+//! The slot and key fields are zero if the transaction has none.
 
 use super::answer::RowAnswer;
 use super::cursor::{Cursor, malformed};
@@ -56,13 +56,13 @@ use uuid::Uuid;
 pub(super) const ROW_FORMAT: u8 = 1;
 
 pub(super) const HEAD_BYTES: usize = 83;
-/// Where a row says where its progress begins.
+/// The place of the progress's offset in a row.
 pub(super) const PROGRESS_AT: usize = 64;
 pub(super) const ANSWER_BYTES: usize = 34;
 const TRACE_BYTES: usize = 16;
 const DIMENSION_BYTES: usize = 16;
 
-// Which of the optional fields follow, and in which form.
+// The marks of the optional fields that follow, and of their forms.
 pub(super) const CARD: u32 = 1;
 pub(super) const MEMBER: u32 = 1 << 1;
 pub(super) const ORIGINAL_KEY: u32 = 1 << 2;
@@ -95,16 +95,16 @@ pub fn response_code_of(number: u16) -> Option<ResponseCode> {
     ResponseCode::ALL.into_iter().find(|code| code.number() == number)
 }
 
-/// A row, read in place: each getter decodes only what it gives.
+/// A view of a row in place: each getter decodes only its own result.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionView<'a> {
     pub(super) bytes: &'a [u8],
 }
 
 impl<'a> TransactionView<'a> {
-    /// Takes bytes that hold one row and nothing else for a row.
-    /// Errors: bytes that `append_row` did not write, as far as the fixed fields tell; the texts
-    /// behind them are looked at when they are read.
+    /// Reads bytes as one row and nothing else.
+    /// Errors: bytes that `append_row` did not write, as far as the fixed fields show; the texts
+    /// behind them are checked when they are read.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let view = Self { bytes };
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return Err(CodecError::Cut) };
@@ -137,19 +137,19 @@ impl<'a> TransactionView<'a> {
         TransactionSeq(u64::from_le_bytes(self.fixed(8)))
     }
 
-    /// When it was accepted.
+    /// The time of acceptance.
     #[must_use]
     pub fn authorized_at(&self) -> Timestamp {
         Timestamp(i64::from_le_bytes(self.fixed(16)))
     }
 
-    /// What kind of movement it is.
+    /// The kind of movement.
     #[must_use]
     pub fn kind(&self) -> TransactionKind {
         TransactionKind::ALL[usize::from(self.bytes[1])]
     }
 
-    /// Whose it is.
+    /// The company that owns it.
     #[must_use]
     pub fn company(&self) -> CompanySlot {
         CompanySlot(u32::from_le_bytes(self.fixed(24)))
@@ -167,25 +167,25 @@ impl<'a> TransactionView<'a> {
         self.has(CARD).then(|| CardSlot(u32::from_le_bytes(self.fixed(32))))
     }
 
-    /// Who held the card then.
+    /// The member who held the card then.
     #[must_use]
     pub fn member(&self) -> Option<MemberSlot> {
         self.has(MEMBER).then(|| MemberSlot(u32::from_le_bytes(self.fixed(36))))
     }
 
-    /// The key other messages may name it by.
+    /// The original key by which other messages may name it.
     #[must_use]
     pub fn original_key(&self) -> Option<OriginalKey> {
         self.has(ORIGINAL_KEY).then(|| OriginalKey(u64::from_le_bytes(self.fixed(40))))
     }
 
-    /// The key other messages may name it by.
+    /// The retrieval key by which other messages may name it.
     #[must_use]
     pub fn retrieval_key(&self) -> Option<RetrievalKey> {
         self.has(RETRIEVAL_KEY).then(|| RetrievalKey(u64::from_le_bytes(self.fixed(48))))
     }
 
-    /// What was asked for, in the account's currency.
+    /// The requested amount, in the account's currency.
     #[must_use]
     pub fn requested(&self) -> Minor {
         Minor(i64::from_le_bytes(self.fixed(56)))
@@ -197,7 +197,7 @@ impl<'a> TransactionView<'a> {
         u16::from_le_bytes(self.fixed(2))
     }
 
-    /// Facts reviewers look for.
+    /// Facts that reviewers look for.
     #[must_use]
     pub fn flags(&self) -> TransactionFlags {
         flags_of(&self.bytes[self.progress_at()..])
@@ -212,22 +212,22 @@ impl<'a> TransactionView<'a> {
     /// Its state.
     #[must_use]
     pub fn state(&self) -> TransactionState {
-        // `parse` has looked at it.
+        // `parse` has checked this byte.
         state_of(self.bytes[self.progress_at()]).unwrap_or(TransactionState::Declined)
     }
 
-    /// When its hold ends by itself; `Timestamp::MAX` where it has none or does not end.
+    /// The time at which its hold expires; `Timestamp::MAX` if it has none or does not end.
     #[must_use]
     pub fn hold_expires_at(&self) -> Timestamp {
         hold_end_of(&self.bytes[self.progress_at()..])
     }
 
-    /// What it held when this was written. Errors: damaged bytes.
+    /// The amount held at the time of writing. Errors: damaged bytes.
     pub fn held(&self) -> Result<Minor, CodecError> {
         held_of(&self.bytes[self.progress_at()..])
     }
 
-    /// Whether messages may name it: everything but what was declined.
+    /// Whether messages may name it: true unless it was declined.
     #[must_use]
     pub fn is_indexed_by_name(&self) -> bool {
         self.state() != TransactionState::Declined
@@ -250,14 +250,14 @@ impl<'a> TransactionView<'a> {
     }
 
     /// The key by which repeats of its message, or conflicts with it, are found: the low half of
-    /// the trace key where there is one, else of the message's own key.
+    /// the trace key if there is one, else of the message's own key.
     #[must_use]
     pub fn message_key(&self) -> Option<u64> {
         let at = if self.has(ANSWER_TRACE) { HEAD_BYTES + ANSWER_BYTES } else { HEAD_BYTES + 18 };
         self.has(ANSWER).then(|| u64::from_le_bytes(self.fixed(at)))
     }
 
-    /// What the answer to its message holds beside the record.
+    /// The parts of the reply to its message that the record does not hold.
     #[must_use]
     pub fn answer(&self) -> Option<RowAnswer> {
         if !self.has(ANSWER) {
@@ -285,12 +285,12 @@ impl<'a> TransactionView<'a> {
         })
     }
 
-    /// How it stands. Errors: damaged bytes.
+    /// Its progress. Errors: damaged bytes.
     pub fn to_progress(&self) -> Result<TransactionProgress, CodecError> {
         parse_progress(&self.bytes[self.progress_at()..])
     }
 
-    /// What never changes about it. Errors: damaged bytes.
+    /// The part that never changes. Errors: damaged bytes.
     pub fn to_record(&self) -> Result<TransactionRecord, CodecError> {
         let mut cursor = Cursor(&self.bytes[self.texts_at()..self.progress_at()]);
         let response_code = response_code_of(self.response_number());
@@ -307,7 +307,7 @@ impl<'a> TransactionView<'a> {
             response_code: response_code.ok_or_else(|| malformed("unknown response code"))?,
             sub_reason: *sub_reason.ok_or_else(|| malformed("unknown sub-reason"))?,
             failed_rules: RuleSet::from_bits(u32::from_le_bytes(self.fixed(68))),
-            // The order of what follows is that of the bytes.
+            // The order of the next fields is that of the bytes.
             refund_of: self
                 .optional(REFUND_OF, &mut cursor, |cursor| cursor.u64().map(TransactionSeq))?,
             foreign: self.optional(FOREIGN, &mut cursor, take_foreign)?,
@@ -360,7 +360,7 @@ impl<'a> TransactionView<'a> {
         })
     }
 
-    /// A text that is kept as a number of `N` bytes where `bit` says so.
+    /// A text that is stored as a number of `N` bytes if `bit` is set.
     fn digits<const N: usize>(
         &self,
         bit: u32,
@@ -396,7 +396,7 @@ impl<'a> TransactionView<'a> {
             + TRACE_BYTES * usize::from(self.has(ANSWER_TRACE))
     }
 
-    /// Where the fields begin that have no fixed place.
+    /// The offset of the fields without a fixed place.
     fn texts_at(&self) -> usize {
         let dimensions = (self.present() & DIMENSIONS).count_ones() as usize;
         HEAD_BYTES + self.answer_bytes() + DIMENSION_BYTES * dimensions
@@ -414,7 +414,7 @@ impl<'a> TransactionView<'a> {
     }
 }
 
-/// What the mint puts there; ids made otherwise keep theirs.
+/// The time bits of an id from the mint; other ids keep their own.
 pub(super) fn time_of_authorization(at: Timestamp) -> u64 {
     at.unix_ms() & ((1 << 48) - 1)
 }

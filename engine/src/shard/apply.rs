@@ -1,6 +1,6 @@
 //! The only change: folds records into the hot state, live and in replay alike.
 //!
-//! Effects carry after-images, so nothing is decided here; what is derived (indexes, timers, the
+//! Effects carry after-images, so nothing is decided here. Derived state (indexes, timers, the
 //! local day) follows from them and from the record's time.
 
 use super::duplicates::{AnswerPlace, Newest};
@@ -96,7 +96,7 @@ impl ShardState {
         }
     }
 
-    /// Folds one effect, but hands back a new transaction, which whoever calls takes in.
+    /// Folds one effect, but hands back a new transaction for the caller to take in.
     pub(super) fn fold<'e, T>(&mut self, effect: &'e Effect<T>) -> Option<&'e T> {
         match effect {
             Effect::Company(company) => self.apply_company(company),

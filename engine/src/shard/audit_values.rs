@@ -1,7 +1,7 @@
-//! What an audit says of values before and after a change: of limits, states, roles and holders.
+//! Values before and after a change, as audits name them: of limits, states, roles and holders.
 //!
-//! INVARIANT: amounts, instants, states, codes and ids only. No text that somebody typed gets into an
-//! audit: a description or a name may hold anything, also a secret.
+//! INVARIANT: amounts, instants, states, codes and ids only. No typed text gets into an audit: a
+//! description or a name may hold anything, also a secret.
 
 use uuid::Uuid;
 

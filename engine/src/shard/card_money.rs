@@ -17,7 +17,7 @@ use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionRecord};
 
-/// The purse of one card: what it has used, and the account behind it.
+/// The purse of one card: its usage, and the account behind it.
 pub(super) struct CardMoney<'a> {
     state: &'a ShardState,
     moment: &'a Moment<'a>,
@@ -81,8 +81,8 @@ impl<'a> CardMoney<'a> {
         (self.balances.held + amount).is_within_balance_bounds()
     }
 
-    /// Takes a hold on allowance, day and account in one step. What a new transaction holds says its
-    /// row; what is added to one is posted.
+    /// Takes a hold on allowance, day and account in one step. The row of a new transaction says
+    /// its hold; an addition to an older one is posted.
     pub(super) fn hold(
         &mut self,
         change: &mut ShardChange<'_>,
@@ -113,7 +113,7 @@ impl<'a> CardMoney<'a> {
         self.post(change, Book::Holds, Book::Funds, amount);
     }
 
-    /// Settles an amount: from the open hold first, what is beyond it from today's budget.
+    /// Settles an amount: first from the open hold, the rest from today's budget.
     pub(super) fn clear(
         &mut self,
         change: &mut ShardChange<'_>,
@@ -174,7 +174,7 @@ impl<'a> CardMoney<'a> {
         });
     }
 
-    /// Who holds the card now.
+    /// The present holder of the card.
     pub(super) fn holder(&self) -> Option<MemberSlot> {
         self.state.cards.head(self.slot).assigned_to()
     }
@@ -235,7 +235,7 @@ impl<'a> CardMoney<'a> {
         }
     }
 
-    /// Reports a transaction that was made, with what the purse looks like now, where it changed.
+    /// Reports a new transaction, with the changed numbers of the purse.
     pub(super) fn make(
         self,
         change: &mut ShardChange<'_>,
@@ -247,7 +247,7 @@ impl<'a> CardMoney<'a> {
         change.push(Effect::Transaction(Box::new(made)));
     }
 
-    /// Reports what the purse looks like now, where it changed.
+    /// Reports the changed numbers of the purse.
     pub(super) fn close(self, change: &mut ShardChange<'_>) {
         let (usage, balances) = self.changes();
         change.effects.extend(usage.map(|usage| Effect::CardUsage(self.slot, usage)));

@@ -1,4 +1,4 @@
-//! The cards: dense records that decisions read, and beside them what else is known of each.
+//! The cards: dense records that decisions read, and the rest of each card beside them.
 //!
 //! | for each card | bytes | read by |
 //! |---|---|---|
@@ -25,8 +25,8 @@ use uuid::Uuid;
 const CHUNK_LEN: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 18;
 
-/// How many cards are asked for at a time: with more, less of what is computed for one group goes on
-/// while the memory serves the next.
+/// Cards that are prefetched at a time: larger groups overlap less of one group's computing with
+/// the next group's memory accesses.
 const GROUP_LEN: usize = 16;
 
 /// A dense array that grows by whole chunks, so that nothing is moved when it grows.
@@ -87,7 +87,7 @@ impl<T> Chunks<T> {
     }
 }
 
-/// What a purchase needs to know of a card beside its record, and where the rest is.
+/// The facts of a card that a purchase needs beside its record, and the place of its texts.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct CardHead {
@@ -99,7 +99,7 @@ pub(super) struct CardHead {
     /// A slot, or `NOBODY`.
     assigned_to: u32,
     last_four: [u8; 4],
-    /// Those of its texts.
+    /// The marks of its texts.
     marks: u8,
 }
 
@@ -109,7 +109,7 @@ const _: () = assert!(size_of::<CardHead>() == 64);
 const NOBODY: u32 = u32::MAX;
 
 impl CardHead {
-    /// Who holds the card.
+    /// The holder of the card.
     pub(super) fn assigned_to(&self) -> Option<MemberSlot> {
         (self.assigned_to != NOBODY).then_some(MemberSlot(self.assigned_to))
     }
@@ -121,7 +121,7 @@ pub struct Cards {
     records: Chunks<CardRecord>,
     heads: Chunks<CardHead>,
     texts: Texts,
-    /// Where texts are packed before they are kept.
+    /// A buffer in which texts are packed before they are kept.
     packed: Vec<u8>,
     by_pan: HashIndex,
     by_id: HashIndex,
@@ -297,7 +297,7 @@ impl Cards {
         }
     }
 
-    /// What decisions read of a card. Panics: if there is no such card.
+    /// The part of a card that decisions read. Panics: if there is no such card.
     #[must_use]
     #[inline]
     pub fn record(&self, slot: CardSlot) -> &CardRecord {
@@ -386,7 +386,7 @@ impl Cards {
         prefetch(self.heads.at(slot));
     }
 
-    /// What people know of a card. Cost: unpacks its texts.
+    /// The part of a card that people set and see. Cost: unpacks its texts.
     pub(super) fn profile(&self, slot: CardSlot) -> CardProfile {
         let head = self.heads.at(slot);
         let packed = PackedProfile {
@@ -413,7 +413,7 @@ impl Cards {
         if has_any { self.texts_of(slot).dimensions() } else { Dimensions::default() }
     }
 
-    /// What stands above the card.
+    /// The description of the card.
     pub(super) fn description(&self, slot: CardSlot) -> &str {
         self.texts_of(slot).description()
     }
@@ -481,7 +481,7 @@ impl Cards {
     }
 }
 
-/// Who holds a card, where it is not terminated.
+/// The holder of a card; none if it is terminated.
 fn holder_of(
     records: &Chunks<CardRecord>,
     heads: &Chunks<CardHead>,

@@ -1,4 +1,4 @@
-//! What the network said before: answers for repeats, traces for conflicts, early reversals.
+//! Earlier messages of the network: answers for repeats, traces for conflicts, early reversals.
 //!
 //! An answer is found by the key of its message (`message_key`): with the transaction it made,
 //! where it follows from it, else in a list of its own. An entry is gone as soon as a record is
@@ -18,12 +18,12 @@ use crate::domain::network_key::{
 };
 pub use crate::store::AnswerPlace;
 
-/// What is known of a message when it comes.
+/// The verdict on a message, from the answers to earlier ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is new.
+    /// The message is new.
     New,
-    /// It was answered so.
+    /// The same message was answered with this reply.
     Answered(NetworkReply),
     /// Its key or trace belongs to a message with other content.
     Conflict,
@@ -52,7 +52,7 @@ pub(super) struct Messages {
     index: HashIndex,
     /// Answers without a transaction of their own, in the order of their records.
     answers: VecDeque<(RecordSeq, RememberedAnswer)>,
-    /// Where the days began, so that keys older than one die.
+    /// The first numbers of the days, so that keys older than a day die.
     marks: VecDeque<Mark>,
     /// Keys of answers before these are dead.
     floor: Newest,
@@ -75,7 +75,7 @@ struct Mark {
 const MARK_INTERVAL: i64 = Timestamp::MINUTE;
 /// Room for keys that a shard with limits begins with: 8 MiB.
 const FIRST_KEYS: usize = 1 << 19;
-/// So many marks divide the most keys there may be.
+/// The number of marks that divide the largest number of keys.
 const MARKS_PER_LIMIT: u64 = 64;
 
 /// The bit of an index value that tells records from transactions.
@@ -316,12 +316,12 @@ impl MessageKeys {
     }
 }
 
-/// Gathers what is known of a message from all answers that may be the one to it.
+/// Gathers the answers that may be the one to a message.
 #[derive(Debug, Default)]
 pub(super) struct CandidateAnswers {
     /// The newest answer under the same key.
     by_key: Option<RememberedAnswer>,
-    /// When the newest answer under the same trace ends, and what its content was.
+    /// The end of the newest answer under the same trace, and the content of its message.
     by_trace: Option<(Timestamp, u64)>,
 }
 
@@ -350,7 +350,7 @@ impl CandidateAnswers {
         }
     }
 
-    /// What follows for the message.
+    /// The verdict on the message.
     pub(super) fn known(self, fingerprint: &Fingerprint) -> Known {
         if let Some(answer) = self.by_key.filter(|_| fingerprint.window.may_match()) {
             return if answer.fingerprint.content == fingerprint.content {

@@ -12,7 +12,7 @@ use crate::command::reply::{Rejection, Reply};
 use crate::command::{Command, Moment, NotedCommand};
 use crate::domain::ids::Timestamp;
 
-/// Executes one command; what it changes is appended to `effects`.
+/// Executes one command, and appends its changes to `effects`.
 pub fn execute(
     state: &ShardState,
     moment: &Moment<'_>,
@@ -40,7 +40,7 @@ fn execute_noted(change: &mut ShardChange<'_>, command: &NotedCommand) -> Result
     Ok(())
 }
 
-/// What is answered to a change. A refusal leaves no effects.
+/// The reply to a change. A refusal leaves no effects.
 fn admin_reply(
     state: &ShardState,
     done: Result<(), Rejection>,
@@ -64,7 +64,7 @@ impl ShardState {
         Some((timer, timer.due.max(self.last_at)))
     }
 
-    /// What a due timer changes.
+    /// Executes a due timer, and appends its changes to `effects`.
     pub fn execute_timer(&self, moment: &Moment<'_>, timer: Timer, effects: &mut Vec<Effect>) {
         execute_timer(&mut ShardChange { state: self, moment, effects }, timer);
         assert!(!effects.is_empty(), "a due timer changes something, or it would stay due");

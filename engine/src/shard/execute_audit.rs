@@ -63,7 +63,7 @@ fn objects_of(
     }
 }
 
-/// Whose audit it is; none where it is the switch's own.
+/// The company of an audit event; none where it is the switch's own.
 fn company_of(
     state: &ShardState,
     note: &AuditNote,
@@ -95,9 +95,9 @@ fn company_by_id(state: &ShardState, id: CompanyId, effects: &[Effect]) -> Optio
     made.or_else(|| state.company_by_id.get(&id).copied())
 }
 
-/// Who is told of what is a user's own: the company of the member who acts, else the one in which the
-/// user has taken part for longest. Any company may add any address, so one that came later is told
-/// nothing: it would read when and from where somebody signs in to another's pages.
+/// The company whose audit log tells of a user's own matters: that of the acting member, else the
+/// one in which the user has taken part for longest. Any company may add any address, so a later
+/// one gets no event: it would read when and from where somebody signs in to another's pages.
 fn company_of_user(state: &ShardState, note: &AuditNote, email: &str) -> Option<CompanySlot> {
     let acting = note.actor.member().and_then(|id| state.directory.members.find(id.0));
     if let Some(member) = acting {

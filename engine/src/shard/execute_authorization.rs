@@ -29,15 +29,15 @@ use crate::domain::transaction::{
 pub(super) struct Purchase<'a> {
     pub(super) facts: &'a PurchaseFacts,
     pub(super) kind: TransactionKind,
-    /// What was asked for.
+    /// The requested amount.
     pub(super) amount: Minor,
-    /// What of it is approved, where it is approved at all.
+    /// The approved part of it, if any is approved.
     pub(super) approved: Minor,
     pub(super) foreign: Option<CurrencyAmount>,
     pub(super) response_code: ResponseCode,
     pub(super) sub_reason: SubReason,
     pub(super) failed: RuleSet,
-    /// What the rules were evaluated on, where they were.
+    /// The facts that the rules were evaluated on, if they were.
     pub(super) decided_on: Option<DecisionFacts>,
     pub(super) refund_of: Option<TransactionSeq>,
 }
@@ -89,8 +89,8 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
     conclude(change, purchase, flags, money)
 }
 
-/// What of a purchase is approved where only its amount is too much, the terminal can take less and
-/// the company allows it; never in a foreign currency.
+/// The approved part of a purchase whose amount alone is too much, where the terminal can take less
+/// and the company allows it; none in a foreign currency.
 fn approved_part(
     state: &ShardState,
     command: &Authorize,
@@ -251,7 +251,7 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
 }
 
 /// A purchase decided by the network: the rules are evaluated and kept, but do not decide. No
-/// credential is compared: what an advice carries of them, the network has judged.
+/// credential is compared: the network has judged those of an advice.
 fn advised_purchase<'a>(
     change: &mut ShardChange<'_>,
     command: &'a Advise,

@@ -1,7 +1,7 @@
-//! What every question about a card has in common: the judgement, and what is counted of it.
+//! The common parts of all decisions on a card: the judgement, and the count of its credentials.
 //!
-//! INVARIANT: whoever compares credentials counts them: `judge` does both, and nothing else here asks
-//! the rules.
+//! INVARIANT: compared credentials are always counted: `judge` does both, and nothing else here
+//! asks the rules.
 
 use super::card_money::CardMoney;
 use super::shard_change::ShardChange;
@@ -18,10 +18,10 @@ use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
 
-/// What is tried with a card.
+/// An attempt to use a card.
 pub(super) struct Attempt<'a> {
     pub(super) amount: Minor,
-    /// What the purchase holds already.
+    /// The holds of the purchase so far.
     pub(super) added_to: Minor,
     pub(super) mcc: Option<Mcc>,
     pub(super) is_cash: bool,
@@ -33,7 +33,7 @@ pub(super) struct Attempt<'a> {
     pub(super) before: Option<VelocityFacts>,
 }
 
-/// How an attempt was judged.
+/// The judgement of an attempt.
 pub(super) struct Judgement {
     /// The rules that failed.
     pub(super) failed: RuleSet,
@@ -58,13 +58,13 @@ pub(super) fn judge(
     };
     let facts = facts_of(change.state, money, attempt);
     let verdict = decide(&facts, &question);
-    // What was known is what was known before this attempt is counted.
+    // The kept facts are those before this attempt is counted.
     let facts = keep_facts(&facts, change.moment, attempt);
     count_credentials(change, money, verdict);
     Judgement { failed: verdict.failed, facts }
 }
 
-/// What the rules know of a card when something is tried with it.
+/// The facts of a card that the rules read for an attempt.
 pub(super) fn facts_of<'a>(
     state: &'a ShardState,
     money: &CardMoney<'_>,

@@ -51,7 +51,7 @@ fn is_open_for(known: &KeyUse, claim: &KeyClaim) -> bool {
 /// Errors: no more keys are kept, of this company or of all.
 fn check_room(state: &ShardState, key: &[u8; 32], at: Timestamp) -> Result<(), Rejection> {
     let keys = &state.keyed_answers;
-    // What has ended since the last record goes with the next one, which is the claim's.
+    // Keys that ended since the last record go with the next one, which is the claim's.
     if keys.first_end().is_some_and(|end| end <= at) {
         return Ok(());
     }

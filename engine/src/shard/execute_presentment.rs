@@ -1,4 +1,4 @@
-//! Presentments and refunds: what the network settles, posts, whatever the rules would say now.
+//! Presentments and refunds: the network's settlements post, regardless of the rules.
 
 use super::card_money::CardMoney;
 use super::execute_authorization::{Purchase, record_of};
@@ -72,7 +72,7 @@ fn present_original(
     NetworkReply::Posting(reply)
 }
 
-/// What a presentment asks for; the open hold where it names no amount.
+/// The amount of a presentment; the open hold where it names none.
 fn presented_amount(
     amounts: Option<&MessageAmounts>,
     open: &OpenTransaction,
@@ -172,7 +172,7 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     if let Some((purchase_seq, open)) = original.filter(|_| !is_taken_back) {
         refund_purchase(change, (purchase_seq, open), amount, &mut money, &mut progress);
     }
-    // CHOICE: money that comes back for a purchase is that of who made it, whoever holds the card.
+    // CHOICE: a refund of a purchase belongs to the member who made it, whoever holds the card now.
     let member = original.map_or(money.holder(), |(_, open)| open.member);
     money.credit(change, amount);
     money.write_line(change, amount, &facts.merchant.name, member);

@@ -1,4 +1,4 @@
-//! Reversals: what is still held goes back; what was settled at once is compensated by a line.
+//! Reversals: held amounts are released; an amount that settled at once is compensated by a line.
 
 use super::card_money::CardMoney;
 use super::execute_network::log_entry;
@@ -164,7 +164,7 @@ pub(super) fn take_back_refunded(
     cancel_if_nothing_remains(progress);
 }
 
-/// How much of what is `open_amount` a reversal gives back.
+/// The part of `open_amount` that a reversal gives back.
 /// Errors: `AmountOutOfRange` for more than there is.
 fn amount_given_back(
     open: &OpenTransaction,
@@ -190,8 +190,8 @@ fn amount_given_back(
     }
 }
 
-/// What stays in the account's currency when so much of the original amount stays: at the rate of
-/// the authorization, whatever was given back since, and rounded up. Source: ISO DE95.
+/// The rest in the account's currency for a rest of the original amount: at the rate of the
+/// authorization, whatever was given back since, and rounded up. Source: ISO DE95.
 fn kept_in_account_currency(open: &OpenTransaction, kept: Minor) -> Minor {
     let Some(foreign) = open.foreign.filter(|foreign| foreign.amount.is_positive()) else {
         return kept;

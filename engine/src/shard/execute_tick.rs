@@ -1,4 +1,4 @@
-//! What happens because time passes: holds expire, allowances end.
+//! The effects of time: holds expire, allowances end.
 
 use super::card_money::CardMoney;
 use super::execute_reversal::cancel_if_nothing_remains;

@@ -104,7 +104,7 @@ pub(super) fn execute_conclude_transfer(
     NetworkReply::Transfer(reply)
 }
 
-/// What is in transit arrives; what has arrived stays as it is.
+/// Settles a transfer in transit; a settled one stays as it is.
 fn settle(
     change: &mut ShardChange<'_>,
     open: &OpenTransaction,
@@ -123,7 +123,8 @@ fn settle(
     }
 }
 
-/// What is in transit comes back as if it had not gone; what had arrived, by a line against it.
+/// Brings a transfer back: one in transit as if it had not gone, a settled one by a line against
+/// it.
 fn bring_back(
     change: &mut ShardChange<'_>,
     open: &OpenTransaction,
@@ -145,7 +146,7 @@ fn bring_back(
     TransferOutcome::Returned
 }
 
-/// What a transfer adds to the ledger.
+/// The amount that a transfer adds to the ledger.
 fn signed(direction: TransferDirection, amount: Minor) -> Minor {
     match direction {
         TransferDirection::Deposit => amount,
@@ -345,7 +346,7 @@ impl<'a> AccountMoney<'a> {
         }
     }
 
-    /// What the balances look like now, where they changed.
+    /// The new balances, if they changed.
     fn changed(&self) -> Option<AccountBalances> {
         let is_changed = self.balances != self.state.account(self.account).balances;
         is_changed.then_some(self.balances)

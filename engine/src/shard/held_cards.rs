@@ -1,4 +1,4 @@
-//! Which cards a member holds that are not terminated: what is closed when the member leaves.
+//! The cards of each member that are not terminated: they are closed when the member leaves.
 //!
 //! Decisions never read this. It follows from profiles and states, so it is no part of the logical
 //! state; a start gathers it when all cards are there.
@@ -12,7 +12,7 @@ use crate::domain::ids::{CardSlot, MemberSlot};
 pub(super) struct HeldCards(BTreeSet<(MemberSlot, CardSlot)>);
 
 impl HeldCards {
-    /// What each of these members holds. Cost: sorts them.
+    /// Gathers the cards of these members. Cost: sorts them.
     pub(super) fn gather(held: impl Iterator<Item = (MemberSlot, CardSlot)>) -> Self {
         Self(held.collect())
     }

@@ -7,9 +7,9 @@
 //! | 61..64 | distance from its own line, plus 1; an entry of zero is empty |
 //!
 //! A line has eight entries. An entry stands in its own line or, where that is full, in one of the
-//! six behind it: nearly every look-up reads one cache line. What is found may have the hash and
-//! is compared with the truth by whoever asks. Entries are never removed one by one: they die by
-//! their value, and the dead are swept out a line at a time.
+//! six behind it: nearly every look-up reads one cache line. A hit may have the hash and is
+//! compared with the truth by the caller. Entries are never removed one by one: they die by their
+//! value, and the dead are swept out a line at a time.
 //!
 //! The table grows a few lines at each insertion, so no insertion waits for all of it.
 //!
@@ -20,7 +20,7 @@ use super::line::places_with_head;
 use super::memory::{Pieces, prefetch, zeroed_words};
 
 pub(super) const LINE_LEN: usize = 8;
-/// How many lines an entry may stand in, its own included.
+/// Lines that an entry may be in, its own included.
 const REACH: usize = 7;
 const TAG_BITS: u32 = 29;
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
@@ -37,7 +37,7 @@ const LINES_SMALL: usize = 1 << 14;
 const LINES_MOVED_DOUBLING: usize = 4;
 const LINES_MOVED_BY_QUARTERS: usize = 16;
 
-/// What an index has to ask about its values.
+/// Questions of an index about its values.
 pub trait Values {
     /// Whether any value can be dead.
     fn has_dead(&self) -> bool {
@@ -56,10 +56,10 @@ pub trait Values {
     }
 }
 
-/// How a table grows.
+/// The way a table grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// To five fourths, where it is not small: the hash of every value can be told again.
+    /// To five fourths, unless it is small: the hash of every value can be told again.
     ByQuarters,
     /// Twofold: the next bit of its tag gives an entry its line.
     Doubling,
@@ -70,7 +70,7 @@ pub enum Growth {
 pub struct HashIndex {
     table: Table,
     growth: Growth,
-    /// What was there before the table grew, as far as it was not moved yet.
+    /// The table before it grew, as far as it was not moved yet.
     old: Option<Moving>,
     /// Entries that found no place; nearly always none.
     overflow: Vec<(u64, u32)>,
@@ -225,7 +225,7 @@ impl HashIndex {
                         self.overflow.push((hash, value_of(entry)));
                     }
                 }
-                // Not empty: what stands behind must still be found.
+                // Not empty: entries behind it must still be found.
                 old.table.words[at] = MOVED;
             }
         }
@@ -248,7 +248,7 @@ impl HashIndex {
         }
     }
 
-    /// Empties the dead places of the next lines, where no entry stands behind it on its account.
+    /// Empties the dead places of the next lines that no entry behind them depends on.
     fn sweep(&mut self, values: &impl Values) {
         for _ in 0..LINES_SWEPT {
             self.swept = (self.swept + 1) % self.table.lines_in_all();

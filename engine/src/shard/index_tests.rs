@@ -127,7 +127,7 @@ fn a_value_is_replaced_wherever_it_stands() {
     }
 }
 
-/// One key a hundred times over leaves the line it belongs to, and everything is still found.
+/// Entries of one hash, a hundred times over, leave the line they belong to and are all found.
 #[test]
 fn many_entries_of_one_hash_are_all_kept() {
     let mut index = HashIndex::with_capacity(Growth::Doubling, 0);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::domain::ids::Timestamp;
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent, OWNER_BYTES, owner_of};
 
-/// Which request an idempotency key was used for.
+/// The request that an idempotency key was used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct KeyUse {
     pub(super) request: [u8; 32],
@@ -21,27 +21,27 @@ pub(super) struct KeyUse {
 pub(super) struct KeyedAnswers {
     uses: HashMap<[u8; 32], KeyUse>,
     ends: BTreeSet<(Timestamp, [u8; 32])>,
-    /// How many keys each company has.
+    /// The number of keys of each company.
     counts: HashMap<[u8; OWNER_BYTES], usize>,
 }
 
 impl KeyedAnswers {
-    /// What a key was used for.
+    /// The use of a key.
     pub(super) fn get(&self, key: &[u8; 32]) -> Option<&KeyUse> {
         self.uses.get(key)
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(super) fn len(&self) -> usize {
         self.uses.len()
     }
 
-    /// How many keys a company has.
+    /// The number of keys of a company.
     pub(super) fn count_of(&self, owner: [u8; OWNER_BYTES]) -> usize {
         self.counts.get(&owner).copied().unwrap_or_default()
     }
 
-    /// When the first key expires.
+    /// The expiry of the first key.
     pub(super) fn first_end(&self) -> Option<Timestamp> {
         self.ends.first().map(|end| end.0)
     }

@@ -1,6 +1,6 @@
 //! Compares the eight entries of an index line at once.
 //!
-//! What is found is the same on any processor. The instructions used here are part of every x86-64;
+//! Results are the same on any processor. The instructions used here are part of every x86-64;
 //! others go from entry to entry.
 
 #![expect(unsafe_code, reason = "vector instructions have no safe form")]

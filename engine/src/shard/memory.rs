@@ -31,17 +31,17 @@ pub(super) fn with_huge_capacity<T>(capacity: usize) -> Vec<T> {
     entries
 }
 
-/// How much is made present at a time: meanwhile no other thread gets new memory. Units: bytes.
+/// Memory that is made present at a time: meanwhile no other thread gets new memory. Units: bytes.
 const PIECE_BYTES: usize = 2 << 20;
 
-/// Which pieces of some memory have been made present. Threads that ask for the same memory share the
-/// work.
+/// The pieces of some memory that have been made present. Threads that ask for the same memory
+/// share the work.
 #[derive(Debug, Default)]
 pub(super) struct Pieces(AtomicUsize);
 
 impl Pieces {
-    /// Lets all pages under what a vector has reserved be there, where the system can do so: whoever
-    /// fills it waits for none.
+    /// Makes all pages under a vector's reservation present, where the system can do so: filling it
+    /// waits for none.
     pub(super) fn make_present<T>(&self, entries: &Vec<T>) {
         let bytes = entries.capacity().saturating_mul(size_of::<T>());
         loop {
@@ -55,8 +55,7 @@ impl Pieces {
     }
 }
 
-/// So many zero words, on huge pages where the system grants them; no page is there before it is
-/// used.
+/// Zero words, on huge pages where the system grants them; no page is there before it is used.
 pub(super) fn zeroed_words(count: usize) -> Vec<u64> {
     let words = vec![0; count];
     ask_for_huge_pages(&words);

@@ -8,8 +8,8 @@
 //! | 4 | the account's line, found through the card |
 //!
 //! Within a stage nothing waits for anything, so the memory serves many lines at a time; asking
-//! a few commands ahead of each one took half as long again. Only hints: what a command reads and
-//! what it gives is the same without them.
+//! a few commands ahead of each one took half as long again. Only hints: the inputs and results of
+//! a command are the same without them.
 
 use super::memory::prefetch;
 use super::state::ShardState;
@@ -19,7 +19,7 @@ use crate::command::network::{CardRef, NetworkCommand, NetworkRequest, PurchaseF
 use crate::domain::card::PanHash;
 use crate::domain::ids::CardSlot;
 
-/// Commands of a group: what they touch together fits the cache next to the processor.
+/// Commands of a group: the lines they touch together fit the cache next to the processor.
 pub(super) const GROUP_LEN: usize = 16;
 
 /// Called before each command of a batch is taken, where `command_at` gives the commands by their
@@ -39,7 +39,7 @@ pub fn look_ahead<'a>(
     let requests = || (position..position + GROUP_LEN).filter_map(&request_at);
     requests().for_each(prefetch_request);
     requests().for_each(|request| prefetch_lines(state, request));
-    // What the index leads to nearly always is the card: nobody looks again for a hint.
+    // The index nearly always leads to the right card: a hint needs no second look.
     let mut cards = [None; GROUP_LEN];
     for (card, request) in cards.iter_mut().zip(requests()) {
         *card = prefetch_card(state, request);
@@ -47,7 +47,7 @@ pub fn look_ahead<'a>(
     cards.into_iter().flatten().for_each(|card| prefetch_account(state, card));
 }
 
-/// Asks for what effects change that are applied next, at a start: some dozens at a time.
+/// Prefetches the rows that the next effects change, at a start: some dozens at a time.
 pub(super) fn look_ahead_of<T>(state: &ShardState, effect: &Effect<T>) {
     match effect {
         Effect::CardUsage(slot, _) => state.cards.prefetch_slot(*slot),

@@ -19,20 +19,20 @@ use crate::steps::{StepOutcome, Steps};
 use crate::store::Watermark;
 use crate::submission::Envelope;
 
-/// How the shard reaches the tables.
+/// The shard's connections to the tables.
 #[derive(Debug)]
 pub struct RecallWiring {
-    /// Who reads them, and the ends that reach it.
+    /// The reader of the tables, and the ends that reach it.
     pub loader: (Loader, LoaderEnds),
-    /// How far they are.
+    /// The newest record that the tables show.
     pub watermark: Arc<Watermark>,
 }
 
-/// So far ahead are ends of holds kept in memory. Units: microseconds.
+/// The time ahead for which ends of holds are kept in memory. Units: microseconds.
 const TIMERS_AHEAD: i64 = 2 * Timestamp::HOUR;
-/// When no more than this is left of them, the next ones are asked for. Units: microseconds.
+/// The rest of that time at which the next ends are asked for. Units: microseconds.
 const TIMERS_LEFT_MIN: i64 = Timestamp::HOUR;
-/// What a timer needs is loaded together with what those shortly behind it need.
+/// The rows of a timer are loaded together with those of timers up to this time behind it.
 /// Units: microseconds.
 const LOADED_AHEAD: i64 = Timestamp::SECOND;
 
@@ -43,7 +43,7 @@ pub(super) struct Questions {
     questions: Option<Sender<LoaderQuestion>>,
     answers: Receiver<Result<Answer, RecallError>>,
     watermark: Option<Arc<Watermark>>,
-    /// What each open question is for, the oldest first.
+    /// The purpose of each open question, the oldest first.
     open: VecDeque<(Purpose, RecordSeq)>,
     /// Commands whose questions are open or answered, in order.
     aside: VecDeque<Envelope>,
@@ -51,7 +51,7 @@ pub(super) struct Questions {
     answered: VecDeque<AsOf<Loaded>>,
     /// Ends of holds that were asked for in passing.
     holds: Option<AsOf<HoldEnds>>,
-    /// What the shard waited for.
+    /// The answer that the shard waited for.
     waited: Option<Result<Answer, RecallError>>,
     /// The loader, until a thread of its own has it.
     loader: Option<Loader>,
@@ -63,7 +63,7 @@ enum Purpose {
     Command,
     /// Timers behind those that are known.
     TimersAhead,
-    /// What the shard waits for.
+    /// An answer that the shard waits for.
     Wait,
 }
 
@@ -74,7 +74,7 @@ impl Questions {
                 let (loader, LoaderEnds { questions, answers }) = loader;
                 (Some(questions), answers, Some(watermark), Some(loader))
             }
-            // Nobody answers, and a state that holds everything has no question.
+            // A state that holds everything asks nothing: the receiver stays empty.
             None => (None, unbounded().1, None, None),
         };
         Self {
@@ -191,7 +191,7 @@ impl Questions {
         }
     }
 
-    /// When the timers behind those that are known must be asked for.
+    /// The instant by which timers behind the known ones must be asked for.
     pub(super) fn ask_by(&self, state: &ShardState) -> Timestamp {
         let known_until = state.timers_known_until();
         if known_until == Timestamp::MAX || self.are_timers_asked() {
@@ -206,7 +206,7 @@ impl Questions {
     }
 
     fn take_in_holds(&mut self, state: &mut ShardState) {
-        // Where the tables could not be read they are asked again; who needs the answer insists.
+        // Tables that could not be read are asked again; a command that needs the answer insists.
         if let Some((as_of, Ok((holds, until)))) = self.holds.take() {
             state.learn_timers(until, &holds, as_of);
         }

@@ -1,11 +1,12 @@
-//! What a shard with limits asks of the tables, and what it takes in from them.
+//! Questions of a shard with limits to the tables, and the intake of their answers.
 //!
-//! A command that needs what is not in memory is not executed: `wanting` says what it needs, the
-//! loader reads it, `admit` takes it in, and then the command is executed like any other. `apply`
-//! changes what is so; this file changes what of it is in memory.
+//! A command that needs rows that are not in memory is not executed: `wanting` lists them, the
+//! loader reads them, `admit` takes them in, and then the command is executed like any other.
+//! `apply` changes the state; this file changes which parts of it are in memory.
 //!
-//! INVARIANT: what a snapshot of the tables does not have is in memory from before the snapshot is
-//! taken until its answer is admitted: `evict` is never allowed past the oldest open question.
+//! INVARIANT: rows that a snapshot of the tables does not have are in memory from before the
+//! snapshot is taken until its answer is admitted: `evict` is never allowed past the oldest open
+//! question.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ use crate::domain::transaction::{
 };
 use crate::packed::RowAnswer;
 
-/// What a command needs to know from the tables.
+/// The rows of the tables that a command needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecallRequest {
     /// These transactions.
@@ -41,9 +42,9 @@ pub struct RecallRequest {
 /// A transaction as the tables have it.
 #[derive(Clone, Debug)]
 pub struct LoadedTransaction {
-    /// What never changes.
+    /// The part that never changes.
     pub record: TransactionRecord,
-    /// How it stands.
+    /// The progress of the transaction.
     pub progress: TransactionProgress,
 }
 
@@ -66,33 +67,33 @@ impl LoadedTransaction {
     }
 }
 
-/// What the tables said. What is not in it is not in them.
+/// The answer of the tables. Rows missing in it are not in the tables.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// Transactions, wanted by number or named by a key.
     pub transactions: Vec<LoadedTransaction>,
-    /// What each key names.
+    /// The transaction that each key names.
     pub purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
     /// The answers that may be the one to the message.
     pub answers: Vec<RememberedAnswer>,
 }
 
-/// What a shard with limits keeps beside its state.
+/// The state of caching in a shard with limits.
 #[derive(Clone, Debug)]
 pub(super) struct Caching {
     pub(super) limits: CacheLimits,
-    /// What the tables said for the command that is executed next.
+    /// The tables' answers for the command that is executed next.
     purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
     answers: Vec<RememberedAnswer>,
-    /// How transactions stand that the journal's tail changed and that are not in memory.
+    /// The progress of transactions that the journal's tail changed and that are not in memory.
     patches: BTreeMap<TransactionSeq, Patch>,
-    /// How many patches are looked through before the next time that some are dropped.
+    /// The number of patches after which some are dropped.
     patches_until_drop: usize,
     /// The last record of that tail; none before the shard goes live.
     live_from: Option<RecordSeq>,
 }
 
-/// How a transaction stands that is not in memory.
+/// The progress of a transaction that is not in memory.
 #[derive(Clone, Debug)]
 struct Patch {
     progress: TransactionProgress,
@@ -106,7 +107,7 @@ impl Caching {
         &self.answers
     }
 
-    /// What the tables say that a key names.
+    /// The transaction that a key names in the tables.
     pub(super) fn purchase(&self, key: PurchaseKey) -> Option<TransactionSeq> {
         self.purchases.iter().find(|known| known.0 == key)?.1
     }
@@ -156,12 +157,12 @@ impl ShardState {
         state
     }
 
-    /// Ends the replay: from here on only what is in memory is changed, and holds end.
+    /// Ends the replay: from here on only transactions in memory are changed, and holds end.
     pub fn go_live(&mut self) {
         let Some(caching) = &mut self.caching else { return };
         if caching.live_from.is_none() {
             caching.live_from = Some(self.last_seq);
-            // Whatever was due before the last record has run before it.
+            // Timers due before the last record have run before it.
             self.timers.limit_to(self.last_at.plus(-1));
         }
     }
@@ -183,7 +184,7 @@ impl ShardState {
         self.messages.take_in(keys);
     }
 
-    /// What a command needs that is not in memory; none where it can be executed.
+    /// The rows that a command needs and that are not in memory; none if it can be executed.
     #[must_use]
     pub fn wanting(&self, ids: &IdMint, command: &Command) -> Option<RecallRequest> {
         self.caching.as_ref()?;
@@ -272,7 +273,7 @@ impl ShardState {
         }
         let by_authorization = card.zip(named.authorization_id);
         let mut sequences = by_authorization.into_iter().flat_map(|(_, id)| self.sequences_of(id));
-        // The newest transaction with the card decides; what is away before it might be it.
+        // The newest transaction with the card decides; one that is not in memory might be it.
         let decisive = sequences.find(|seq| {
             self.is_away(*seq) || self.transaction(*seq).is_some_and(|found| found.card == card)
         });
@@ -320,8 +321,8 @@ impl ShardState {
         wanted.purchases.extend(named.retrieval_key.map(PurchaseKey::Retrieval));
     }
 
-    /// Takes in what the tables said; what it says of keys and answers is for the command that is
-    /// executed next, until `dismiss`.
+    /// Takes in an answer of the tables. Its keys and answers serve the command that is executed
+    /// next, until `dismiss`.
     pub fn admit(&mut self, loaded: Loaded) {
         let Some(caching) = &mut self.caching else { return };
         for LoadedTransaction { record, mut progress } in loaded.transactions {
@@ -376,8 +377,8 @@ impl ShardState {
             let due = newer.map_or(*due, expiry_timer_of);
             self.timers.reschedule(TimerKind::HoldExpiry(*seq), Timestamp::MAX, due);
         }
-        // What the tables have not seen is in memory, whatever its age: an increment moves the end of
-        // an old hold, from a time that they were asked for before to one that they are asked for now.
+        // Changes that the tables have not seen are in memory, whatever their age: an increment
+        // moves the end of an old hold, from a time asked for before to one asked for now.
         let unseen = self.transactions.iter().filter(|(_, open)| open.changed_seq > as_of);
         let unseen = unseen.map(|(seq, open)| (seq, &open.progress));
         // What was loaded since it was patched may have been changed again.
@@ -405,12 +406,12 @@ impl ShardState {
         timers.filter_map(away).take(most).collect()
     }
 
-    /// How many transactions are in memory.
+    /// The number of transactions in memory.
     #[must_use]
     pub fn transactions_in_memory(&self) -> usize {
         self.transactions.len()
     }
 }
 
-/// How many transactions are loaded at a time for timers.
+/// The most transactions that are loaded at a time for timers.
 const TIMER_LOAD_MAX: usize = 4_096;

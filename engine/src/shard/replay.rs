@@ -26,7 +26,7 @@ pub struct ReplayedRecord {
     effects: SmallVec<[Effect<KeptTransaction>; 1]>,
 }
 
-/// What the shard keeps of a transaction that was made.
+/// The part of a new transaction that the shard keeps.
 #[derive(Debug)]
 pub(super) struct KeptTransaction {
     pub(super) seq: TransactionSeq,
@@ -36,7 +36,7 @@ pub(super) struct KeptTransaction {
 }
 
 impl KeptTransaction {
-    /// What record `made_by` leaves of a new transaction.
+    /// The kept part of a new transaction of record `made_by`.
     pub(super) fn of(made: &NewTransaction, made_by: RecordSeq) -> Self {
         let NewTransaction { record, progress, answer, usage, balances } = made;
         Self::new(record, progress.clone(), *answer, (*usage, *balances), made_by)
@@ -90,7 +90,7 @@ impl ReplayedRecord {
 }
 
 impl ShardState {
-    /// Folds records that follow one another, and leaves none; what they touch is asked for by groups.
+    /// Folds records that follow one another, and leaves none; their rows are prefetched by groups.
     pub fn replay(&mut self, records: &mut Vec<ReplayedRecord>) {
         let mut records = records.drain(..);
         while records.len() > 0 {

@@ -7,8 +7,8 @@
 //! are handed over piece by piece before that.
 //!
 //! A command that needs what only the tables have is put aside while they are read, and executed
-//! when they have answered (`questions.rs`); those behind it go ahead. On a manual clock, where the
-//! order of commands is part of the outcome, the shard waits instead.
+//! when they have answered (`questions.rs`); those behind it go ahead. On a manual clock the order
+//! of commands is part of the outcome, so the shard waits instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,14 +42,14 @@ use crate::submission::{Envelope, ReplyPort, Submission};
 
 const _: () = assert!(limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX < BATCH_BYTES_MAX / 2);
 
-/// What the shard is connected to.
+/// The shard's connections.
 #[derive(Debug)]
 pub struct ShardWiring {
-    /// Where commands come in; the shard ends when all senders are gone.
+    /// The inbox of commands; the shard ends when all senders are gone.
     pub inbox: Inbox<Submission>,
-    /// How many commands wait in it.
+    /// The number of commands that wait in it.
     pub queued: Arc<AtomicUsize>,
-    /// Where records and replies go.
+    /// The destination of records and replies.
     pub committer: CommitDesk<ReplyBatch>,
     /// Payload buffers that the committer is done with.
     pub spent_payloads: Receiver<Vec<u8>>,
@@ -59,11 +59,11 @@ pub struct ShardWiring {
     pub ids: IdMint,
     /// The tables, for a state that does not keep everything in memory.
     pub recall: Option<RecallWiring>,
-    /// Where it notes how long things take.
+    /// The meters of durations.
     pub meters: Arc<Meters>,
 }
 
-/// Starts the shard on a thread of its own; it ends when all who submit are gone.
+/// Starts the shard on a thread of its own; it ends when all senders of commands are gone.
 /// Errors: the system starts no more threads.
 pub fn spawn_shard(state: ShardState, wiring: ShardWiring) -> std::io::Result<JoinHandle<()>> {
     spawn("shard-0".to_owned(), Shard::new(state, wiring))
@@ -73,7 +73,7 @@ pub fn spawn_shard(state: ShardState, wiring: ShardWiring) -> std::io::Result<Jo
 #[derive(Default)]
 pub struct ReplyBatch {
     replies: Vec<(Arc<dyn ReplyPort>, u64, Reply)>,
-    /// When they were handed over, and where it is noted how long they took from there.
+    /// The instant when they were handed over, and the meters of the time from there.
     handed_over: Option<(Stopwatch, Arc<Meters>)>,
 }
 
@@ -88,7 +88,7 @@ impl Release for ReplyBatch {
         Self::release_all(std::iter::once(self), outcome);
     }
 
-    /// One call and one wake-up for each run of answers to the same port.
+    /// Delivers each run of answers to the same port by one call and one wake-up.
     fn release_all(batches: impl Iterator<Item = Self>, outcome: CommitOutcome) {
         let mut run: Vec<(u64, Reply)> = Vec::new();
         let mut previous: Option<Arc<dyn ReplyPort>> = None;
@@ -136,17 +136,17 @@ pub struct Shard {
     /// The records not yet handed over.
     payload: Vec<u8>,
     record_count: u32,
-    /// When the batch at hand was taken.
+    /// The instant when the batch at hand was taken.
     taken: Stopwatch,
 }
 
-/// Sees what the shard executes, in order, before anybody is told: for who proves it.
+/// A witness of the shard's executions, in order, before anybody is told: for proofs.
 pub trait Witness: Send {
     /// The command under `tag` was executed with the time `at`; `last_seq` is the newest record then.
     fn executed(&mut self, tag: u64, at: Timestamp, last_seq: RecordSeq);
 }
 
-/// What becomes of a command.
+/// The outcome of taking a command.
 enum Taken {
     Done(Reply),
     /// Put aside until the tables have answered.
@@ -195,7 +195,7 @@ impl Shard {
         &self.state
     }
 
-    /// How long until the shard has something to do though nothing comes in; none where it has not.
+    /// The time until the shard has something to do without a command; none where it has not.
     #[must_use]
     pub fn time_until_due(&self) -> Option<Duration> {
         let due = self.state.next_due().unwrap_or(Timestamp::MAX);
@@ -262,7 +262,7 @@ impl Shard {
             payload: std::mem::take(&mut self.payload),
             releases: vec![replies],
         };
-        // Where more waits already, it is executed while this is written.
+        // Further commands that wait already are executed while this one is written.
         let committer = &mut self.wiring.committer;
         let is_taken = if self.wiring.queued.load(Ordering::Acquire) == 0 {
             committer.commit_or_pass_on(request)
@@ -285,7 +285,7 @@ impl Shard {
             match self.wiring.inbox.try_take() {
                 Ok(submission) => self.add(submission, batch),
                 Err(TryRecvError::Empty) => break,
-                // What was put aside is still answered.
+                // Commands put aside are still answered.
                 Err(TryRecvError::Disconnected)
                     if batch.is_empty() && !self.questions.is_any_aside() =>
                 {
@@ -333,8 +333,8 @@ impl Shard {
         self.execute_with(at, command, answer)
     }
 
-    /// Executes a command for which the tables were asked. Where they cannot be read nothing is done
-    /// and nobody knows what it would have been.
+    /// Executes a command for which the tables were asked. If they cannot be read, nothing is done:
+    /// the outcome of the command is unknown.
     fn execute_with(
         &mut self,
         at: Timestamp,

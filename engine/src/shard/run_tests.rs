@@ -1,4 +1,4 @@
-//! The loop's own promises: what time a command gets, whatever the clock does.
+//! The loop's own promises: the time of each command, whatever the clock does.
 
 use crossbeam_channel::bounded;
 

@@ -1,5 +1,5 @@
-//! What a command changes, as the shard's own rules read and write it, and what the shard answers to
-//! the rules of resources.
+//! The changes of a command, as the shard's own rules read and write them, and the shard's answers
+//! to the rules of resources.
 
 use super::state::ShardState;
 use crate::directory::Directory;

@@ -1,7 +1,8 @@
-//! Everything a decision can touch, in memory.
+//! The state that decisions read and change, in memory.
 //!
 //! Cards (`cards`) and transactions (`transactions`) stand in dense arrays, found by indexes of
-//! their own; what only admin commands read stands beside them. Only `apply.rs` changes any of this.
+//! their own; rows that only admin commands read are beside them. Only `apply.rs` changes any of
+//! this.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,14 +35,14 @@ use crate::domain::public_id::IdMint;
 pub(super) struct CompanyEntry {
     /// The local day of the last record; a cache, derived from it.
     pub(super) day: DayWindow,
-    /// What decisions ask of the company; copies of its own.
+    /// The company's velocity limits, for decisions; copies of its own.
     pub(super) velocity: VelocityLimits,
     /// Whether it does no business: closed, or not approved yet.
     pub(super) is_closed: bool,
     pub(super) company: Box<Company>,
 }
 
-/// An account and its balances: what a purchase needs is one cache line.
+/// An account and its balances: one cache line serves a purchase.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct AccountEntry {
@@ -80,7 +81,7 @@ pub struct ShardState {
     pub(super) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: KeyedAnswers,
     pub(super) timers: Timers,
-    /// For a shard that does not keep all of the past in memory.
+    /// The caching of a shard that does not keep all of the past in memory.
     pub(super) caching: Option<Caching>,
 }
 
@@ -91,13 +92,13 @@ impl ShardState {
         self.last_seq
     }
 
-    /// When the last record was accepted.
+    /// The instant when the last record was accepted.
     #[must_use]
     pub const fn last_at(&self) -> Timestamp {
         self.last_at
     }
 
-    /// When the next timer is due, if any is set.
+    /// The instant when the next timer is due, if any is set.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.first().map(|timer| timer.due)
@@ -109,7 +110,7 @@ impl ShardState {
         self.cards.len()
     }
 
-    /// What people set up around cards.
+    /// Rows that people set up around cards.
     #[must_use]
     pub const fn directory(&self) -> &Directory {
         &self.directory
@@ -133,7 +134,7 @@ impl ShardState {
         self.transactions.get_open(seq)
     }
 
-    /// What decisions read of a card. Its usage is as of its last change.
+    /// The part of a card that decisions read. Its usage is that of its last change.
     /// Panics: if there is no such card.
     #[must_use]
     pub fn card(&self, slot: CardSlot) -> &CardRecord {
@@ -196,12 +197,12 @@ impl ShardState {
         if let Some((seq, _)) = newest.filter(|found| !found.1.is_refund()) {
             return Some(seq);
         }
-        // A refund takes no key over: what the tables know under it is older and keeps it.
+        // A refund takes no key over: the older purchase in the tables keeps it.
         let older = self.caching.as_ref().and_then(|caching| caching.purchase(key));
         older.or(newest.map(|found| found.0))
     }
 
-    /// What is known of a message: whether it, or another one under its trace, was answered.
+    /// The verdict on a message: whether it, or another one under its trace, was answered.
     pub(super) fn known_message(&self, fingerprint: &Fingerprint, at: Timestamp) -> Known {
         let mut comparison = CandidateAnswers::default();
         self.messages.each_place(fingerprint, &self.newest(), |place| {

@@ -44,12 +44,12 @@ impl StateHash {
     }
 }
 
-/// One part of the state, by name and hash: tells where two states differ.
+/// One part of the state, by name and hash, to show where two states differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartHash {
-    /// What it covers.
+    /// The name of the part.
     pub name: &'static str,
-    /// How many entries.
+    /// The number of its entries.
     pub entries: usize,
     /// Their hash.
     pub hash: StateHash,

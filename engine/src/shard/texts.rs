@@ -1,10 +1,11 @@
 //! Packed texts of many cards, a block each (`packed/profile.rs`), one behind the other: no allocation
-//! and no header for each. What is replaced leaves a hole; when half of everything is holes, all is packed anew.
+//! and no header for each. A replaced text leaves a hole; when half of everything is holes, all is
+//! packed anew.
 
 /// Bytes of one chunk; a longer block has a chunk of its own.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Where the texts of one card are: chunk, start within it and length, 24, 20 and 20 bits.
+/// The place of one card's texts: chunk, start within it and length, 24, 20 and 20 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextRef(u64);
 

@@ -1,4 +1,4 @@
-//! What is due when: holds that end by time, and allowances whose end_time passes.
+//! Timers: holds that end by time, and allowances whose end_time passes.
 //!
 //! Timers are derived from the state, never stored: `apply` sets and clears them with what they
 //! stand for, so that a recovered shard has the same ones.
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::domain::ids::{CardSlot, Timestamp, TransactionSeq};
 
-/// What happens when a timer is due. The order of the variants is the order at one instant.
+/// The action of a due timer. The order of the variants is the order at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimerKind {
     /// A card's allowance has ended.
@@ -16,12 +16,12 @@ pub enum TimerKind {
     HoldExpiry(TransactionSeq),
 }
 
-/// Something that is due at an instant.
+/// An action that is due at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timer {
-    /// When.
+    /// The instant.
     pub due: Timestamp,
-    /// What.
+    /// The action.
     pub kind: TimerKind,
 }
 

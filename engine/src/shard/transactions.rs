@@ -1,11 +1,11 @@
 //! The transactions in memory: the newest ones in a ring by sequence number, and older ones that a
 //! command needed again in a bounded cache beside it.
 //!
-//! Without limits the ring keeps everything. With limits, what is older than the ring goes once the
-//! tables have it.
+//! Without limits the ring keeps everything. With limits, transactions older than the ring go once
+//! the tables have them.
 //!
-//! INVARIANT: what the tables do not have yet is in memory. So what is not in memory can be read
-//! from the tables, and what is in memory is never older than they are.
+//! INVARIANT: transactions that the tables do not have yet are in memory. So those that are not in
+//! memory can be read from the tables, and those in memory are never older than the tables'.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -28,22 +28,22 @@ use crate::domain::transaction::{
 use crate::packed::{AnsweredTransaction, RowAnswer};
 pub use crate::store::query::PurchaseKey;
 
-/// What the shard keeps of a transaction: what may still change, and what its message was answered.
+/// The part of a transaction that the shard keeps: its changing state, and its answer.
 #[derive(Clone, Debug)]
 pub struct OpenTransaction {
     /// The card, for purchases.
     pub card: Option<CardSlot>,
-    /// Who held the card then; its statement lines name nobody else.
+    /// The card's holder at that time; its statement lines name nobody else.
     pub member: Option<MemberSlot>,
     /// The account.
     pub account: AccountSlot,
-    /// What kind of movement it is.
+    /// The kind of movement.
     pub kind: TransactionKind,
-    /// When it was accepted.
+    /// The instant when it was accepted.
     pub authorized_at: Timestamp,
-    /// What was asked for, in the account's currency.
+    /// The requested amount, in the account's currency.
     pub requested: Minor,
-    /// What the merchant asked for in another currency.
+    /// The merchant's amount in another currency.
     pub foreign: Option<CurrencyAmount>,
     /// The name of the merchant or of the bank account, for statement lines.
     pub merchant_name: CompactString,
@@ -51,7 +51,7 @@ pub struct OpenTransaction {
     pub mcc: Option<Mcc>,
     /// The purchase it gives money back for.
     pub refund_of: Option<TransactionSeq>,
-    /// How it stands.
+    /// The progress of the transaction.
     pub progress: TransactionProgress,
     pub(super) id: TransactionId,
     pub(super) original_key: Option<OriginalKey>,
@@ -64,11 +64,11 @@ pub struct OpenTransaction {
     pub(super) changed_seq: RecordSeq,
 }
 
-// A quarter of a million of these are in memory: who makes them larger says so here. Less where
-// something else in the build makes `smallvec` use unions.
+// A quarter of a million of these are in memory: a change that makes them larger has to say so
+// here. Less where something else in the build makes `smallvec` use unions.
 const _: () = assert!(size_of::<OpenTransaction>() <= 384);
 
-/// What a statement line says of the other side.
+/// The other side's name on statement lines.
 fn name_on_lines(record: &TransactionRecord) -> CompactString {
     match (&record.merchant, &record.bank_account) {
         (Some(merchant), _) => merchant.name.as_str().into(),
@@ -78,7 +78,7 @@ fn name_on_lines(record: &TransactionRecord) -> CompactString {
 }
 
 impl OpenTransaction {
-    /// What is kept of a transaction that record `changed_seq` made or brought.
+    /// The kept part of a transaction that record `changed_seq` made or brought.
     pub(super) fn of(
         record: &TransactionRecord,
         progress: TransactionProgress,
@@ -125,12 +125,12 @@ impl OpenTransaction {
         self.answer = answer;
     }
 
-    /// What identifies the message that made the transaction, where its answer is kept here.
+    /// The fingerprint of the message that made the transaction, where its answer is kept here.
     pub(super) fn fingerprint(&self) -> Option<&Fingerprint> {
         self.answer.as_ref().map(|kept| &kept.fingerprint)
     }
 
-    /// What the message that made the transaction `seq` was answered, where that is kept here.
+    /// The answer to the message that made the transaction `seq`, where that is kept here.
     pub(super) fn remembered_answer(&self, seq: TransactionSeq) -> Option<RememberedAnswer> {
         let made = AnsweredTransaction {
             seq,
@@ -145,7 +145,7 @@ impl OpenTransaction {
     }
 }
 
-/// How much of the past is kept in memory.
+/// The part of the past that is kept in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
     /// The newest transactions.
@@ -162,7 +162,7 @@ pub struct CacheLimits {
 }
 
 impl CacheLimits {
-    /// What one command, or one run of timers, may need at a time.
+    /// The most transactions that one command, or one run of timers, may need at a time.
     pub const LOADED_MIN: usize = 16;
 }
 
@@ -185,7 +185,7 @@ pub struct TransactionRoom {
     ring: Vec<Option<OpenTransaction>>,
     by_original: HashIndex,
     by_retrieval: HashIndex,
-    /// Of the ring and of the two indexes.
+    /// The present pieces of the ring and of the two indexes.
     present: [Pieces; 3],
 }
 
@@ -199,8 +199,8 @@ impl TransactionRoom {
         Self { ring, by_original, by_retrieval, present: Default::default() }
     }
 
-    /// Lets its pages be there, so that whoever fills it waits for none. Threads that do this at the
-    /// same time share the work.
+    /// Makes its pages present, so that filling it waits for none. Threads that do this at the same
+    /// time share the work.
     pub fn make_present(&self) {
         let [ring, by_original, by_retrieval] = &self.present;
         ring.make_present(&self.ring);
@@ -264,7 +264,7 @@ impl<K: Fn(&OpenTransaction) -> Option<u64>> Values for RingKeys<'_, K> {
     }
 }
 
-/// Where in a ring the sequence number with these low bits stands.
+/// The position in a ring of the sequence number with these low bits.
 #[inline]
 fn position_in(first: u64, len: usize, value: u32) -> Option<usize> {
     let end = first + len as u64;
@@ -331,7 +331,7 @@ impl Transactions {
         }
     }
 
-    /// Where nothing newer is in memory, the ring begins behind this transaction.
+    /// Begins the ring behind this transaction, unless a newer one is in memory.
     pub(super) fn begin_after(&mut self, last: TransactionSeq) {
         if self.ring.is_empty() {
             self.first = last.0 + 1;
@@ -449,7 +449,7 @@ impl Transactions {
         }
     }
 
-    /// Takes in an older transaction that was read from the tables. What is in memory is newer.
+    /// Takes in an older transaction that was read from the tables. Rows in memory are newer.
     pub(super) fn load(&mut self, seq: TransactionSeq, open: OpenTransaction) {
         if self.is_before_ring(seq) && !self.loaded.contains_key(&seq) {
             self.loaded.insert(seq, open);
@@ -481,7 +481,7 @@ impl Transactions {
         }
     }
 
-    /// How many are in memory.
+    /// The number of transactions in memory.
     pub(super) fn len(&self) -> usize {
         self.ring.len() + self.loaded.len()
     }

@@ -19,17 +19,17 @@ use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::limits;
 use crate::packed::{parse_line, parse_posting};
 
-/// So many transactions or lines are compared in one pass over what belongs to them.
+/// Transactions or lines that are compared in one pass over the rows that belong to them.
 const WINDOW_LEN: u64 = 1 << 20;
 
-/// One figure, as it follows from its parts and as it is kept.
+/// A figure, as it follows from its parts and as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditFigure {
-    /// What it is, and whose.
+    /// The name of the figure, with that of its owner.
     pub name: String,
     /// The sum of its parts.
     pub expected: i128,
-    /// What is kept.
+    /// The stored value.
     pub found: i128,
 }
 
@@ -83,7 +83,7 @@ impl Snapshot {
     }
 }
 
-/// What an account's figures add up to.
+/// Sums over the rows of an account.
 #[derive(Default)]
 struct AccountTally {
     balances: AccountBalances,
@@ -143,7 +143,7 @@ impl AccountTally {
     }
 }
 
-/// What differs one by one: all are counted, the first few are named.
+/// Differences of single rows: a count of all, the details of the first few.
 #[derive(Default)]
 struct Differing {
     count: i128,
@@ -167,7 +167,7 @@ impl Differing {
     }
 }
 
-/// What a card's usage and holds add up to.
+/// Sums over the rows of a card.
 struct CardTally {
     id: CardId,
     account: AccountSlot,
@@ -186,7 +186,7 @@ struct Audit {
     lines: u64,
 }
 
-/// What a transaction's postings brought into the holds, and out of the account's own books.
+/// Sums of a transaction's postings: into the holds, and out of the account's own books.
 type Moved = (i128, i128);
 
 impl Audit {
@@ -320,7 +320,7 @@ impl Audit {
         }
     }
 
-    /// What must hold over all accounts together.
+    /// Reports the sums that hold over all accounts together.
     fn report_all_accounts(&self, figures: &mut Vec<AuditFigure>) {
         let sum = |value: fn(&AccountTally) -> i128| self.accounts.values().map(value).sum();
         let rows: [(_, i128, i128); 2] = [
@@ -393,7 +393,7 @@ fn place_in(window: &Range<u64>, number: u64) -> usize {
     usize::try_from(number - window.start).expect("a place in a window is small")
 }
 
-/// What postings that no row implies have moved, for each transaction of a window.
+/// Sums of the postings that no row implies, for each transaction of a window.
 fn moved_in(snapshot: &Snapshot, window: &Range<u64>) -> Result<Vec<Moved>, StoreError> {
     let mut moved = vec![(0, 0); place_in(window, window.end)];
     each_posting(snapshot, |posting| {

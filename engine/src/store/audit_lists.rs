@@ -1,5 +1,5 @@
-//! What is found by lists, proven against the rows that it follows from: the sets of states, what
-//! tags set by hand did to the lists of dimensions, audit events, and the indexes of rows.
+//! Audit of the lists against the rows that they follow from: the sets of states, the lists of
+//! dimensions with tags set by hand, audit events, and the indexes of rows.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::tables::{AUDIT_EVENTS, AUDIT_MARKS, TAG_MOVES, TRANSACTION_TAGS};
 use crate::domain::audit::AuditEvent;
 use crate::domain::transaction_tags::TagChanges;
 
-/// What a figure is called, what it should be and what it is.
+/// A figure's name, its expected value and its value.
 type ListFigure = (&'static str, u64, u64);
 
 /// Rows that are looked up in a list.
@@ -32,7 +32,7 @@ impl RowLookup {
         self.right += u64::from(is_right);
     }
 
-    /// Where all are found, what the list has beyond them counts too.
+    /// Entries of the list beyond the rows count too, once every row is found.
     fn figure(&self, name: &'static str, listed: u64) -> ListFigure {
         (name, self.rows, if self.right == self.rows { listed } else { self.right })
     }
@@ -79,7 +79,7 @@ impl Snapshot {
         ])
     }
 
-    /// How many moves are missing, wrong or too many.
+    /// The number of moves that are missing, wrong or too many.
     fn differing_moves(&self) -> Result<u64, StoreError> {
         let mut rows = self.transaction_rows()?;
         let moves = self.table(TAG_MOVES)?;

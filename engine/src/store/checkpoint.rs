@@ -1,4 +1,4 @@
-//! How far the tables have come: what recovery starts from.
+//! The checkpoint of the tables, from which recovery starts.
 //!
 //! INVARIANT: the checkpoint is written in the same commit as the rows it speaks of, so whichever
 //! commit survives a crash, its rows and its checkpoint agree.
@@ -17,7 +17,7 @@ use crate::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
 pub struct Checkpoint {
     /// The newest record in the tables.
     pub applied_seq: RecordSeq,
-    /// When its command was accepted.
+    /// The instant when its command was accepted.
     pub applied_at: Timestamp,
     /// The epoch of the newest batch in the tables.
     pub epoch: u64,

@@ -24,7 +24,7 @@ impl Snapshot {
         let (read_txn, numbers) = self.parts();
         tables::copy_all(read_txn, &copy)?;
         let checkpoint = self.checkpoint()?;
-        // What waits in memory for the next checkpoint belongs to it: the copy is one.
+        // The copy is a checkpoint: it includes the changes that wait in memory for the next one.
         let mut write_txn = copy.begin_write()?;
         write_txn.set_quick_repair(true);
         numbers.write(&write_txn)?;

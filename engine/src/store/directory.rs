@@ -40,7 +40,7 @@ pub(super) trait Stored: Row {
 
     /// The rows.
     const ROWS: RowTable<Self::Key, Self>;
-    /// What they are found by.
+    /// The table of their index entries.
     const ENTRIES: EntryTable;
 
     /// The key.
@@ -202,8 +202,8 @@ fn write_rows<R: Stored>(
 }
 
 impl Snapshot {
-    /// How many entries the rows of a resource have, and how many are there; where each is there, what
-    /// there is beyond them counts too.
+    /// Counts of the entries that the rows of a resource imply and of those that are there. Entries
+    /// beyond them count too, once all of them are there.
     fn audit_entries<R: Stored>(&self) -> Result<AuditFigure, StoreError> {
         let entries = self.table(R::ENTRIES)?;
         let mut expected: Vec<EntryBytes> = Vec::new();
@@ -223,7 +223,7 @@ impl Snapshot {
     }
 }
 
-/// What is wrong where an entry leads nowhere.
+/// The error for an entry that leads to no row.
 pub(super) fn missing_row<R: Stored>(key: Option<R::Key>) -> StoreError {
     StoreError::Inconsistent { what: format!("{} has no row {key:?}", R::NAME) }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in the store, one enum for the room.
+//! Errors of the store, in one enum for the room.
 //!
 //! Messages are written for the person who starts the switch; they name tables and keys, never the
 //! contents of a row.
@@ -9,7 +9,7 @@ use redb::{CommitError, DatabaseError, SetDurabilityError, TableError, Transacti
 
 use crate::codec::CodecError;
 
-/// Why the store cannot be opened, read or written.
+/// Failures to open, read or write the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has the store open.
@@ -18,13 +18,13 @@ pub enum StoreError {
     /// There is a store already where one is to be made.
     #[error("there is a file already at `{path}`")]
     AlreadyExists {
-        /// Where.
+        /// The path that was opened.
         path: PathBuf,
     },
     /// The file is not a store.
     #[error("the file is not a store: {what}")]
     NotAStore {
-        /// What was found instead.
+        /// The content that was found instead.
         what: String,
     },
     /// Written by a build with another layout.
@@ -46,21 +46,21 @@ pub enum StoreError {
     /// A row cannot be read or written.
     #[error("a row of table {table}: {source}")]
     Row {
-        /// Where it stands.
+        /// The table of the row.
         table: &'static str,
-        /// Why not.
+        /// The failure to decode or encode it.
         source: CodecError,
     },
     /// Rows contradict each other.
     #[error("the store contradicts itself: {what}")]
     Inconsistent {
-        /// Which, and how.
+        /// The rows, and their contradiction.
         what: String,
     },
     /// Pages of the file are not what was written.
     #[error("the store's file is damaged: {what}")]
     Damaged {
-        /// Which, as far as that is known.
+        /// The pages, as far as they are known.
         what: String,
     },
     /// The storage failed.

@@ -5,11 +5,11 @@
 //! |---|---|---|
 //! | day_figures | account slot, quarter hours since 1970 | CRC32C, format version, then for each response code: its number (2), count (8), sum (8) |
 //!
-//! Nearly every record adds to one, so a visible commit does not write them: what was added since the
-//! last checkpoint stands in memory (`numbers`), and the next checkpoint adds it to the table.
+//! Nearly every record adds to one, so a visible commit does not write them: the additions since
+//! the last checkpoint are in memory (`numbers`), and the next checkpoint adds them to the table.
 //!
-//! A decision is a transaction that a card made, refunds apart; its sum is what was approved, or what
-//! was asked for where it was declined.
+//! A decision is a transaction that a card made, refunds apart; its sum is the approved amount, or
+//! the requested one where it was declined.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,23 +33,23 @@ pub(super) const QUARTER: i64 = 15 * Timestamp::MINUTE;
 const FORMAT: u8 = 1;
 const ENTRY_BYTES: usize = 18;
 
-/// What decisions are counted by.
+/// The key of a count of decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FigureKey {
-    /// Whose account.
+    /// The slot of the account.
     pub(super) account: u32,
-    /// When: quarter hours since 1970.
+    /// The quarter hour, counted since 1970.
     pub(super) quarter: u32,
     /// The number of the response code.
     pub(super) code: u16,
 }
 
-/// So many decisions.
+/// A count of decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DecisionCount {
-    /// How many.
+    /// The number of decisions.
     pub(super) count: u64,
-    /// Over how much, in minor units; beyond what it holds it stays at the most.
+    /// The sum of their amounts, in minor units; it saturates.
     pub(super) sum: i64,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn quarter_of(at: Timestamp) -> u32 {
     u32::try_from(at.0.div_euclid(QUARTER).max(0)).unwrap_or(u32::MAX)
 }
 
-/// What a transaction is counted by, where it is a decision.
+/// The key that a transaction counts under; none if it is no decision.
 fn key_of(view: &TransactionView<'_>) -> Option<FigureKey> {
     use TransactionKind::{Cash, Purchase, SingleMessagePurchase, Verification};
     let is_decision = matches!(view.kind(), Purchase | SingleMessagePurchase | Verification | Cash);
@@ -123,7 +123,7 @@ impl NewFigures {
     }
 }
 
-/// What was added since the last checkpoint, newest layer last. A layer is half as long as the one
+/// Figures added since the last checkpoint, newest layer last. A layer is half as long as the one
 /// before it, or shorter, so there are few of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AddedFigures(Vec<Arc<[(FigureKey, DecisionCount)]>>);
@@ -151,7 +151,7 @@ impl AddedFigures {
         NewFigures(self.0.iter().flat_map(|layer| layer.iter().copied()).collect()).in_order()
     }
 
-    /// What was added to an account's figures of some quarters.
+    /// Figures added to an account's quarters within a range.
     fn of(
         &self,
         account: u32,
@@ -271,14 +271,14 @@ pub(super) fn figures_of(
     Ok(found)
 }
 
-/// How the figures compare with the transactions.
+/// The result of comparing the figures with the transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FigureComparison {
-    /// How many decisions there are.
+    /// The number of decisions.
     pub(super) decisions: u64,
-    /// How many are counted.
+    /// The number of counted decisions.
     pub(super) counted: u64,
-    /// How many figures differ, are missing or too many.
+    /// The number of figures that differ, are missing or too many.
     pub(super) differing: u64,
 }
 
@@ -305,8 +305,8 @@ pub(super) fn compare(snapshot: &Snapshot) -> Result<FigureComparison, StoreErro
     Ok(compared)
 }
 
-/// The figures as they follow from the transactions. What a partial approval was over is what its
-/// first posting took from the account's funds, since that of a part stands by itself.
+/// The figures as they follow from the transactions. The sum of a partial approval is that of its
+/// first posting, which takes the approved part out of the account's funds.
 fn counted(snapshot: &Snapshot) -> Result<BTreeMap<FigureKey, DecisionCount>, StoreError> {
     let mut figures: BTreeMap<FigureKey, DecisionCount> = BTreeMap::new();
     let mut partial = BTreeMap::new();

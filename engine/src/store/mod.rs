@@ -3,10 +3,10 @@
 //! Only the projection writes (`project`), on the projector's thread (`projector`); everybody else
 //! reads snapshots (`query`). Rows and keys are on one page (`tables`). A durable commit is a
 //! checkpoint: recovery is these tables, re-emitted as effects (`restore`), and the journal after
-//! the checkpoint. What nearly every record changes waits in memory for the checkpoint (`numbers`).
+//! the checkpoint. Numbers that nearly every record changes wait in memory for it (`numbers`).
 //!
 //! INVARIANT: rows, indexes and checkpoint change in one commit.
-//! What must not live here: rules, choices, the meaning of a state.
+//! Out of scope: rules, choices, the meaning of a state.
 
 mod audit;
 mod audit_lists;
@@ -115,8 +115,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store that was made for this directory. What is read from it is checked when it is
-    /// read; `check_pages` looks at everything.
+    /// Opens the store that was made for this directory. Pages are checked when they are read;
+    /// `check_pages` reads all of them.
     /// Errors: `InUse`, `NotAStore`, `UnknownFormat`, `ForeignDirectory`, `Inconsistent`.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
         // Pages in disorder can make redb panic while it looks at them.
@@ -154,9 +154,10 @@ impl Store {
         Self { database, file: None, writing: Mutex::new(()), numbers: Mutex::default() }
     }
 
-    /// Opens the same tables again for who reads all of them once, and never writes: pages go through a
-    /// small cache, instead of filling a large one with what nobody asks for again. None where the
-    /// tables are not in a file. INVARIANT: nobody commits while they are open twice.
+    /// Opens the same tables again for a caller that reads all of them once, and never writes.
+    /// Pages go through a small cache, instead of filling a large one in vain. None where the
+    /// tables are not in a file.
+    /// INVARIANT: nobody commits while they are open twice.
     pub(crate) fn open_beside(&self) -> Result<Option<Self>, StoreError> {
         let Some(file) = &self.file else { return Ok(None) };
         let overlay = OverlayBackend::over(file.clone(), OverlayLocks::Held).map_err(io_failure)?;
@@ -168,7 +169,7 @@ impl Store {
         Ok(Some(store))
     }
 
-    /// How far the tables have come, as reads see them.
+    /// The checkpoint of the newest visible commit.
     pub fn checkpoint(&self) -> Result<Checkpoint, StoreError> {
         self.read()?.checkpoint()
     }
@@ -185,7 +186,7 @@ impl Store {
             let mut known = self.numbers.lock();
             let found = [Some(&known.newest), known.coming.as_ref()];
             let found = found.into_iter().flatten().find(|numbers| numbers.commit == commit);
-            // Where there are none, two commits came meanwhile: look again.
+            // Neither fits if two commits came in between: look again.
             if let Some(numbers) = found {
                 let view = Arc::new(Snapshot::new(read_txn, Arc::clone(numbers)));
                 if known.coming.is_none() {
@@ -336,9 +337,9 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// redb makes the last visible commit durable when it closes, so its numbers have to be, too, and the
-    /// note of whose they are.
-    /// Where that fails, the next start refuses tables whose rows and numbers are apart.
+    /// redb makes the last visible commit durable when it closes, so its numbers have to be
+    /// durable, too, with the record that they belong to.
+    /// A failure here makes the next start refuse tables whose rows and numbers are apart.
     fn drop(&mut self) {
         let is_ahead = self.numbers.lock().is_ahead;
         if is_ahead {

@@ -1,10 +1,10 @@
-//! Hot numbers: what cards have used, what accounts hold and what was decided (`figures`), as of the
-//! newest commit.
+//! Hot numbers: the usage of cards, the balances of accounts and the figures of decisions
+//! (`figures`), each of the newest commit.
 //!
 //! Nearly every record changes one of each, so a visible commit does not write them: the changes
 //! since the last checkpoint stand here, in memory, and the next checkpoint writes them. A snapshot
-//! reads through the changes that belong to its commit. Usages and balances are after-images; what a
-//! card's purchases hold is a sum, to which each change adds.
+//! reads through the changes that belong to its commit. Usages and balances are after-images; the
+//! holds of a card are a sum, to which each change adds.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -31,8 +31,8 @@ use crate::domain::ids::CardSlot;
 use crate::domain::money::Minor;
 use crate::packed::{USAGE_BYTES, pack_usage, parse_usage};
 
-/// How many cards are in a page: as many as keep it a little under 4 KiB, a page of redb's. Whoever
-/// reads one card checks the sum of all.
+/// Cards in a page: as many as keep it a little under 4 KiB, a page of redb's. A read of one card
+/// checks the sum over all.
 const PAGE_CARDS: u32 = 100;
 const PAGE_HEAD_BYTES: usize = 8;
 const CARD_BYTES: usize = USAGE_BYTES + 8;
@@ -41,7 +41,7 @@ const PAGE_FORMAT: u8 = 1;
 
 const _: () = assert!(PAGE_BYTES < 4 * 1024 - 64);
 
-/// What happened to a number since the last checkpoint.
+/// A change of a number since the last checkpoint.
 trait NumberChange: Copy {
     /// This change and an earlier one as one.
     fn after(self, earlier: Self) -> Self;
@@ -78,7 +78,7 @@ impl<T> Default for Layers<T> {
 }
 
 impl<T: NumberChange> Layers<T> {
-    /// What happened to a slot.
+    /// The change of a slot.
     fn get(&self, slot: u32) -> Option<T> {
         let found = self.0.iter().filter_map(|layer| {
             let place = layer.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
@@ -99,7 +99,7 @@ impl<T: NumberChange> Layers<T> {
         self.0.push(changes.into());
     }
 
-    /// What happened to every slot.
+    /// The changes of all slots.
     fn all(&self) -> Vec<(u32, T)> {
         let layers = self.0.iter();
         layers.fold(Vec::new(), |below, layer| merged(&below, layer))
@@ -146,7 +146,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Nothing changed since the last checkpoint, as of this commit.
+    /// Numbers without a change since the last checkpoint, of this commit.
     pub(super) fn none_at(commit: u64) -> Self {
         Self { commit, ..Self::default() }
     }
@@ -170,7 +170,7 @@ impl Numbers {
         self
     }
 
-    /// What happened to a card since the last checkpoint.
+    /// The change of a card since the last checkpoint.
     fn card(&self, slot: CardSlot) -> CardChange {
         self.cards.get(slot.0).unwrap_or_default()
     }
@@ -180,7 +180,7 @@ impl Numbers {
         self.balances.get(slot)
     }
 
-    /// What was added to the figures of decisions since the last checkpoint.
+    /// Figures of decisions added since the last checkpoint.
     pub(super) fn figures(&self) -> &AddedFigures {
         &self.figures
     }
@@ -215,7 +215,7 @@ impl Numbers {
     }
 }
 
-/// What a card has used, and what its purchases hold.
+/// The usage of a card, and the sum of its purchases' holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CardNumbers {
     pub(super) usage: CardUsage,
@@ -277,13 +277,13 @@ const fn page_of(slot: u32) -> u32 {
     slot / PAGE_CARDS
 }
 
-/// Where a card stands in its page.
+/// The bytes of a card in its page.
 fn place_of(slot: u32) -> std::ops::Range<usize> {
     let start = PAGE_HEAD_BYTES + (slot % PAGE_CARDS) as usize * CARD_BYTES;
     start..start + CARD_BYTES
 }
 
-/// What is held, in the last bytes of a card.
+/// The sum of the holds, in the last bytes of a card.
 fn held_in(bytes: &[u8]) -> Minor {
     let mut held = [0; 8];
     held.copy_from_slice(bytes);

@@ -90,7 +90,7 @@ pub struct OverlayBackend {
     changes: RwLock<Changes>,
 }
 
-/// Who keeps a writer away while the overlay is read.
+/// The party that keeps writers away while the overlay is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverlayLocks {
     /// The overlay: it takes redb's locks on the base, shared only, so that a reader is refused
@@ -100,10 +100,10 @@ pub enum OverlayLocks {
     Held,
 }
 
-/// What the overlay holds instead of the base.
+/// The content that the overlay holds instead of the base.
 struct Changes {
     len: u64,
-    /// Up to where the base still shows through.
+    /// The length up to which the base still shows through.
     base_visible: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE_LEN]>>,
 }

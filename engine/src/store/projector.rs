@@ -1,10 +1,10 @@
 //! The projector: one thread that follows the journal and keeps the tables in step with it.
 //!
 //! It takes what is durable from memory, and from the file where it has fallen behind or just
-//! starts. What comes after a rest is visible at once; under load a commit gathers what comes in
-//! some milliseconds. Where somebody waits to read it, it rests for as long as the last commit took,
-//! or a few times that. Commits are made durable, as a checkpoint, by volume and by time. Nobody who
-//! authorizes ever waits for it.
+//! starts. A record after a rest is visible at once; under load a commit gathers the records of
+//! some milliseconds. While a reader waits, the projector rests for as long as the last commit
+//! took, or a few times that. Commits are made durable, as a checkpoint, by volume and by time. No
+//! authorization ever waits for it.
 //!
 //! INVARIANT: a failure here stops this thread and shows in its health; it harms no authorization
 //! and no row, since the tables stay at their last commit.
@@ -31,7 +31,7 @@ use crate::journal::{
 use crate::limits;
 use crate::steps::{StepOutcome, Steps, spawn};
 
-/// How closely the tables follow, and how often they are made durable.
+/// The lag of the tables behind the journal, and the rate of their checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacing {
     /// The time between two commits while records keep coming.
@@ -40,7 +40,7 @@ pub struct Pacing {
     pub awaited_interval: Duration,
     /// The longest time between two checkpoints while records come.
     pub checkpoint_interval: Duration,
-    /// How many records may be visible without being durable in the tables.
+    /// The most records that are visible without being durable in the tables.
     pub checkpoint_records: u64,
 }
 
@@ -55,11 +55,11 @@ impl Default for Pacing {
     }
 }
 
-/// What a projector is told besides its connections.
+/// Options of a projector besides its connections.
 pub struct ProjectorOptions {
     /// The partition whose journal it follows.
     pub partition: u16,
-    /// How closely the tables follow.
+    /// The lag of the tables, and the rate of their checkpoints.
     pub pacing: Pacing,
     /// Called on the projector's thread after each durable commit: what it covers may leave the
     /// journal now.
@@ -102,7 +102,7 @@ pub struct ProjectionHealth {
 }
 
 impl ProjectionHealth {
-    /// Why projection stopped, for the log and the operator; none while it goes on.
+    /// The failure that stopped projection, for the log and the operator; none while it goes on.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
@@ -123,7 +123,7 @@ fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the projector broke: {}", text.unwrap_or("no reason given"))
 }
 
-/// Why projection stopped.
+/// A failure that stops projection.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectionError {
     /// The tables cannot be written.
@@ -145,10 +145,10 @@ pub enum ProjectionError {
     },
 }
 
-/// How many times as long as a commit took the next one gathers where others wait to read.
+/// The time that the next commit gathers while readers wait, in durations of the last commit.
 const READ_RESTS: u32 = 3;
 
-/// What is visible in the tables but not durable there.
+/// Records that are visible in the tables but not durable there.
 #[derive(Default)]
 struct Unsaved {
     since: Option<Stopwatch>,
@@ -161,7 +161,7 @@ impl Unsaved {
         self.records += records;
     }
 
-    /// How long a checkpoint may still wait; none while there is nothing to save.
+    /// The time that a checkpoint may still wait; none while there is nothing to save.
     fn time_left(&self, pacing: &Pacing) -> Option<Duration> {
         self.since.map(|since| pacing.checkpoint_interval.saturating_sub(since.elapsed()))
     }
@@ -185,11 +185,11 @@ pub struct ProjectorSteps {
     unsaved: Unsaved,
     /// The last commit that showed anything.
     committed: Option<Committed>,
-    /// What an idle step waits for.
+    /// The event that ends an idle step.
     awaited: Awaited,
 }
 
-/// When a commit was made, and how long that took.
+/// The end of a commit, and its duration.
 #[derive(Clone, Copy)]
 struct Committed {
     since: Stopwatch,
@@ -197,8 +197,8 @@ struct Committed {
 }
 
 impl Committed {
-    /// How long what comes next may gather: a commit costs some hundred microseconds however little
-    /// it shows, and the thread shares its processor with others.
+    /// The time that the next commit may gather: a commit costs some hundred microseconds however
+    /// little it shows, and the thread shares its processor with others.
     fn rest(self, pacing: &Pacing, awaiting: Option<Awaiting>) -> Duration {
         match awaiting {
             None => pacing.visible_interval,
@@ -208,7 +208,7 @@ impl Committed {
     }
 }
 
-/// So many bytes of batches, or the end of the time.
+/// The end of a wait: so many bytes of batches, or a time.
 struct Awaited {
     bytes: usize,
     time: Option<Duration>,
@@ -287,7 +287,8 @@ impl ProjectorSteps {
         Ok(StepOutcome::Worked)
     }
 
-    /// How long what comes next may still gather, unless it is much already or comes after a rest.
+    /// The time that the next commit may still gather; none if it is large already or follows a
+    /// rest.
     fn time_to_gather(&self) -> Option<Duration> {
         let committed = self.committed?;
         if !self.feed.is_gathering_after(self.position.number, limits::PROJECTION_BYTES_MAX) {
@@ -335,7 +336,7 @@ impl ProjectorSteps {
 }
 
 impl Steps for ProjectorSteps {
-    /// Projects what has gathered, or saves it. What goes wrong ends it and shows in its health.
+    /// Projects what has gathered, or saves it. A failure ends it and shows in its health.
     fn step(&mut self) -> StepOutcome {
         let failure = match catch_unwind(AssertUnwindSafe(|| self.follow())) {
             Ok(Ok(StepOutcome::Ended)) => None,
@@ -378,7 +379,7 @@ impl<'a> From<&'a ProvenBatch> for Batch<'a> {
     }
 }
 
-/// Brings the tables up to the end of the journal, without a thread: for those who only read.
+/// Brings the tables up to the end of the journal, without a thread, for callers that only read.
 /// Errors: as projection itself, in words.
 pub fn catch_up(
     store: &Store,

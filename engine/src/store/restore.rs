@@ -25,20 +25,20 @@ use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, Ret
 use crate::domain::transaction::TransactionState;
 use crate::packed::CardView;
 
-/// How much of the history a shard takes back.
+/// The part of the history that a shard takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreScope {
     /// Every transaction that was not declined, and every answer that has not ended.
     Whole,
-    /// Of transactions and answers only those of the newest transactions, and what is answered
-    /// after the first of them.
+    /// Of transactions and answers only the newest transactions, and the answers given after the
+    /// first of them.
     Recent {
-        /// How many transactions, declined ones among them.
+        /// The number of transactions, declined ones among them.
         transactions: u64,
     },
 }
 
-/// Where an answer is kept.
+/// The place where an answer is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnswerPlace {
     /// In the row of the transaction it was the answer to.
@@ -54,13 +54,13 @@ pub enum AnswerPlace {
     reason = "a card, the most frequent, is handed on as it was read"
 )]
 pub enum Restored<'a> {
-    /// Something is so.
+    /// An effect that brings a part of the state back.
     Effect(Effect),
-    /// There is this card.
+    /// A card as it is stored.
     Card(CardView<'a>),
-    /// A message was answered so.
+    /// An answer to a message.
     Answer {
-        /// Where the answer is kept.
+        /// The place where the answer is kept.
         place: AnswerPlace,
         /// The answer.
         answer: Box<RememberedAnswer>,
@@ -71,8 +71,8 @@ type Visit<'a> = &'a mut dyn FnMut(Restored<'_>);
 
 impl Store {
     /// Hands everything that makes up the hot state to `visit`, in slot and sequence order, answers
-    /// in the order in which they were given, and returns what the tables cover. Whatever has expired
-    /// stays out, and of the whole state what was declined.
+    /// in the order in which they were given, and returns the checkpoint of the tables. Expired
+    /// rows stay out, and of the whole state the declined transactions.
     /// Cost: O(rows of the scope).
     pub fn restore(&self, scope: RestoreScope, visit: Visit<'_>) -> Result<Checkpoint, StoreError> {
         let snapshot = self.read()?;
@@ -122,7 +122,7 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     })
 }
 
-/// What is remembered for a time.
+/// Restores rows that are kept for a time.
 fn restore_passing(
     snapshot: &Snapshot,
     applied_at: Timestamp,
@@ -135,7 +135,7 @@ fn restore_passing(
     })
 }
 
-/// What is remembered of single cards.
+/// Restores rows beside single cards: attempts, and failures of credentials.
 fn restore_beside_cards(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
     snapshot.each(&CARD_ATTEMPTS, |slot, row| apply(Effect::CardAttempts(CardSlot(slot), row)))?;
     snapshot.each(&CREDENTIAL_FAILURES, |slot, row| {
@@ -149,7 +149,7 @@ fn restore_transactions(
     scope: RestoreScope,
     apply: Apply<'_>,
 ) -> Result<(), StoreError> {
-    // What an engine keeps of the newest has no gaps; only a whole state is without the declined.
+    // The newest transactions have no gaps; only a whole state is without the declined.
     let leaves_out = |state| scope == RestoreScope::Whole && state == TransactionState::Declined;
     snapshot.transaction_rows()?.each(first..u64::MAX, |_, row, newer| {
         let state = newer.as_ref().map_or_else(|| row.state(), |progress| progress.state);

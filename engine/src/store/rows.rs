@@ -1,5 +1,5 @@
-//! What is stored: a version byte, a sum and the payloads of effects as they are; packed values with
-//! a sum alone, since they carry a version of their own.
+//! The form of stored values: a version byte, a sum and the payloads of effects as they are; packed
+//! values with a sum alone, since they carry a version of their own.
 //!
 //! | row, at | bytes | content | | packed value, at | bytes | content |
 //! |---|---|---|---|---|---|---|
@@ -64,7 +64,7 @@ fn write_sum(bytes: &mut [u8]) {
     bytes[..SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// What stands behind its sum.
+/// The bytes behind a sum, once it is checked.
 fn checked(bytes: &[u8]) -> Result<&[u8], CodecError> {
     let (sum, body) = bytes.split_at_checked(SUM_BYTES).ok_or(CodecError::Cut)?;
     if *sum == crc32c::crc32c(body).to_le_bytes() {

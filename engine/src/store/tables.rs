@@ -1,9 +1,9 @@
 //! Every table of the store and its keys, on one page.
 //!
-//! What grows with history stands in blocks (`blocks`), pages (`numbers`) and runs (`runs`); what
-//! grows with the organization in rows. Every value carries a sum of its own. Indexes lead from an
-//! id or a filter to keys. Keys compare number by number, so a range over the leading parts is a
-//! list in creation order.
+//! Tables that grow with history consist of blocks (`blocks`), pages (`numbers`) and runs (`runs`);
+//! tables that grow with the organization, of rows. Every value carries a sum of its own. Indexes
+//! lead from an id or a filter to keys. Keys compare number by number, so a range over the leading
+//! parts is a list in creation order.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -100,19 +100,19 @@ pub(super) const META_DIRECTORY: &str = "directory";
 pub(super) const META_CHECKPOINT: &str = "checkpoint";
 /// The record as of which usages and balances stand in their tables.
 pub(super) const META_NUMBERS: &str = "numbers";
-/// How many commits there were: what is in memory belongs to one of them.
+/// The number of commits: each state in memory belongs to one of them.
 pub(super) const META_COMMIT: &str = "commit";
 pub(super) const META_NETWORK_KEY: &str = "network_key";
-/// Which generations of the key of card numbers are of use; 0 alone where there is none.
+/// The generations of the key of card numbers that are of use; 0 alone where there is none.
 pub(super) const META_PAN_GENERATIONS: &str = "pan_generations";
 
 /// Place of a log entry: the record that wrote it and which of its effects it is.
 pub(super) type RecordPlace = (u64, u32);
 /// An increment: its purchase, and the record that decided it.
 pub(super) type IncrementKey = (u64, u64);
-/// An early reversal: when it ends and how the purchase may be named.
+/// An early reversal: its end, and the two keys of the purchase it may name.
 pub(super) type EarlyReversalKey = (i64, Option<u64>, Option<u64>);
-/// A card under a mark: kind of mark, what has it, card.
+/// A card under a mark: kind of mark, owner, card.
 pub(super) type CardMarkKey = (u8, u128, u32);
 /// An event under a mark: company, kind of mark, actor or object, number.
 pub(super) type AuditMarkKey = (u32, u8, u128, u64);
@@ -186,7 +186,7 @@ pub(super) const BLOCKS: [BlockTable; 3] = [TRANSACTION_BLOCKS, LINE_BLOCKS, POS
 #[cfg(test)]
 pub(super) use {each_index, each_row_table};
 
-/// What is done with each table.
+/// A visitor of all tables.
 trait TableVisitor {
     fn visit<K: Key + 'static, V: redb::Value + 'static>(
         &self,
@@ -271,17 +271,17 @@ impl TableVisitor for Copying<'_> {
     }
 }
 
-/// What a card is found by besides its company, and whose cards those are.
+/// An index mark of cards: one property besides the company, and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CardMark {
-    /// What kind of mark: 2 a member's, 3 to 6 the four dimensions, 7 the last four digits.
+    /// The kind of mark: 2 a member's, 3 to 6 the four dimensions, 7 the last four digits.
     pub(super) kind: u8,
-    /// Which member or dimension; a company and digits.
+    /// The member or dimension; a company and digits.
     pub(super) owner: u128,
 }
 
 impl CardMark {
-    /// What a member holds.
+    /// The mark of a member's cards.
     pub(super) fn member(slot: crate::domain::ids::MemberSlot) -> Self {
         Self { kind: 2, owner: u128::from(slot.0) }
     }
@@ -294,7 +294,7 @@ impl CardMark {
         }
     }
 
-    /// What carries these dimensions, one mark for each that is set.
+    /// The marks of cards with these dimensions, one for each that is set.
     pub(super) fn dimensions(dimensions: &Dimensions) -> impl Iterator<Item = Self> + '_ {
         (3..).zip(dimensions).filter_map(|(kind, dimension)| {
             dimension.map(|dimension| Self { kind, owner: dimension.0.as_u128() })
@@ -307,27 +307,27 @@ impl CardMark {
 pub(super) struct ListKey {
     /// The runs it is in.
     pub(super) kind: RunKind,
-    /// Whose list: a slot, or the low half of a dimension's id.
+    /// The owner of the list: a slot, or the low half of a dimension's id.
     pub(super) owner: u64,
 }
 
 impl ListKey {
-    /// What belongs to a company.
+    /// The list of a company's transactions.
     pub(super) fn company(slot: crate::domain::ids::CompanySlot) -> Self {
         Self { kind: RunKind::CompanyTransactions, owner: u64::from(slot.0) }
     }
 
-    /// What was done with a card.
+    /// The list of a card's transactions.
     pub(super) fn card(slot: crate::domain::ids::CardSlot) -> Self {
         Self { kind: RunKind::CardTransactions, owner: u64::from(slot.0) }
     }
 
-    /// What a member did.
+    /// The list of a member's transactions.
     pub(super) fn member(slot: crate::domain::ids::MemberSlot) -> Self {
         Self { kind: RunKind::MemberTransactions, owner: u64::from(slot.0) }
     }
 
-    /// What carries these dimensions, one list for each that is set.
+    /// The lists of transactions with these dimensions, one for each that is set.
     pub(super) fn dimensions(dimensions: &Dimensions) -> impl Iterator<Item = Self> + '_ {
         RunKind::DIMENSIONS.into_iter().zip(dimensions).filter_map(|(kind, dimension)| {
             dimension.map(|dimension| Self { kind, owner: dimension.0.as_u64_pair().1 })

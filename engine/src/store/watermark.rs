@@ -1,4 +1,4 @@
-//! How far the tables can be read: whoever made a change waits here until a read would show it.
+//! The newest record that reads show: callers with a change wait here until a read shows it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +11,16 @@ type Wake = Box<dyn FnOnce() + Send>;
 type Bell = Box<dyn Fn() + Send + Sync>;
 type AccessListener = Box<dyn Fn(RecordSeq) + Send + Sync>;
 
-/// Why somebody waits, the one with more time first.
+/// The purpose of a wait, the one with more time first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaiting {
-    /// To read what others did.
+    /// A read of what others did.
     Read,
-    /// To show a change that was made just now.
+    /// A read of a change that was made just now.
     OwnChange,
 }
 
-/// The newest record that reads see, and those who wait for a later one.
+/// The newest record that reads see, and the waiters for a later one.
 pub struct Watermark {
     applied: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -33,7 +33,7 @@ pub struct Watermark {
 #[derive(Default)]
 struct Waiting {
     wakes: BTreeMap<(RecordSeq, u64), (Awaiting, Wake)>,
-    /// Those who wait for whatever comes next.
+    /// Listeners that wait for the next record, whichever it is.
     followers: Vec<Wake>,
     taken: u64,
     is_closed: bool,
@@ -70,8 +70,8 @@ impl Watermark {
     }
 
     /// Calls `wake` once reads see record `seq`: at once where they do already, else on the
-    /// projector's thread. Where projection has stopped it is called at once, too, so that nobody
-    /// waits in vain: `applied` tells which.
+    /// projector's thread. A stopped projection calls it at once, too, so that nobody waits in
+    /// vain: `applied` tells which.
     pub fn on_reached(&self, seq: RecordSeq, awaiting: Awaiting, wake: Wake) {
         let mut waiting = self.waiting.lock();
         // INVARIANT: `applied` rises under this lock, so no wake is filed after its turn.
@@ -86,8 +86,8 @@ impl Watermark {
         (self.projector)();
     }
 
-    /// Calls `wake` once reads see more than record `seq`, as `on_reached` does, but nobody hurries for
-    /// it: whoever follows the tables for good would keep the projector from gathering.
+    /// Calls `wake` once reads see more than record `seq`, as `on_reached` does, but the projector
+    /// does not hurry for it: a permanent follower of the tables would keep it from gathering.
     pub fn on_news(&self, seq: RecordSeq, wake: Wake) {
         let mut waiting = self.waiting.lock();
         // INVARIANT: `applied` rises under this lock, so no wake is filed after its turn.
@@ -98,9 +98,9 @@ impl Watermark {
         waiting.followers.push(wake);
     }
 
-    /// Calls `listener` with each record that may have changed who may see what, on the projector's
-    /// thread. Reads show the change by then, and nobody who waits for the record was told yet: whoever
-    /// is told that access has ended can rely on it that every listener knows.
+    /// Calls `listener` with each record that may have changed access, on the projector's thread.
+    /// Reads show the change by then, and no waiter for the record was woken yet: a caller that
+    /// sees the end of an access can rely on it that every listener knows.
     pub fn on_access_change(&self, listener: impl Fn(RecordSeq) + Send + Sync + 'static) {
         self.access_listeners.lock().push(Box::new(listener));
     }
@@ -111,15 +111,15 @@ impl Watermark {
         self.waiting.lock().is_closed
     }
 
-    /// How many wakes are left here.
+    /// The number of wakes left here.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let waiting = self.waiting.lock();
         waiting.wakes.len() + waiting.followers.len()
     }
 
-    /// Why somebody waits for a record that reads do not see yet: the most urgent cause.
-    /// Cost: O(those who wait).
+    /// The most urgent purpose of a wait for a record that reads do not see yet.
+    /// Cost: O(waiters).
     pub(super) fn awaiting(&self) -> Option<Awaiting> {
         self.waiting.lock().wakes.values().map(|(awaiting, _)| *awaiting).max()
     }

@@ -5,7 +5,7 @@
 //! which the journal's syncs, and so all answers, would wait. Here the system is asked to begin
 //! after each piece: a sync of the journal waits for a piece at most.
 //!
-//! INVARIANT: nothing is promised here. What must be durable is synced by redb as ever.
+//! INVARIANT: nothing is promised here. redb syncs all that must be durable, as ever.
 
 #![expect(unsafe_code, reason = "the call that starts writing has no safe form")]
 

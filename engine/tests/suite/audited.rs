@@ -1,5 +1,5 @@
-//! Who changed what: which events a noted change leaves, the values in them, and that none of them has a
-//! text that somebody typed.
+//! Audit events: the events that a noted change leaves, and the values in them; none of them has a
+//! typed text.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -332,8 +332,9 @@ fn what_a_user_does_is_told_to_one_company() {
     assert!(events.iter().all(|event| event.object == Some(user_id(BOB).0)));
     assert!(!format!("{events:?}").contains(SECRET));
 
-    // As whom they act says which; else it is the one they take part in for longest, not one that
-    // added their address later. Who is a member nowhere is told of to nobody.
+    // The acting member names the company; else it is the one where they take part for longest, not
+    // one that added their address later. A user who is a member nowhere leaves no event in any
+    // company.
     let leaving = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
     assert_eq!(office.update(BOB, leaving), Ok(()));
     let ending = AdminCommand::User(UserCommand::UseTotpStep(user_id(BOB), 1));

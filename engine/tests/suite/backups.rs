@@ -69,12 +69,12 @@ fn only_a_copy_that_was_cut_short_makes_room_for_another() {
     let error = desk.engine.back_up(&backup, &mut nothing).unwrap_err();
     assert!(matches!(error, CopyError::InTheWay(_)), "{error}");
     assert_eq!(fs::read_to_string(unfinished.join("letters")).unwrap(), "mine");
-    // One that somebody is at work on.
+    // A copy that another process is making.
     fs::remove_file(unfinished.join("letters")).unwrap();
     let other = DataDirectory::create(&unfinished, [7; 16]).unwrap();
     let error = desk.engine.back_up(&backup, &mut nothing).unwrap_err();
     assert!(matches!(error, CopyError::Directory(DirectoryError::InUse(_))), "{error}");
-    // One that was cut short, and one that had not begun.
+    // A copy that was cut short, and one that had not begun.
     drop(other);
     desk.engine.back_up(&backup, &mut nothing).unwrap();
     fs::remove_dir_all(&backup).unwrap();
@@ -125,7 +125,8 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     drop(desk);
     let whole = proven(&data);
     let at = |mark: i64| Timestamp(START + mark * SECOND);
-    // By the backup alone; with the journal of the lost directory; as of moments in between.
+    // Restored by the backup alone; with the journal of the lost directory; as of moments in
+    // between.
     let rows = [
         (None, None, copied.last_seq.0),
         (Some(&data), None, whole.records),
@@ -192,7 +193,7 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     assert_eq!(left.len(), 2, "{left:?}");
 }
 
-/// Whoever names a journal means it to bring something back: silence would pass for that.
+/// A journal is named to bring something back: silence would pass for that.
 #[test]
 fn a_journal_that_adds_nothing_or_tells_another_history_is_refused() {
     let parent = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ const LAG_MAX: usize = 40;
 /// A snapshot tells no more holds at a time.
 const HOLDS_MAX: usize = 3;
 
-/// What the tables hold: a fold of the records up to one.
+/// The tables: a fold of the records up to one.
 #[derive(Default)]
 struct Tables {
     applied: RecordSeq,
@@ -78,7 +78,7 @@ impl Tables {
         }
     }
 
-    /// Where the answer of a record is found: with its transaction, where it has one.
+    /// The place of a record's answer: its transaction, where it has one.
     fn place(&self, seq: RecordSeq) -> AnswerPlace {
         let made = self.made.get(&seq);
         made.map_or(AnswerPlace::Record(seq), |made| AnswerPlace::Transaction(*made))
@@ -163,7 +163,7 @@ struct Aside {
     command: Command,
     question: LoaderQuestion,
     as_of: RecordSeq,
-    /// What the tables said, where they have answered.
+    /// The answer of the tables, once they have answered.
     answer: Option<Answer>,
 }
 
@@ -250,7 +250,7 @@ impl ForgetfulDriver {
         self.state.evict(oldest.min(self.tables.applied));
     }
 
-    /// As after a crash: what was aside was never answered, the tables are where they were.
+    /// Restarts after a crash: commands aside were never answered, the tables are as they were.
     fn restart(&mut self) {
         self.aside.clear();
         self.state = self.tables.restore();

@@ -17,7 +17,7 @@ fn day(number: i32) -> NaiveDate {
     BusinessDate(number).to_naive()
 }
 
-/// What a zone's clocks are ahead of UTC at noon UTC. Units: seconds.
+/// The lead of a zone's clocks over UTC at noon UTC. Units: seconds.
 fn lead_at_noon(zone: Tz, date: NaiveDate) -> i32 {
     let wall = date.and_time(NaiveTime::from_hms_opt(12, 0, 0).unwrap());
     zone.from_utc_datetime(&wall).offset().fix().local_minus_utc()

@@ -26,7 +26,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::samples::{START, admin, facts, network, new_card, new_company, pan};
 
-/// So little memory that nearly every command needs the tables.
+/// Caches so small that nearly every command needs the tables.
 pub(crate) const TINY_CACHES: CacheLimits = CacheLimits {
     recent_transactions: 8,
     loaded_transactions: 16,
@@ -48,7 +48,7 @@ impl ReplyPort for Tray {
     }
 }
 
-/// One who asks, one question at a time.
+/// A caller with one question at a time.
 pub(crate) struct Desk {
     pub(crate) engine: Arc<Engine>,
     pub(crate) port: Arc<Tray>,
@@ -132,7 +132,7 @@ impl Desk {
         self.set_up(AllowanceTerms::budget(Minor(amount)))
     }
 
-    /// What the tables hold once they show everything that is durable.
+    /// A view of the tables once they show everything that is durable.
     pub(crate) fn read(&self) -> Arc<Snapshot> {
         let (reached, wait) = unbounded();
         let newest = self.engine.durable_seq();

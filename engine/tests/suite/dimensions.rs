@@ -1,5 +1,5 @@
-//! Categories, departments, labels and locations: who may stand where, whose code it is, what goes
-//! with a deletion, and what may carry them.
+//! Categories, departments, labels and locations: their places in the tree, their codes, their
+//! carriers, and the consequences of a deletion.
 
 use std::collections::BTreeMap;
 
@@ -164,7 +164,7 @@ fn codes_are_unique_per_company_and_kind_and_free_again_after_deletion() {
     let taken = Err(Rejection::DimensionCodeTaken);
     books.create(new(1, Some("100"), None)).unwrap();
     assert_eq!(books.create(new(2, Some("100"), None)), taken);
-    // As text: a zero in front makes another code.
+    // Codes are texts: a zero in front makes another code.
     books.create(new(2, Some("0100"), None)).unwrap();
     books.create(NewDimension { kind: LABEL, ..new(3, Some("100"), None) }).unwrap();
     books.create(NewDimension { company: company_id(1), ..new(4, Some("100"), None) }).unwrap();
@@ -275,7 +275,7 @@ fn trees_have_ten_levels_whichever_end_grows() {
     books.set_parent(20, Some(levels - 2)).unwrap();
     books.create(new(30, None, None)).unwrap();
     assert_eq!(books.set_parent(1, Some(30)), too_deep);
-    // One level less, and it fits.
+    // The tree fits with one level less.
     books.delete(5).unwrap();
     books.set_parent(1, Some(30)).unwrap();
 }

@@ -46,10 +46,10 @@ fn a_purchase_leaves_an_event_with_each_of_its_steps() {
     let [cleared, expired, declined, reversed] =
         [0, 1, 2, 3].map(|place: usize| desk.seq_of(&replies[place]));
     assert_eq!(replies[2].response_code, ResponseCode::AllowanceExceeded);
-    // What the company starts with is the first transaction.
+    // The opening amount of the company is the first transaction.
     let made = [TransactionSeq(1), cleared, expired, declined, reversed];
     assert_eq!(told(&all_events(&desk)), made.map(|seq| (Created, seq.0)));
-    // What changes no transaction is not told.
+    // A change of no transaction leaves no event.
     desk.change(AdminCommand::SetNetworkKey([1; 32]));
     assert_eq!(all_events(&desk).len(), made.len());
 
@@ -100,7 +100,7 @@ fn a_purchase_leaves_an_event_with_each_of_its_steps() {
     assert_eq!(counted, [(ResponseCode::Approved, 3, 800), (declined, 1, 9_000)]);
 }
 
-/// Whoever waits for news is woken by the record that brings an event.
+/// A waiter for news is woken by the record that brings an event.
 #[test]
 fn news_are_told_when_they_can_be_read() {
     let parent = tempfile::tempdir().unwrap();

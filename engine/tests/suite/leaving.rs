@@ -1,4 +1,4 @@
-//! What ends when a member leaves is said before, and is what ends.
+//! The consequences of a member's leaving, as they are announced and as they come.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
@@ -33,7 +33,7 @@ const OWN: CompanySlot = CompanySlot(0);
 const BOB_SLOT: MemberSlot = MemberSlot(1);
 const CARDS: u64 = limits::LEAVING_CARDS_NAMED_MAX as u64 + 5;
 
-/// What there is to end: cards that are open, requisitions, links and tokens of Bob's, open sessions.
+/// The present counts: open cards, requisitions, links and tokens of Bob's, open sessions.
 fn standing(snapshot: &Snapshot) -> [usize; 5] {
     let page = Page::first(limits::PAGE_LEN_MAX);
     let cards = snapshot.list_cards(OWN, &Default::default(), &page).unwrap().rows;

@@ -1,4 +1,4 @@
-//! What is noted where somebody was only shown something: the number of a card, a card by its link.
+//! Audit events of views alone: of the number of a card, of a card by its link.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -31,7 +31,7 @@ fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {
         let refused = events_of(&mut office, shown(company, card));
         assert_eq!(refused.unwrap_err(), Rejection::CardNotFound);
     }
-    // Where nobody says who it was, there is nothing to write down.
+    // A view without an actor leaves no event.
     let records = office.driver.ends.len();
     office.does(shown(0, 1));
     assert_eq!(office.driver.ends.len(), records);

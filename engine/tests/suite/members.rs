@@ -1,4 +1,4 @@
-//! The rules of members, row by row: who can be made and changed, and what ends when one leaves.
+//! The rules of members, row by row: creation, changes, and the consequences of leaving.
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -132,7 +132,7 @@ impl Office {
         self.asks(AdminCommand::Card(CardCommand::Issue(card)))
     }
 
-    /// What the last record says.
+    /// The effects of the last record.
     pub(crate) fn last_effects(&self) -> Vec<Effect> {
         let ends = &self.driver.ends;
         let start = ends.len().checked_sub(2).map_or(0, |place| ends[place]);
@@ -194,7 +194,7 @@ fn members_are_made_with_an_address_and_a_code_of_their_own() {
         (coded(9, "new@example.com", "7"), Err(Rejection::MemberCodeTaken)),
         (tagged, Err(Rejection::DimensionNotFound)),
         (coded(9, "new@example.com", "07"), Ok(())),
-        // What is taken in one company is free in another.
+        // A code taken in one company is free in another.
         (NewMember { company: company_id(1), ..coded(10, "new@example.com", "7") }, Ok(())),
     ];
     for (new, expected) in rows {
@@ -226,7 +226,7 @@ fn changes_are_refused_for_one_reason_each() {
         (99, leaving(), Err(Rejection::MemberNotFound)),
         (BOB, leaving(), Ok(())),
         (BOB, leaving(), Ok(())),
-        // A role for who takes no part was dropped without a word.
+        // A role for a deactivated member was dropped without a word.
         (BOB, with_role(MemberRole::Reviewer), Err(Rejection::MemberInactive)),
         (BOB, with_role(MemberRole::Member), Ok(())),
         (BOB, MemberChanges { role: Some(MemberRole::Reviewer), ..leaving() }, Err(inactive)),
@@ -262,7 +262,7 @@ fn a_second_administrator_lets_the_first_go() {
     office.does(AdminCommand::Member(MemberCommand::Create(carol)));
     assert_eq!(office.update(ADA, leaving()), Ok(()));
     assert_eq!(office.update(5, leaving()), Err(Rejection::LastAdministrator));
-    // Who comes back is no administrator any more.
+    // A member who comes back is no administrator any more.
     let back = MemberChanges { is_active: Some(true), ..MemberChanges::default() };
     assert_eq!(office.update(ADA, back), Ok(()));
     assert_eq!(office.update(5, leaving()), Err(Rejection::LastAdministrator));
@@ -350,8 +350,8 @@ fn the_next_purchase_is_declined_as_with_a_closed_card() {
     assert_eq!(code(&mut office, 3), 1000, "coming back opens no card");
 }
 
-/// A line named whoever held the card when the merchant settled. It names who made the purchase,
-/// whatever happens to it and however late.
+/// A line named the holder of the card when the merchant settled. It names the member who made the
+/// purchase, whatever happens to the card and however late.
 #[test]
 fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
     let mut office = Office::open();
@@ -408,7 +408,7 @@ fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
         assert_eq!(line.member, Some(MemberSlot(who as u32 - 1)), "{what}");
         assert_eq!(line.description, format!("A Restaurant - Card 1 - Member {who}"), "{what}");
     }
-    // Nobody holds it, and the hold of the purchase has long ended.
+    // The card has no holder, and the hold of the purchase has long ended.
     office.does(AdminCommand::Card(CardCommand::Update(company_id(0), card, to(None))));
     office.at += 40 * DAY;
     office.run(&network(NetworkCommand::Present(present(2, None, 1))));
@@ -417,7 +417,7 @@ fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
     office.run(&network(NetworkCommand::Present(present(78, Some(78), 1))));
     let line = office.last_line();
     assert_eq!((line.member, line.description.as_str()), (None, "A Restaurant - Card 1"));
-    // Who left is still named.
+    // A deleted member is still named.
     office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
     office.run(&network(NetworkCommand::Present(present(3, None, 1))));
     assert_eq!(office.last_line().member, Some(MemberSlot(BOB as u32 - 1)));

@@ -39,9 +39,9 @@ pub(crate) struct Pair {
     pub(crate) model: Model,
     pub(crate) workload: Workload,
     seed: u64,
-    /// Everything that was drawn since the opening, for who shrinks it.
+    /// Every step drawn since the opening, for shrinking.
     drawn: Vec<Step>,
-    /// How often each answer was given.
+    /// The number of times that each answer was given.
     answers: BTreeMap<String, u64>,
 }
 
@@ -76,7 +76,7 @@ impl Pair {
     pub(crate) fn step(&mut self) {
         let command = self.workload.draw(&self.model);
         let mut step = self.timed(command);
-        // Who shrinks needs a step that fails as well.
+        // The drawn steps include one that fails, for shrinking.
         self.drawn.push(step.clone());
         self.carry_out(&mut step);
         let at = step.at;
@@ -156,8 +156,8 @@ fn kind_of(reply: &Reply) -> String {
     }
 }
 
-/// Compares every line of the journal with the model's: what it says, and that its member is that
-/// of its transaction.
+/// Compares every line of the journal with the model's: its text, and its member with that of its
+/// transaction.
 fn audit_lines(pair: &Pair) {
     let mut members = BTreeMap::new();
     let mut counts = vec![0; pair.model.companies.len()];
@@ -188,8 +188,8 @@ fn audit_lines(pair: &Pair) {
     assert_eq!(counts, expected, "seed {}", pair.seed);
 }
 
-/// Compares every increment of the journal with the model's, and explains it: what was kept leads
-/// to the same decision again, and a decline names what would have approved it.
+/// Compares every increment of the journal with the model's, and explains it: the kept facts lead
+/// to the same decision again, and a decline names the terms that would have approved it.
 fn audit_increments(pair: &Pair) {
     let effects = records(&pair.driver.payload).flat_map(|record| record.unwrap().effects);
     let decisions = effects.filter_map(|effect| match effect {
@@ -332,8 +332,8 @@ fn is_of_code(token: &AccessToken) -> bool {
     token.grant.as_ref().is_some_and(|grant| grant.origin == TokenOrigin::Code)
 }
 
-/// What failed, with the fewest steps after the opening that fail in the same file: a replay compares
-/// everything after each step, so it may see the same fault by another check.
+/// The failure, with the fewest steps after the opening that fail in the same file: a replay
+/// compares everything after each step, so it may see the same fault by another check.
 fn shrunk(pair: &Pair, failure: Failure) -> String {
     let fails = |steps: &[Step]| {
         let again = failure_of(|| Pair::replay(pair.seed, steps));

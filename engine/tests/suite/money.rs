@@ -1,4 +1,4 @@
-//! The stories of bugs that were found: what went wrong once, step by step.
+//! The stories of bugs that were found, step by step.
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -127,8 +127,8 @@ fn a_reversal_with_an_unknown_card_reverses_nothing() {
     assert_eq!((reply.outcome, story.spent()), (ReversalOutcome::Reversed, Minor(0)));
 }
 
-/// What stays was taken as a share of the hold that was left, so a second partial reversal in the
-/// merchant's currency kept a quarter instead of half.
+/// The kept amount was taken as a share of the hold that was left, so a second partial reversal in
+/// the merchant's currency kept a quarter instead of half.
 #[test]
 fn a_second_foreign_partial_reversal_keeps_what_it_names() {
     let mut story = Story::begin();

@@ -39,7 +39,7 @@ fn issue(number: u64, sealed_pan: SealedPan) -> AdminCommand {
     AdminCommand::Card(CardCommand::Issue(NewCard { sealed_pan, ..card }))
 }
 
-/// How many records the change made.
+/// The number of records that the change made.
 fn records_of(office: &mut Office, change: AdminCommand) -> usize {
     let before = office.driver.ends.len();
     office.does(change);

@@ -1,4 +1,4 @@
-//! The engine with all its threads and hardly any memory: what it forgot comes back from the tables.
+//! The engine with all its threads and hardly any memory: forgotten rows come back from the tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -153,8 +153,8 @@ fn what_has_left_memory_is_reversed_presented_and_repeated_as_if_it_had_not() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// What is settled long after a card went to somebody else: its transaction comes back from the
-/// tables, after a restart, with who made the purchase.
+/// A purchase that is settled long after its card went to another member: its transaction comes
+/// back from the tables, after a restart, with the member who made it.
 #[test]
 fn what_has_left_memory_comes_back_with_who_made_it() {
     let parent = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn what_has_left_memory_comes_back_with_who_made_it() {
     give(&desk, BOB);
     let replies: Vec<_> = (1..=40).map(|mark| authorization(desk.ask(repeatable(mark)))).collect();
     give(&desk, ADA);
-    // So many that the first have left memory.
+    // Enough purchases for the first to leave memory.
     for mark in 100..=PURCHASES {
         desk.ask(repeatable(mark));
     }

@@ -1,4 +1,4 @@
-//! The same fold twice: what was journaled gives the same state, from records and from tables.
+//! The same fold twice: the journal gives the same state, from records and from tables.
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;

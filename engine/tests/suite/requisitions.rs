@@ -1,4 +1,4 @@
-//! The rules of requisitions, row by row: what can be asked for, who decides, and with which card.
+//! The rules of requisitions, row by row: requests, decisions, and the cards that fulfil them.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -89,7 +89,7 @@ fn only_members_who_take_part_ask_for_amounts_above_zero() {
             Err(Rejection::OutOfBounds),
         ),
         (NewRequisition { member: member_id(99), ..asking(1) }, Err(Rejection::MemberNotFound)),
-        // Of another company.
+        // A member of another company.
         (NewRequisition { member: member_id(3), ..asking(1) }, Err(Rejection::MemberNotFound)),
         (NewRequisition { company: company_id(7), ..asking(1) }, Err(Rejection::CompanyNotFound)),
         (

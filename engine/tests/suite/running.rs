@@ -73,7 +73,8 @@ fn times_that_go_back_change_no_order_and_no_period() {
         .map(|(mark, at)| authorization(desk.ask_at(at, purchase(300, mark))))
         .collect();
     let approved: Vec<_> = replies.iter().map(|reply| reply.response_code.number()).collect();
-    // One on the first day; three on the second, whatever the later ones claim; then no budget.
+    // The first day takes one purchase; the second takes three, whatever time the later ones claim;
+    // then the budget does not suffice.
     assert_eq!(approved, [0, 0, 0, 0, 1502, 1502]);
     let tables = desk.read();
     let times: Vec<_> = replies

@@ -1,5 +1,4 @@
-//! Shared links and single sign-on: what is refused, what the tables show, and that both are there
-//! again after a start.
+//! Shared links and single sign-on: refusals, rows of the tables, and both again after a start.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};

@@ -18,7 +18,7 @@ use crate::members::Office;
 use crate::people::new_app;
 use crate::samples::{app_id, company_id};
 
-/// Of the first company, see `Office::with_people`.
+/// The app of the first company, see `Office::with_people`.
 const APP: u64 = 1;
 
 fn id(number: u64) -> WebhookEndpointId {
@@ -136,8 +136,8 @@ fn endpoints_are_made_changed_and_taken_away_by_their_company() {
 fn whoever_disabled_an_endpoint_is_known() {
     use DisabledBy::{Gone, Person};
     use EndpointState::{Disabled, Enabled};
-    // What was tried: the endpoint as it is now, as it was the time before it was enabled last, or at
-    // another address.
+    // The endpoint that an attempt was made for: as it is now, as it was the time before it was
+    // enabled last, or at another address.
     let now = |known: &WebhookEndpoint, _: Timestamp| gone(&known.url, known.enabled_at);
     let before = |known: &WebhookEndpoint, before: Timestamp| gone(&known.url, before);
     let elsewhere = |known: &WebhookEndpoint, _: Timestamp| {
@@ -150,7 +150,7 @@ fn whoever_disabled_an_endpoint_is_known() {
         ..gone(&known.url, known.enabled_at)
     };
     type Asking = fn(&WebhookEndpoint, Timestamp) -> WebhookEndpointChanges;
-    // One after the other: what is asked, and how it stands then.
+    // Changes one after the other, each with the state after it.
     let rows: [(Asking, EndpointState); 12] = [
         (elsewhere, Enabled),
         (now, Disabled(Gone)),

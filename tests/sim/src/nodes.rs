@@ -137,6 +137,13 @@ impl Nodes {
         }
     }
 
+    /// The node that led before the last take-over has gone on for a while, and leaves these disks.
+    pub(crate) fn old_leader_stops(&mut self, disks: Disks) {
+        let old = self.followers.back_mut().unwrap();
+        assert!(old.running.is_none(), "it has not followed since");
+        old.machine.disks = disks;
+    }
+
     fn follower(&self, machine: Machine) -> Follower {
         Follower { machine, running: None, window: self.window.for_next_run() }
     }

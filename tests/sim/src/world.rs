@@ -18,6 +18,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
+use cardswitch_engine::journal::TrailSteps;
 use cardswitch_engine::limits;
 use cardswitch_engine::shard::run::Witness;
 use cardswitch_engine::steps::{StepOutcome, Steps};
@@ -371,7 +372,11 @@ impl World {
             Part::Committer => self.step_committer(),
             Part::Loader => self.parts().deciding.shard.step_loader(),
             Part::Projector => self.parts().following.projector.step(),
-            Part::Segments => self.parts().following.segments.step(),
+            Part::Segments => {
+                let EngineParts { deciding, following } = self.parts();
+                let has_trailed = step_trail(&mut deciding.trail);
+                StepOutcome::of(following.segments.step() == StepOutcome::Worked || has_trailed)
+            }
         }
     }
 
@@ -405,12 +410,7 @@ impl World {
 
     fn step_committer(&mut self) -> StepOutcome {
         self.unwritten = 0;
-        let committer = &mut self.parts().deciding.committer;
-        match committer.step() {
-            // Time passes, after which it may write what it has left behind.
-            StepOutcome::Idle => committer.step(),
-            outcome => outcome,
-        }
+        self.parts().deciding.committer.step()
     }
 
     fn send(&mut self, commands: Vec<Command>) {
@@ -561,4 +561,11 @@ fn options(place: &Path, clock: &Arc<AtomicI64>, rates: &Rates) -> EngineOptions
         pacing: rates.pacing,
         caches: rates.caches,
     }
+}
+
+/// Steps what writes a leader's log, past its pause: time passes. Returns whether something was done.
+fn step_trail(trail: &mut Option<TrailSteps>) -> bool {
+    trail.as_mut().is_some_and(|trail| {
+        trail.step() == StepOutcome::Worked || trail.step() == StepOutcome::Worked
+    })
 }

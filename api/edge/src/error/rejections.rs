@@ -1,5 +1,5 @@
-//! What a client is told of a change that the engine rejects: the code, the text and the field at
-//! fault of each rejection. Statuses stay with `ApiError`'s own constructors.
+//! The answers to changes that the engine rejects: the code, the text and the field at fault of
+//! each rejection. Statuses stay with `ApiError`'s own constructors.
 
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::limits;

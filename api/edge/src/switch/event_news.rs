@@ -29,7 +29,7 @@ impl Default for EventNews {
 }
 
 impl EventNews {
-    /// What tells of changes from now on.
+    /// A subscription to changes from now on.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -54,8 +54,8 @@ impl EventNews {
 
     /// Has a change told once the tables show more than `applied`.
     pub(super) fn listen(self: &Arc<Self>, watermark: &Watermark, applied: RecordSeq) {
-        // INVARIANT: a wake that is left is one that the next commit takes; whoever asked before it
-        // went off sees the change that it makes.
+        // INVARIANT: the next commit takes the wake that is left. A reader that asked before the
+        // wake went off sees the change that it makes.
         if self.is_left.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -1,5 +1,5 @@
-//! What the ledger keeps of one purchase or refund: its messages, what became of them, and the
-//! states it may be in by now.
+//! The ledger's page of one purchase or refund: its messages, their outcomes, and the states it may
+//! be in by now.
 
 use super::worlds::{
     ABSENT, CANCELED, Event, Outcome, State, World, carry, describe, is_certain, later_word,
@@ -17,10 +17,10 @@ pub(super) struct PurchaseBook {
     response_code: Option<u16>,
     /// Whether it takes from the allowance; a refund does not.
     pub(super) takes: bool,
-    /// What makes it a refund for a purchase.
+    /// The purchase that it refunds, if any.
     pub(super) refund: Option<Refund>,
     worlds: Vec<World>,
-    /// How many messages are folded into `worlds`; those after them wait in `open`.
+    /// The number of messages folded into `worlds`; those after them wait in `open`.
     folded: u16,
     open: Vec<(Event, Outcome)>,
 }

@@ -1,5 +1,5 @@
-//! The states that a purchase may be in at the switch ("worlds"), and how a message and what is
-//! known of its outcome lead from one to the next: the money rules, as far as the feed uses them.
+//! The states that a purchase may be in at the switch ("worlds"), and the step from one to the next
+//! by a message and its known outcome: the money rules, as far as the feed uses them.
 
 /// State of a transaction at the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,7 +12,7 @@ pub(crate) enum State {
     Canceled,
 }
 
-/// One possible state of a purchase. Units: minor units of the account's currency.
+/// A possible state of a purchase. Units: minor units of the account's currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct World {
     pub(crate) state: State,
@@ -20,7 +20,7 @@ pub(crate) struct World {
     pub(crate) posted_minor: u64,
 }
 
-/// What a message asks of the switch.
+/// The request of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// 0100 or an approved 0120: a hold.
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     Increment { amount_minor: u64 },
     /// 0400 or 0420 without DE95.
     ReverseAll,
-    /// 0400 with DE95: what stays held.
+    /// 0400 with DE95: the rest stays held.
     ReverseTo { held_minor: u64 },
     /// 0220, the only or the final one.
     Present { amount_minor: u64 },
@@ -46,7 +46,7 @@ pub(crate) enum Event {
     PresentPart { amount_minor: u64 },
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// No answer yet.
@@ -71,8 +71,8 @@ pub(super) const fn is_certain(outcome: Outcome) -> bool {
     !matches!(outcome, Outcome::Awaited | Outcome::Unknown | Outcome::NotTaken)
 }
 
-/// What is known of a message after one more word on it. The first certain word stays, and
-/// that a repeat was not taken says nothing about the first try.
+/// The known outcome of a message after one more word on it. The first certain word stays, and a
+/// repeat that was not taken says nothing about the first try.
 pub(super) const fn later_word(known: Outcome, word: Outcome) -> Outcome {
     match (known, word) {
         (Outcome::Unknown, Outcome::NotTaken) => known,
@@ -135,8 +135,8 @@ fn accept(world: World, event: Event) -> World {
         (Event::Increment { amount_minor }, State::Pending) => {
             World { held_minor: world.held_minor + amount_minor, ..world }
         }
-        // What is posted by one message is given back by a compensating line; the feed never
-        // reverses what a presentment has posted.
+        // A purchase posted by one message is given back by a compensating line; the feed never
+        // reverses an amount that a presentment has posted.
         (Event::ReverseAll, State::Pending | State::Completed) => CANCELED,
         (Event::ReverseTo { held_minor: 0 }, State::Pending) => CANCELED,
         (Event::ReverseTo { held_minor }, State::Pending) => {

@@ -1,9 +1,9 @@
-//! What is to be done at a time, in the order of (due time, sequence).
+//! Due actions, in the order of (due time, sequence).
 
 use crate::message::LaterKind;
 use crate::traffic::Plan;
 
-/// Something to do at a time. Ordered by time, then sequence, which is unique.
+/// An action that is due at a time. Ordered by time, then sequence, which is unique.
 pub(super) struct Due {
     pub(super) due_us: u64,
     pub(super) sequence: u64,

@@ -1,4 +1,5 @@
-//! What comes after the opening: increments, completions, reversals, presentments, repeats, and what silence means.
+//! Messages after the opening: increments, completions, reversals, presentments, repeats, and the
+//! consequences of silence.
 
 use super::due::Action;
 use super::live::{FirstAnswer, LaterSent, is_approval, is_final};
@@ -168,8 +169,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// What an acquirer does that does not know: it reverses an authorization, repeats an advice
-    /// and whatever came later.
+    /// Acts as an acquirer that does not know an outcome: it reverses an authorization, repeats an
+    /// advice and any later message.
     pub(super) fn outcome_unknown(&mut self, purchase: u64, later: Option<usize>, now_us: u64) {
         let due_us = now_us + self.settings.pace.retry_us();
         let Some(live) = self.live.get_mut(&purchase) else { return };
@@ -225,7 +226,7 @@ impl Conversation<'_> {
     }
 }
 
-/// What an answer means for an increment, a reversal, a presentment or a refund.
+/// The outcome of an increment, a reversal, a presentment or a refund, by its answer.
 fn later_outcome(answer: &Answer, message: &LaterMessage) -> Outcome {
     match &answer.response {
         b"00" => Outcome::Accepted { amount_minor: message.held_minor },

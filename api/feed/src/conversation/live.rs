@@ -1,5 +1,5 @@
-//! A purchase with something still to come: what was sent for it, what it was answered, what a
-//! later message about it says.
+//! A purchase with something still to come: its messages, their answers, and the content of later
+//! messages.
 
 use cardswitch_iso8583::PresentmentNumber;
 
@@ -7,7 +7,7 @@ use crate::books::EntryId;
 use crate::message::{Identity, LaterKind, LaterMessage};
 use crate::traffic::{Clearing, Fate, Plan, Reference};
 
-/// Less than this comes in one parcel. Units: minor units.
+/// Amounts below this come in one parcel. Units: minor units.
 const TRIFLE_MINOR: u64 = 1000;
 
 /// A purchase with something still to come.
@@ -24,11 +24,11 @@ pub(super) struct Live {
     /// Held, in the transaction's currency.
     pub(super) amount_minor: u64,
     pub(super) later: Vec<LaterSent>,
-    /// Presentments sent; once there is one, what is held above is what is still to be presented.
+    /// Presentments sent; after the first, the held amounts above are those still to be presented.
     pub(super) presented: u8,
-    /// How many there are to be, once there is one.
+    /// The number of presentments, once there is one.
     pub(super) parcels: u8,
-    /// What was posted of it, in both currencies.
+    /// The posted amount, in both currencies.
     pub(super) posted: (u64, u64),
     /// The refund for it, once one was sent.
     pub(super) refund: Option<Identity>,
@@ -44,7 +44,7 @@ pub(super) struct LaterSent {
     pub(super) tries: u8,
 }
 
-/// What an answer to a duplicate has to agree with.
+/// The parts of the first answer that the answer to a duplicate has to repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FirstAnswer {
     pub(super) response: [u8; 2],
@@ -152,14 +152,14 @@ impl Live {
         self.held_minor += increment.held_minor;
     }
 
-    /// What a refund gives back, in both currencies.
+    /// The amount that a refund gives back, in both currencies.
     fn given_back(&self) -> (u64, u64) {
         let percent = self.plan.refund.map_or(100, |refund| refund.percent);
         let share = |minor: u64| (minor * percent / 100).max(1);
         (share(self.posted.0), share(self.posted.1))
     }
 
-    /// Whether it is known what the switch made of everything that was sent.
+    /// Whether the outcome of every sent message is known.
     pub(super) fn is_certain(&self) -> bool {
         let is_final =
             |answer: Option<FirstAnswer>| answer.is_some_and(|first| is_final(first.response));
@@ -172,7 +172,8 @@ impl Live {
         self.posted.1 += presentment.held_minor;
     }
 
-    /// What is to be presented altogether: a tip or less than was held, at the rate of the day.
+    /// The amount to be presented altogether: with a tip or less than was held, at the rate of the
+    /// day.
     fn cleared(&self) -> (u64, u64) {
         let Clearing { percent, rate_per_mille, .. } = self.plan.clearing;
         if self.presented > 0 {
@@ -190,7 +191,7 @@ impl Live {
         (amount / left, billing / left)
     }
 
-    /// How many presentments there are to be; a trifle is not split, and what is late comes at once.
+    /// The number of presentments to come; a trifle is not split, and a late one comes at once.
     fn parcels(&self) -> u8 {
         let is_trifle = self.amount_minor.min(self.held_minor) < TRIFLE_MINOR;
         let is_late = matches!(self.plan.fate, Fate::Settles { late: true, .. });

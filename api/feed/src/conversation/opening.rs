@@ -57,7 +57,7 @@ impl Conversation<'_> {
         self.books.sent(plan.number, event)
     }
 
-    /// Plans what happens whatever the answer is.
+    /// Plans the actions that do not depend on the answer.
     fn schedule_from_opening(&mut self, purchase: u64) {
         let Some(live) = self.live.get(&purchase) else { return };
         let plan = &live.plan;
@@ -165,7 +165,7 @@ impl Conversation<'_> {
             live.amount_minor = held_minor;
         }
         live.held_minor = held_minor;
-        // One that the acquirer has already given up is reversed, never presented.
+        // A purchase that the acquirer has already given up is reversed, never presented.
         let is_given_up = live.tries == TRIES_MAX;
         let is_settled = matches!(live.plan.opening, Opening::Financial | Opening::Forced);
         if is_settled && !is_given_up && live.plan.fate == Fate::Abandoned {
@@ -200,7 +200,7 @@ impl Conversation<'_> {
     }
 }
 
-/// What an answer means for the purchase it opens.
+/// The outcome of an opening, by its answer.
 fn opening_outcome(plan: &Plan, answer: &Answer) -> Outcome {
     match &answer.response {
         b"00" => Outcome::Accepted { amount_minor: plan.price.billing_minor },

@@ -1,5 +1,5 @@
-//! What a step asks of the switch, before a door gives it its form; and what is answered, once the
-//! door has taken its form off again.
+//! The request of a step, before a door gives it its form; and the answer, once the door has taken
+//! its form off again.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::script::{Act, Details};
 use crate::message::Identity;
 use crate::portfolio::Card;
 
-/// What a step asks.
+/// The request of a step.
 pub(super) struct Asked<'a> {
     pub(super) act: Act,
     pub(super) details: &'a Details,
@@ -26,15 +26,15 @@ pub(super) struct Original {
     /// The act that opens it.
     pub(super) act: Act,
     pub(super) identity: Identity,
-    /// What is known of it once it has come.
+    /// Its ids, once it has come.
     pub(super) known: Option<Known>,
 }
 
-/// What the answer told of a transaction.
+/// The ids of a transaction, as the answer told them.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) authorization_id: Option<[u8; 6]>,
-    /// Over HTTP alone.
+    /// The id under `/v1`; over HTTP alone.
     pub(super) transaction_id: Option<String>,
 }
 
@@ -43,14 +43,14 @@ pub(super) struct Known {
 pub(super) struct Answered {
     pub(super) code: u16,
     pub(super) reason: Option<String>,
-    /// What was approved, in the currency of the message.
+    /// The approved amount, in the currency of the message.
     pub(super) approved: Option<Money>,
     /// The allowance's balance.
     pub(super) balance: Option<Money>,
     pub(super) known: Known,
 }
 
-/// As the table of steps shows it.
+/// The form in the table of steps.
 impl fmt::Display for Answered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {

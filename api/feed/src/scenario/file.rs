@@ -1,7 +1,7 @@
-//! The file of a scenario: what may be written, nothing about what it means.
+//! The file of a scenario: its syntax, without the meaning.
 //!
-//! Every key is listed here once. What is not listed is refused by name and line; which keys go
-//! together is `script`'s to say. The format is documented in `tests/scenarios/README.md`.
+//! Every key is listed here once. Any other key is refused by name and line; the combinations of
+//! keys are checked by `script`. The format is documented in `tests/scenarios/README.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,30 +23,30 @@ pub(super) struct ScenarioFile {
     pub(super) step: Vec<Spanned<StepFile>>,
 }
 
-/// What is there before the first step.
+/// The state before the first step.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetupFile {
-    /// When it begins, in UTC.
+    /// The instant when it begins, in UTC.
     pub(super) start: Option<TimeOfDay>,
     /// The cards by name, each with the terms of its allowance.
     #[serde(default)]
     pub(super) cards: BTreeMap<String, Terms>,
-    /// How the account stands, where that matters.
+    /// The state of the account, where that matters.
     pub(super) account: Option<AccountSetup>,
 }
 
-/// How the account stands at first.
+/// The first state of the account.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccountSetup {
     /// Brought about by a transfer.
     pub(super) available: Money,
-    /// What the company must have: it cannot be changed while the switch runs.
+    /// The credit limit that the company must have: it cannot be changed while the switch runs.
     pub(super) credit_limit: Money,
 }
 
-/// The terms of an allowance, for a new card or a change; what is not given stays or is off.
+/// The terms of an allowance, for a new card or a change; a term without a value stays or is off.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Terms {
@@ -56,12 +56,12 @@ pub(super) struct Terms {
     pub(super) transaction_limit: Option<Money>,
     pub(super) single_use: Option<bool>,
     pub(super) scope: Option<Vec<u16>>,
-    /// From the moment of setup or change.
+    /// The delay from the moment of setup or change.
     pub(super) starts_in: Option<Span>,
     pub(super) ends_in: Option<Span>,
 }
 
-/// One step: one verb, what it needs, what is expected.
+/// A step: one verb, its details, its expectations.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StepFile {
@@ -122,7 +122,7 @@ pub(super) struct StepFile {
     pub(super) posted: Option<Money>,
 }
 
-/// What a message may get wrong.
+/// A credential that a message may get wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Credential {
@@ -139,7 +139,7 @@ pub(super) struct Span(pub(super) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimeOfDay(pub(super) u32);
 
-/// Which presentment of how many, `1/2`.
+/// The number of a presentment among several, `1/2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Presentment {
     pub(super) number: u8,
@@ -154,7 +154,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// What is expected where nothing is said: success.
+    /// The default expectation: success.
     pub(super) const APPROVED: Self = Self { code: Some(0), reason: None };
 
     fn parse(text: &str) -> Option<Self> {
@@ -255,7 +255,7 @@ impl<T> Visitor<'_> for TextVisitor<T> {
     }
 }
 
-/// How each of the small forms is read.
+/// Reads each of the small forms from a text.
 macro_rules! read_as_text {
     ($($type:ty: $form:literal),+ $(,)?) => {$(
         impl<'de> Deserialize<'de> for $type {

@@ -1,4 +1,4 @@
-//! The HTTP door: what a step asks as a JSON body, and the answer to it.
+//! The HTTP door: the request of a step as a JSON body, and the answer to it.
 
 use hyper::Method;
 use serde_json::{Map, Value, json};
@@ -101,7 +101,7 @@ fn merchant(slot: u16) -> Value {
     })
 }
 
-/// What an answer says; an error of the door stands with its status and its code.
+/// The content of an answer; an error of the door has its status and its code.
 pub(super) fn answered(answer: &HttpAnswer) -> Answered {
     let HttpAnswer { status, body } = answer;
     let text = |value: &Value| value.as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The ISO 8583 door: what a step asks as a message, and the answer to it.
+//! The ISO 8583 door: the request of a step as a message, and the answer to it.
 
 use std::time::{Duration, Instant};
 
@@ -110,7 +110,8 @@ fn with_amounts(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilder {
     builder.set_number(6, billing.minor.unsigned_abs()).set_number(51, numeric(billing))
 }
 
-/// What the cardholder proves: expiry and CVV wherever a card is used, the PIN only to be wrong.
+/// Adds the cardholder's credentials: expiry and CVV wherever a card is used, the PIN only to be
+/// wrong.
 fn with_credentials(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilder {
     if !asked.act.is_card_use() {
         return builder;
@@ -172,7 +173,7 @@ fn private_use(asked: &Asked<'_>) -> PrivateUseWriter {
 }
 
 fn answered(message: &Message<'_>, asked: &Asked<'_>) -> Answered {
-    // The exact code stands in DE44; what is refused before the engine has none.
+    // DE44 has the exact code; a message refused before the engine has none.
     let detail = message.get_text(44).unwrap_or_default();
     let (first, rest) = detail.split_once(' ').unwrap_or((detail, ""));
     let response = message.get(39).and_then(parse_number);
@@ -183,7 +184,8 @@ fn answered(message: &Message<'_>, asked: &Asked<'_>) -> Answered {
     let currency = asked.act.amount().map_or(ACCOUNT_CURRENCY, |amount| amount.currency);
     let money = |minor: i64, currency| Money { minor, currency };
     let approved = message.get_number(4).and_then(|minor| i64::try_from(minor).ok());
-    // Where the message named an earlier transaction, this is that one's, echoed.
+    // The authorization id in an answer to a message that named an earlier transaction is that
+    // one's, echoed.
     let authorization_id = message.get_array(38).filter(|_| asked.original.is_none());
     Answered {
         code,
@@ -195,7 +197,7 @@ fn answered(message: &Message<'_>, asked: &Asked<'_>) -> Answered {
 }
 
 impl Details {
-    /// How a credential that a scenario may get wrong is given.
+    /// The way a message gives a credential that a scenario may get wrong.
     pub(super) fn given(&self, credential: Credential) -> Given {
         if self.wrong.contains(&credential) { Given::Wrong } else { Given::Right }
     }

@@ -1,4 +1,4 @@
-//! Expected against found, for whatever a step expects.
+//! Comparison of expected and found values, for every expectation of a step.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ use super::money::Money;
 use super::script::{OfAccount, OfCard, OfTransaction};
 use super::switch_api::{AccountView, CardView, ScenarioTransaction};
 
-/// What is shown where there is nothing.
+/// The text for an absent value.
 const NOTHING: &str = "none";
 
 /// The mismatches of one step, as they are found.
@@ -19,7 +19,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Compares an answer; what is expected of it is a code, a reason, or both.
+    /// Compares an answer; the expectation is a code, a reason, or both.
     pub(super) fn answer(&mut self, expected: &Expected, found: Option<&Answered>) {
         let is_as_expected = found.is_some_and(|found| {
             expected.code.is_none_or(|code| code == found.code)

@@ -1,5 +1,5 @@
-//! A scenario as it is carried out: each step one act with what belongs to it, every name it uses
-//! known. What a file says beyond that is refused with the line it stands in.
+//! A scenario as it is carried out: each step one act with its details, every name it uses known.
+//! Anything else in a file is refused with its line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub(super) struct Script {
     pub(super) steps: Vec<Step>,
 }
 
-/// What a step does.
+/// The act of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Act {
     Authorize(Money),
@@ -47,7 +47,7 @@ pub(super) enum Act {
     Advance(Span),
 }
 
-/// One step.
+/// A step.
 #[derive(Debug)]
 pub(super) struct Step {
     /// Counted from one.
@@ -62,7 +62,7 @@ pub(super) struct Step {
     pub(super) expected: Expectations,
 }
 
-/// What a message says beside its amount.
+/// The details of a message beside its amount.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Details {
     pub(super) mcc: Option<u16>,
@@ -77,7 +77,7 @@ pub(super) struct Details {
     pub(super) terms: Terms,
 }
 
-/// What is to be found after a step.
+/// The expectations after a step.
 #[derive(Debug)]
 pub(super) struct Expectations {
     pub(super) answer: Expected,
@@ -87,7 +87,7 @@ pub(super) struct Expectations {
     pub(super) transaction: OfTransaction,
 }
 
-/// Of the card and its allowance.
+/// Expectations of the card and its allowance.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OfCard {
     pub(super) balance: Option<Money>,
@@ -95,8 +95,8 @@ pub(super) struct OfCard {
     pub(super) card_state: Option<String>,
 }
 
-/// Of the account: how far each balance moved since the scenario began, or where it stands if the
-/// scenario set that up.
+/// Expectations of the account: the change of each balance since the scenario began, or its value
+/// if the scenario set it up.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OfAccount {
     pub(super) ledger: Option<Money>,
@@ -105,7 +105,7 @@ pub(super) struct OfAccount {
     pub(super) pending_credits: Option<Money>,
 }
 
-/// Of the transaction that the step opens or is about.
+/// Expectations of the transaction that the step opens or is about.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OfTransaction {
     pub(super) state: Option<String>,
@@ -114,7 +114,7 @@ pub(super) struct OfTransaction {
     pub(super) posted: Option<Money>,
 }
 
-/// What is wrong with a file, and in which line.
+/// A flaw of a file, and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flaw {
     pub(super) line: usize,
@@ -127,8 +127,8 @@ const CARD: &str = "card";
 /// Its budget.
 const BUDGET: Money = Money::of_account(100_000);
 
-/// When a scenario begins unless it says otherwise: in the morning of the zones of America, far
-/// from midnight in any zone that most companies are in.
+/// The default start of a scenario: in the morning of the zones of America, far from midnight in
+/// any zone that most companies are in.
 const START: TimeOfDay = TimeOfDay(17 * 60 * 60);
 
 impl Script {
@@ -190,7 +190,7 @@ fn read_step(
     }
     check_merchant(&file, of.as_deref(), act)?;
     let details = details(file);
-    // Whatever is about a transaction is about its card, which `take_cards_over` fills in.
+    // A step about a transaction is about its card, which `take_cards_over` fills in.
     let card = match (&of, card) {
         (Some(_), None) => String::new(),
         (_, card) => card_named(card, cards)?,
@@ -198,7 +198,7 @@ fn read_step(
     Ok(Step { line, act, card, opens, of, details, expected })
 }
 
-/// The one thing a step does, and whom its verb names.
+/// The only act of a step, and the card or transaction that its verb names.
 struct Spoken {
     act: Act,
     card: Option<String>,
@@ -325,7 +325,7 @@ fn check_amounts(act: Act, file: &StepFile) -> Result<(), String> {
     }
 }
 
-/// A category is told where a purchase begins; what follows comes from the same merchant.
+/// A category is told where a purchase begins; later messages come from the same merchant.
 fn check_merchant(file: &StepFile, of: Option<&str>, act: Act) -> Result<(), String> {
     let Some(mcc) = file.mcc else { return Ok(()) };
     if of.is_some() {
@@ -513,7 +513,7 @@ impl Act {
         }
     }
 
-    /// Whether it makes a transaction: what names an earlier one does not, refunds apart.
+    /// Whether it makes a transaction: an act that names an earlier one does not, refunds apart.
     const fn opens(self, names_earlier: bool) -> bool {
         match self {
             Self::Authorize(_)

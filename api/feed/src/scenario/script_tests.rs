@@ -1,4 +1,4 @@
-//! What a scenario file may say, and where it is told what it may not.
+//! The content that a scenario file may have, and the lines in which refused content is reported.
 
 use super::*;
 

@@ -23,8 +23,9 @@ use crate::portfolio::Card;
 const APART_US: i64 = 31 * DAY_US;
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// How much further than told the clock is turned. While a manual clock stands, commands follow one
-/// another by microseconds: without this, what is 7 days old by the file is a few short of it.
+/// The time that the clock is turned beyond the told one. While a manual clock stands, commands
+/// follow one another by microseconds: without this, a transaction 7 days old by the file is a few
+/// short of it.
 /// Units: microseconds.
 const BEYOND_US: i64 = 1_000;
 
@@ -32,7 +33,7 @@ const BEYOND_US: i64 = 1_000;
 const RRNS_A_RUN: u64 = 10_000;
 const RUNS: u64 = 100_000_000;
 
-/// What is there while a scenario is carried out.
+/// The state of a scenario that is carried out.
 pub(super) struct Stage<'a> {
     script: &'a Script,
     api: SwitchApi<'a>,
@@ -40,20 +41,20 @@ pub(super) struct Stage<'a> {
     iso_door: Option<IsoDoor>,
     cards: BTreeMap<String, Card>,
     account_id: String,
-    /// What the account's balances count from: how it stood before the first step, or zero where the
-    /// scenario set that up.
+    /// The zero of the account's balances: its balances before the first step, or zero where the
+    /// scenario set them up.
     first: AccountView,
-    /// What was taken out of the account for that.
+    /// The amount taken out of the account for that.
     taken_out: Option<Money>,
-    /// What has been opened so far, by name.
+    /// The transactions opened so far, by name.
     opened: BTreeMap<String, Opened>,
     first_rrn: u64,
     /// Units: microseconds since the Unix epoch.
     now_us: i64,
 }
 
-/// Brings the account to where the scenario wants it. Returns its id, what its balances count from,
-/// and what was taken out of it.
+/// Brings the account to where the scenario wants it. Returns its id, the zero of its balances, and
+/// the amount that was taken out of it.
 /// Errors: a company with another line of credit, a transfer that is not made.
 fn set_up_account(
     api: &mut SwitchApi<'_>,
@@ -213,7 +214,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What tells the message of a step apart: known before it is sent, but for its time.
+    /// The identity of a step's message: known before it is sent, but for its time.
     fn identity(&self, place: usize) -> Identity {
         let number = u32::try_from(place + 1).unwrap_or(u32::MAX);
         Identity {

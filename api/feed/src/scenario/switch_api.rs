@@ -1,6 +1,5 @@
-//! What a scenario does and sees beside its messages: cards made and changed under `/v1`, the clock
-//! turned, and how cards, account and transactions stand. One HTTP connection, one request at a
-//! time.
+//! The calls of a scenario beside its messages: cards made and changed under `/v1`, the clock
+//! turned, and cards, account and transactions read. One HTTP connection, one request at a time.
 
 use std::str::FromStr;
 
@@ -24,7 +23,7 @@ use crate::portfolio::Card;
 /// Transactions of a card looked at: far more than a scenario makes.
 const TRANSACTIONS_MAX: usize = 1000;
 
-/// Whose rights a request needs.
+/// The rights that a request needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Access {
     /// The network key.
@@ -33,7 +32,7 @@ pub(super) enum Access {
     Admin,
 }
 
-/// An answer, whatever its status.
+/// An answer of any status.
 #[derive(Debug)]
 pub(super) struct HttpAnswer {
     pub(super) status: u16,
@@ -57,7 +56,7 @@ pub(super) struct CardView {
     pub(super) state: String,
 }
 
-/// A transaction; what is held and posted is known of card transactions alone.
+/// A transaction; the held and the posted amount are known of card transactions alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScenarioTransaction {
     pub(super) state: String,
@@ -93,7 +92,7 @@ impl<'a> SwitchApi<'a> {
         Ok(Self { options, runtime, authority, prefix, sender })
     }
 
-    /// One request and its answer.
+    /// Makes a request, and returns its answer.
     /// Errors: a broken connection, an answer that is no JSON.
     pub(super) fn call(
         &mut self,
@@ -229,7 +228,7 @@ impl<'a> SwitchApi<'a> {
         Ok((text_of(account, "id")?, view))
     }
 
-    /// How a card and its allowance stand.
+    /// The state of a card and its allowance.
     /// Errors: those of the connection.
     pub(super) fn card(&mut self, card: &Card) -> Result<CardView, FeedError> {
         let path = format!("/v1/cards/{}", card.card_id);
@@ -244,7 +243,7 @@ impl<'a> SwitchApi<'a> {
         Ok(CardView { balance, daily_balance, state: text_of(&body, "state")? })
     }
 
-    /// How the transaction stands that a message made, if it made one.
+    /// The state of the transaction that a message made, if it made one.
     /// Errors: those of the connection.
     pub(super) fn card_transaction(
         &mut self,
@@ -266,7 +265,7 @@ impl<'a> SwitchApi<'a> {
         Ok(Some(ScenarioTransaction { held: Some(held), posted: Some(posted), ..view }))
     }
 
-    /// How any transaction stands.
+    /// The state of any transaction.
     /// Errors: there is none with this id.
     pub(super) fn transaction(&mut self, id: &str) -> Result<ScenarioTransaction, FeedError> {
         let path = format!("/v1/transactions/{id}");
@@ -323,7 +322,7 @@ async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedE
     Ok(sender)
 }
 
-/// The terms as `/v1` takes them; what is not given is left out.
+/// The terms as `/v1` takes them; terms without a value are left out.
 fn terms_body(terms: &Terms, now_us: i64) -> Value {
     let time = |span: Span| {
         DateTime::from_timestamp_micros(span.after_us(now_us))

@@ -1,7 +1,7 @@
-//! Who the tokens that were seen of late belong to, so that a request need not ask the tables.
+//! The holders of recently seen tokens, so that a request need not ask the tables.
 //!
-//! INVARIANT: what is known is of the newest change of access. Such a change is told before anybody who
-//! waits for it, so whoever was told that a token is revoked can rely on it that it opens nothing.
+//! INVARIANT: the cache is of the newest change of access. Such a change is published before its
+//! caller gets an answer, so a caller who got the answer that a token is revoked can rely on it.
 
 use std::collections::HashMap;
 
@@ -26,8 +26,8 @@ struct CallersAsOf {
 }
 
 impl Callers {
-    /// The holder of a token, `read` from the tables where it is not known. `as_of` is the newest change
-    /// of access before the call: what is read may be newer, never older.
+    /// The holder of a token, `read` from the tables where it is not known. `as_of` is the newest
+    /// change of access before the call: the row that is read may be newer, never older.
     /// Errors: those of `read`.
     pub(super) fn find<E>(
         &self,

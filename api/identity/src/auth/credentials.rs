@@ -1,4 +1,5 @@
-//! Whose an e-mail address and a password are, for the sign-in page and the password grant alike.
+//! The user with an e-mail address and a password, for the sign-in page and the password grant
+//! alike.
 //!
 //! INVARIANT: exactly one password is verified whatever the address: nobody has it, its user has no
 //! password, or its user may not sign in any more. None of them differs in words or time.
@@ -28,8 +29,8 @@ pub async fn find_user(
     Ok(user.filter(|_| fits && is_allowed == Some(true)))
 }
 
-/// Whether a user may sign in: not where all their members were deactivated, unless they develop
-/// apps. Who never was a member may, and is told of it by `No account`.
+/// Whether a user may sign in: not if all their members were deactivated, unless they develop apps.
+/// A user who never was a member may sign in, and gets the answer `No account`.
 /// Errors: the tables cannot be read.
 // SPEC: "Members", deactivation: an inactive member cannot use any function including login.
 pub fn may_sign_in(snapshot: &Snapshot, user: &User) -> Result<bool, StoreError> {

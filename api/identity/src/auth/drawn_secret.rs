@@ -8,9 +8,9 @@ use cardswitch_secrets::token_digest;
 /// 256 random bits, as 64 hexadecimal digits.
 #[derive(Clone)]
 pub struct DrawnSecret {
-    /// What its holder is told.
+    /// The text that its holder gets.
     pub text: String,
-    /// What is kept.
+    /// The hash that is kept.
     pub digest: [u8; 32],
 }
 

@@ -1,8 +1,9 @@
 //! Failed sign-ins: audit events, and a letter to a user whose password somebody knows.
 //!
-//! The first, second, fourth, eighth failure of a user in a day, and so on, is audited, so a million
-//! guesses leave twenty events. Another task writes event and letter after the answer, so its time does
-//! not tell whether there is such a user. Counts are in memory and begin anew with the process.
+//! The first, second, fourth, eighth failure of a user in a day, and so on, is audited, so a
+//! million guesses leave twenty events. Another task writes event and letter after the answer, so
+//! the answer's time does not tell whether there is such a user. Counts are in memory and begin
+//! anew with the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,9 +19,9 @@ use tokio::sync::Semaphore;
 
 use crate::state::AppState;
 
-/// In what time failures are counted.
+/// The window in which failures are counted.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Of how many users they are.
+/// The most users whose failures are counted.
 const USERS_MAX: usize = 10_000;
 /// The wrong second factor of which the user gets a letter.
 const LETTER_AT: u32 = 5;
@@ -32,7 +33,7 @@ static TOLD_AT_ONCE: Semaphore = Semaphore::const_new(16);
 #[derive(Debug)]
 pub struct SignInFailures {
     users: Mutex<BoundedTable<UserId, Failures>>,
-    /// With addresses that nobody has.
+    /// The failures with addresses that nobody has.
     of_nobody: AtomicU64,
 }
 
@@ -86,13 +87,13 @@ impl SignInFailures {
         counted.unwrap_or_default()
     }
 
-    /// A user has proven everything: what was mistyped before was theirs.
+    /// Forgets wrong second factors: a user who has proven everything mistyped them.
     pub fn forget_factors(&self, user: UserId) {
         self.users.lock().change_known(user, |known| known.factors = 0);
     }
 }
 
-/// Takes note of a failed sign-in, of `user` where somebody has the address.
+/// Notes a failed sign-in, of `user` where a user has the address.
 pub fn note_failure(state: &AppState, user: Option<&User>, proof: SignInProof) {
     let failures = &state.throttle.failures;
     let Some(user) = user else {

@@ -1,8 +1,8 @@
-//! The body of a request as it comes, for as long as whoever sends it may: rights are checked by the
-//! head, and a client may keep the rest back until they have ended.
+//! The body of a request as it comes, for as long as its sender has access: rights are checked by
+//! the head, and a client may keep the rest back until they have ended.
 //!
-//! Access is asked for with the first piece, since a handler may have waited before it read, and behind
-//! each wait.
+//! Access is checked with the first piece, since a handler may have waited before it read, and
+//! behind each wait.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct LastingBody {
 }
 
 impl LastingBody {
-    /// A body that breaks off with `access`, and what says whether it did.
+    /// A body that breaks off with `access`, and the flag that says whether it did.
     pub fn new(body: Body, access: LastingAccess) -> (Self, Arc<AtomicBool>) {
         let has_ended = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&has_ended);

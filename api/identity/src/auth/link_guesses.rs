@@ -1,16 +1,15 @@
-//! Bounds on what is tried at shared links: answers to their passphrases, and looks at their card
-//! numbers.
+//! Bounds on tries at shared links: answers to their passphrases, and looks at their card numbers.
 //!
 //! | tried | from one address | at one link | because |
 //! |---|---|---|---|
-//! | a wrong answer | 10 | 30 | what people choose (a date, a pet) is soon guessed |
+//! | a wrong answer | 10 | 30 | passphrases that people choose (a date, a pet) are soon guessed |
 //! | a look | 30 | 200 | each look is a record |
 //!
-//! Each in a quarter of an hour, after which the count begins anew: whoever has a link can keep others
-//! from its passphrase only while they go on, from several addresses, and those who have answered
-//! before are not held up. Tries under way count until they are given back, so many at once are no
-//! way around. All of it is forgotten when the process ends, and nothing
-//! that refuses somebody before.
+//! The window is a quarter of an hour, after which the count begins anew. The holder of a link can
+//! keep others from its passphrase only with tries that go on from several addresses, and visitors
+//! who have answered before are not held up. Tries under way count until they are given back, so
+//! many at once are no way around. The counts are forgotten when the process ends; none that
+//! refuses a caller is forgotten earlier.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -22,12 +21,12 @@ use parking_lot::Mutex;
 
 use super::throttle::{TooMany, too_many};
 
-/// In what time tries are counted.
+/// The window in which tries are counted.
 const WINDOW: Duration = Duration::from_secs(15 * 60);
 /// How many windows are remembered.
 const WINDOWS_MAX: usize = 40_000;
 
-/// What is tried at a link.
+/// The kind of a try at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tried {
     /// An answer to its passphrase.
@@ -52,7 +51,7 @@ impl Tried {
     }
 }
 
-/// Whose tries are counted: those of one address at a link, or those of all.
+/// The counted tries: those of one address at a link, or those of all.
 type Key = (Tried, SharedLinkId, Option<IpAddr>);
 
 /// Remembers tries at shared links.
@@ -112,8 +111,8 @@ impl Guess<'_> {
 impl Drop for Guess<'_> {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Where it began in an earlier window it is not counted in this one, but one try more is
-            // nothing that anybody could live on.
+            // A try that began in an earlier window is not counted in this one. One try more helps
+            // nobody.
             self.guesses.windows.lock().give_back(self.keys);
         }
     }

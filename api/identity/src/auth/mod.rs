@@ -1,5 +1,5 @@
-//! Who asks, and what they may do. Requests are checked against the table in `operations.rs` before any
-//! handler sees them; a handler takes the caller by extractor.
+//! The caller of a request, and its access. Requests are checked against the table in
+//! `operations.rs` before any handler sees them; a handler takes the caller by extractor.
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
@@ -44,13 +44,13 @@ use crate::state::AppState;
 /// The holder of an access token.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Whose data the token opens.
+    /// The company whose data the token opens.
     pub company: Arc<Company>,
-    /// Which token.
+    /// The token.
     pub token: AccessTokenId,
-    /// What it may do.
+    /// The scope of the token.
     pub scope: AccessScope,
-    /// Who it acts for, where it was given by a member.
+    /// The member it acts for, where it was given by a member.
     pub member: Option<MemberId>,
 }
 
@@ -83,8 +83,8 @@ pub async fn check_access(State(state): State<AppState>, request: Request, next:
     }
 }
 
-/// Has a request answered in the name of its caller, whom handlers find with it. What access ends
-/// before the body is there is not done.
+/// Has a request answered in the name of its caller, whom handlers find with it. A request whose
+/// access ends before its body has come is not carried out.
 pub async fn answer_to(
     state: &AppState,
     caller: Caller,
@@ -109,8 +109,8 @@ pub async fn answer_to(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted;
 
-/// Who asks, where they may.
-/// Errors: the answer to somebody who may not, or to what nobody may.
+/// The caller of a request, if its token has the scope.
+/// Errors: the answer to a caller without access, or to an operation that is not served.
 pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
     let refused = |error: ApiError| Box::new(error.into_response());
     let needed = needed_for(parts, state).ok_or_else(|| Box::new(not_served(parts, state)))?;
@@ -126,7 +126,7 @@ pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Resp
     }
 }
 
-/// Lets a caller through who does not ask too often.
+/// Lets a caller through whose token keeps to its rate.
 /// Errors: the token has asked too often; when to come back.
 pub fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
     state.token_rate.take(caller.token).map_err(|retry_after_s| {
@@ -164,7 +164,7 @@ fn not_served(parts: &Parts, state: &AppState) -> Response {
 pub fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
     let token = bearer_of(headers).ok_or_else(ApiError::unauthorized)?;
     let digest = token_digest(token);
-    // Tokens change rarely, and whoever changes one waits until the tables show it.
+    // Tokens change rarely, and the answer to a change waits until the tables show it.
     let read = || state.switch.read_at_once(|snapshot| read_caller(snapshot, &digest));
     let found = state.callers.find(digest, state.switch.newest_access_change(), read)?;
     found.ok_or_else(ApiError::unauthorized)
@@ -184,7 +184,7 @@ impl FromRequestParts<AppState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        // What stands around the check has to look for itself.
+        // Layers around the check look up the caller themselves.
         match parts.extensions.get::<Self>() {
             Some(caller) => Ok(caller.clone()),
             None => find_caller(&parts.headers, state),
@@ -192,7 +192,7 @@ impl FromRequestParts<AppState> for Caller {
     }
 }
 
-/// What every handler takes: the switch, and who asks.
+/// The arguments of every handler: the switch, and the caller.
 #[derive(Clone)]
 pub struct Call(pub AppState, pub Caller);
 

@@ -1,8 +1,8 @@
 //! Passwords: hashed with Argon2id, verified, and new ones judged.
 //!
 //! Hashing is made to be slow, so it happens off the async threads, few at a time, and a bounded
-//! number waits. INVARIANT: whether an account exists cannot be told by the time an answer takes:
-//! where there is no hash, a hash of nobody's password is verified in its place.
+//! number waits. INVARIANT: the time of an answer does not tell whether an account exists: without
+//! a hash, a hash of nobody's password is verified in its place.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ const SALT_BYTES: usize = 16;
 const NOBODYS_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyBpdA$\
                             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// What people choose where twelve characters are asked for, in small letters.
+/// The passwords that people choose where twelve characters are required, in small letters.
 const COMMON: &[&str] = &[
     "123456789012",
     "1234567890123",
@@ -83,16 +83,16 @@ impl From<PasswordError> for ApiError {
     }
 }
 
-/// What is wrong with a new password.
+/// A fault of a new password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasswordFault {
     /// Fewer than `PASSWORD_CHARS_MIN` characters.
     TooShort,
     /// More than `PASSWORD_CHARS_MAX` characters.
     TooLong,
-    /// It is the e-mail address.
+    /// The password is the e-mail address.
     IsEmail,
-    /// Everybody tries it first.
+    /// The password is among those guessed first.
     Common,
 }
 
@@ -125,7 +125,8 @@ pub async fn hash(text: &str) -> Result<String, PasswordError> {
     .await?
 }
 
-/// Whether a password is the one that was hashed; where nothing was, never, after the same time.
+/// Whether a password is the one that was hashed. Without a hash the answer is no, after the same
+/// time.
 /// Errors: too many wait.
 /// Cost: as `hash`.
 pub async fn verify(hash: Option<String>, text: &str) -> Result<bool, PasswordError> {
@@ -139,7 +140,7 @@ pub async fn verify(hash: Option<String>, text: &str) -> Result<bool, PasswordEr
     .await
 }
 
-/// How often passwords are verified, which is what shows in the time of an answer.
+/// The number of verified passwords, which shows in the time of an answer.
 pub mod counted {
     use std::cell::Cell;
 
@@ -158,7 +159,7 @@ pub mod counted {
         VERIFIED.with(Cell::get)
     }
 
-    /// What comes of `work`, and how many passwords it had verified.
+    /// The result of `work`, and the number of passwords that it verified.
     pub async fn verifications<T>(work: impl Future<Output = T>) -> (T, u32) {
         VERIFIED
             .scope(Cell::new(0), async {
@@ -175,7 +176,7 @@ async fn seated<T: Send + 'static>(
 ) -> Result<T, PasswordError> {
     let _place = PLACES.try_acquire().map_err(|_| PasswordError::Busy)?;
     // INVARIANT: neither semaphore is ever closed. The seat is given back when the work is done,
-    // not when whoever asked hangs up.
+    // not when the caller hangs up.
     let seat = SEATS.acquire().await.map_err(|_| PasswordError::Busy)?;
     let worked = tokio::task::spawn_blocking(move || {
         let _seat = seat;
@@ -185,7 +186,7 @@ async fn seated<T: Send + 'static>(
 }
 
 /// Judges a new password of the account `email`.
-/// Errors: what is wrong with it.
+/// Errors: the fault of the password.
 pub fn check_new(password: &str, email: &str) -> Result<(), PasswordFault> {
     let chars = password.chars().count();
     if chars < PASSWORD_CHARS_MIN {

@@ -1,16 +1,18 @@
-//! What is asked of a user after the password: a one-time code, then a security question, as far as
+//! The questions to a user after the password: a one-time code, then a security question, as far as
 //! the user has set them up. The same conversation serves apps (the challenge endpoint) and the
 //! sign-in page.
 //!
-//! A conversation is found by the SHA-256 of the secret that its client holds, lives five minutes in
-//! memory only, and ends with the fifth wrong answer, with a new password, with a second factor that is
-//! set up, changed or removed, with the process, or when what it was for has been made: until then its last answer may be given again.
+//! A conversation is found by the SHA-256 of the secret that its client holds, and lives five
+//! minutes in memory only. It ends with the fifth wrong answer, with a new password, with a second
+//! factor that is set up, changed or removed, with the process, or when its token or session has
+//! been made: until then its last answer may be given again.
+//!
 //! INVARIANT: a try is counted before it is verified, so answers that come at the same time are no
-//! more than those that come one by one; and a one-time code is used up in the engine's record, so it
-//! works once whatever conversation it is given in. Whoever knows the password cannot keep its owner
-//! out: answers for one user are judged one after the other (`throttle`), those of a device that the
-//! user signed in on before apart from all others, and a new conversation only ever takes the place of
-//! one from the same source.
+//! more than those that come one by one. A one-time code is used up in the engine's record, so it
+//! works once whatever conversation it is given in. An attacker who knows the password cannot keep
+//! its owner out: answers for one user are judged one after the other (`throttle`), those of a
+//! device that the user signed in on before apart from all others, and a new conversation only ever
+//! takes the place of one from the same source.
 
 mod answering;
 
@@ -35,16 +37,16 @@ const PER_SOURCE_MAX: usize = 5;
 const PER_USER_MAX: usize = 30;
 /// How many answers of one conversation may come at the same time.
 const LINE_MAX: usize = 4;
-/// When to come back where more come. Units: seconds.
+/// The time to come back after when more come. Units: seconds.
 const LINE_RETRY_AFTER_S: u32 = 1;
 /// How many there may be at all.
 const CONVERSATIONS_MAX: usize = 10_000;
-/// When to come back where there is no room. Units: seconds.
+/// The time to come back after when there is no room. Units: seconds.
 const FULL_RETRY_AFTER_S: u32 = 60;
-/// What is asked for a one-time code.
+/// The question for a one-time code.
 const CODE_QUESTION: &str = "Which six digits does your authenticator app show?";
 
-/// What a user proves to be the one with, besides the password.
+/// A proof besides the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// A one-time code.
@@ -84,14 +86,14 @@ pub struct Challenge {
     pub expires_at: Timestamp,
 }
 
-/// What a conversation is for.
+/// The purpose of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// An access token, whose text its app has already.
     Token(PendingToken),
     /// A session on the site.
     SignIn {
-        /// The local path that was asked for.
+        /// The local path that was requested.
         next: Option<String>,
     },
 }
@@ -99,39 +101,39 @@ pub enum Purpose {
 /// An access token that is not one yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingToken {
-    /// Which app has it.
+    /// The app that holds it.
     pub app: AppId,
-    /// Whose data it will open.
+    /// The company whose data it will open.
     pub company: CompanyId,
-    /// Who it will act for.
+    /// The member it will act for.
     pub member: MemberId,
 }
 
-/// What became of an answer.
+/// The outcome of an answer.
 #[derive(Debug)]
 pub enum Answered {
-    /// Nothing more is asked of this user: what it was for can be made.
+    /// All questions are answered: the token or session can be made.
     Done(Finishing),
     /// Another question follows.
     Next(Challenge),
-    /// It was wrong; another may be given.
+    /// The answer was wrong; another may be given.
     Wrong,
     /// There is no such conversation, or none any more.
     Ended,
 }
 
-/// A conversation whose questions are all answered. It stays until it is said to be finished, so that
-/// the last answer can be given again where something came between.
+/// A conversation whose questions are all answered. It stays until `finish`, so that the last
+/// answer can be given again where something came between.
 #[derive(Debug)]
 pub struct Finishing {
-    /// Whose it is, by the password that it began with.
+    /// The user, by the password that it began with.
     pub proven: ProvenPassword,
-    /// What it was for.
+    /// The purpose of the conversation.
     pub purpose: Purpose,
     digest: [u8; 32],
-    /// Who gives the same answer at the same time waits for what becomes of this one.
+    /// The same answer at the same time waits for the outcome of this one.
     _turn: Option<OwnedMutexGuard<()>>,
-    /// Who ends the conversation waits until it is known what was made.
+    /// `end_where` waits until the outcome is known.
     _making: Option<OwnedMutexGuard<()>>,
 }
 
@@ -143,28 +145,28 @@ pub struct SecondFactors {
 
 #[derive(Clone, Debug)]
 struct Conversation {
-    /// With whom, by which password and second factors: a change of any ends the conversation.
+    /// The user, the password and the second factors: a change of any ends the conversation.
     proven: ProvenPassword,
-    /// What is left to ask, in this order; never empty.
+    /// The questions that are left, in this order; never empty.
     questions: Vec<(Factor, String)>,
     /// Whether the last of them is answered, too.
     is_finishing: bool,
     purpose: Purpose,
-    /// Who began it.
+    /// The source that began it.
     source: Source,
     expires_at: Timestamp,
     wrong: u8,
     turns: Turns,
 }
 
-/// Who waits for whom.
+/// The order of the answers of a conversation.
 #[derive(Clone, Debug)]
 struct Turns {
-    /// Whose answer has come.
+    /// Places for answers that have come.
     line: Arc<Semaphore>,
-    /// Whose answer is verified.
+    /// The turn of the answer that is verified.
     turn: Arc<AsyncMutex<()>>,
-    /// Who makes what the conversation is for.
+    /// The turn of the answer that makes the token or session.
     making: Arc<AsyncMutex<()>>,
 }
 
@@ -181,7 +183,7 @@ impl Conversation {
         Some(Challenge { factor, question, expires_at: self.expires_at })
     }
 
-    /// Whether its client is a device of the user's, of which nobody else takes the room.
+    /// Whether its client is a known device of the user, whose room no other source takes.
     const fn is_of_known_device(&self) -> bool {
         matches!(self.source, Source::Device(_))
     }
@@ -192,7 +194,7 @@ impl Conversation {
     }
 }
 
-/// What a user has set up, in the order it is asked.
+/// The questions of a user, in the order in which they are asked.
 fn questions_of(user: &User) -> Vec<(Factor, String)> {
     let code = user.totp.as_ref().map(|_| (Factor::Totp, CODE_QUESTION.to_owned()));
     let question = user.security_question.as_ref();
@@ -201,8 +203,8 @@ fn questions_of(user: &User) -> Vec<(Factor, String)> {
 }
 
 impl SecondFactors {
-    /// Begins a conversation with a user whose password was right, under the digest of a secret that
-    /// nobody else has. None where the user has set up nothing: then nothing is asked.
+    /// Begins a conversation with a user whose password was right, under the digest of a secret
+    /// that nobody else has. None where the user has set up nothing: then no question is asked.
     /// Errors: no room.
     pub fn begin(
         &self,
@@ -245,20 +247,20 @@ impl SecondFactors {
         self.find(digest, now)?.challenge()
     }
 
-    /// What the conversation is for, where there is one.
+    /// The purpose of the conversation, where there is one.
     #[must_use]
     pub fn purpose(&self, digest: &[u8; 32], now: Timestamp) -> Option<Purpose> {
         self.find(digest, now).map(|conversation| conversation.purpose)
     }
 
-    /// With whom the conversation is, where there is one.
+    /// The user of the conversation, where there is one.
     #[must_use]
     pub fn user(&self, digest: &[u8; 32], now: Timestamp) -> Option<UserId> {
         self.find(digest, now).map(|conversation| conversation.proven.user)
     }
 
-    /// Ends the conversations whose purpose is one of these. When it returns, what they were for is
-    /// made or never will be.
+    /// Ends the conversations whose purpose is one of these. When it returns, their tokens and
+    /// sessions are made or never will be.
     pub async fn end_where(&self, is_over: impl Fn(&[u8; 32], &Purpose) -> bool) {
         for making in self.take_where(is_over) {
             drop(making.lock().await);
@@ -280,7 +282,7 @@ impl SecondFactors {
         taken
     }
 
-    /// What the conversation was for has been made.
+    /// Removes the conversation: its token or session has been made.
     pub fn finish(&self, finishing: Finishing) {
         self.conversations.lock().remove(&finishing.digest);
     }
@@ -333,7 +335,7 @@ impl SecondFactors {
         self.stands(digest)
     }
 
-    /// What an answer is told without being verified: how far the conversation has come.
+    /// The state of the conversation, as the reply to an answer that is not verified.
     fn stands(&self, digest: &[u8; 32]) -> Answered {
         let conversations = self.conversations.lock();
         let Some(known) = conversations.get(digest) else { return Answered::Ended };
@@ -415,7 +417,7 @@ mod tests {
     fn the_last_answer_stays_until_it_has_led_somewhere() {
         let factors = begun(false, true);
         factors.take_try(&KEY, NOW).unwrap();
-        // What comes of it is lost.
+        // The outcome is lost.
         assert!(matches!(factors.right(&KEY), Answered::Done(_)));
         assert!(factors.question(&KEY, NOW).is_some());
         let Answered::Done(finishing) = factors.stands(&KEY) else { panic!() };

@@ -1,4 +1,4 @@
-//! Slowing down who guesses passwords, one-time codes, client secrets and what opens shared links.
+//! Delays for guesses of passwords, one-time codes, client secrets and passphrases of shared links.
 //!
 //! | budget of | after wrong tries | because |
 //! |---|---|---|
@@ -8,10 +8,11 @@
 //! | an app that has proven itself | as an address, with much higher bounds | its server asks for everybody who uses it |
 //!
 //! A try holds the turn of its account from before its wait until it is judged, so as many at once
-//! are no more than as many in a row. A bounded number waits in line, each for a bounded time. A right
-//! password counts however many wrong ones came before. A try that is not judged (whoever asked hung
-//! up, or the switch could not tell) blames nobody. Accounts that do not exist are slowed like those
-//! that do. All of it is forgotten when the process ends, and nothing that holds somebody back before.
+//! are no more than as many in a row. A bounded number waits in line, each for a bounded time. A
+//! right password counts however many wrong ones came before. A try that is not judged (its caller
+//! hung up, or the switch could not tell) counts as neither. Accounts that do not exist are slowed
+//! like those that do. The counts are forgotten when the process ends; none that holds a caller
+//! back is forgotten earlier.
 
 use std::time::{Duration, Instant};
 
@@ -39,10 +40,10 @@ const DELAY_MAX: Duration = Duration::from_secs(5);
 /// How many accounts, devices and sources are remembered of each.
 const REMEMBERED_MAX: usize = 40_000;
 
-/// What is tried.
+/// The target of a try.
 #[derive(Clone, Copy, Debug)]
 pub enum Account<'a> {
-    /// The password of who has this e-mail address.
+    /// The password of the user with this e-mail address.
     Password(&'a str),
     /// The second factor of this user.
     SecondFactor(UserId),
@@ -51,7 +52,7 @@ pub enum Account<'a> {
 }
 
 impl Account<'_> {
-    /// Of fixed length, so that memory is bounded whatever is sent.
+    /// The key of the account, of fixed length: memory is bounded whatever is sent.
     fn key(self) -> [u8; 32] {
         match self {
             Self::Password(email) => token_digest(&format!("password {}", email_key(email))),
@@ -61,12 +62,12 @@ impl Account<'_> {
     }
 }
 
-/// What becomes of a try whose source had too many.
+/// The treatment of a try whose source had too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// It is refused: programs come back by themselves.
+    /// The try is refused: programs come back by themselves.
     Refused,
-    /// It waits, as far as there is room: people would have to type again.
+    /// The try waits, as far as there is room: people would have to type again.
     Waits,
 }
 
@@ -75,13 +76,13 @@ pub enum Beyond {
 pub struct Throttle {
     lines: Lines,
     sources: Sources,
-    /// What is tried at shared links.
+    /// The tries at shared links.
     pub links: LinkGuesses,
-    /// The failed sign-ins that the audit log and the user are told of.
+    /// The failed sign-ins for the audit log and for letters to users.
     pub failures: SignInFailures,
 }
 
-/// A try under way. Where it is judged wrong, it counts when it ends.
+/// A try under way. A wrong one counts when it ends.
 #[derive(Debug)]
 #[must_use = "a try that is not judged blames nobody"]
 pub struct Attempt<'a> {
@@ -147,11 +148,11 @@ impl Throttle {
             attempt.budget = Some(budget);
             let turn = tokio::time::timeout(LINE_WAIT_MAX, turn.lock_owned()).await;
             attempt.turn = Some(turn.map_err(|_| too_many(DELAY_MAX))?);
-            // Nobody else is judged until this one is.
+            // No other try of the account is judged until this one is.
             tokio::time::sleep(self.lines.due(budget, Instant::now())).await;
         }
         if let Some((_, places)) = counted {
-            // Nobody closes it; without a place the try would only be less bounded.
+            // The semaphore is never closed; without a place the try would only be less bounded.
             attempt.place = places.acquire_owned().await.ok();
         }
         Ok(attempt)
@@ -159,18 +160,18 @@ impl Throttle {
 }
 
 impl Attempt<'_> {
-    /// It was right: the account's wrong tries are forgotten.
+    /// The try was right: the account's wrong tries are forgotten.
     pub fn succeeded(mut self) {
         self.verdict = Some(Verdict::Right);
     }
 
-    /// It was wrong.
+    /// The try was wrong.
     pub fn failed(mut self) {
         self.verdict = Some(Verdict::Wrong);
     }
 
-    /// Right with an answer, wrong where the request is at fault; an overloaded or broken switch says
-    /// nothing about it.
+    /// A try with an answer is right, a refused request is wrong; an overloaded or broken switch
+    /// says nothing about it.
     pub fn judge<T>(self, answered: &Result<T, ApiError>) {
         match answered {
             Ok(_) => self.succeeded(),

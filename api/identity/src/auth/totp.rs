@@ -1,7 +1,7 @@
-//! One-time codes of authenticator apps. Source: RFC 6238 with SHA-1, 30 seconds and 6 digits, which
-//! is all that those apps know in common.
+//! One-time codes of authenticator apps. Source: RFC 6238 with SHA-1, 30 seconds and 6 digits: all
+//! that those apps have in common.
 //!
-//! A seed is kept sealed, for its user only. That a step counts once is the engine's to say.
+//! A seed is kept sealed, for its user only. The engine sees to it that a step counts once.
 
 use cardswitch_engine::domain::ids::{Timestamp, UserId};
 use totp_rs::{Builder, Totp};
@@ -10,14 +10,14 @@ use zeroize::Zeroizing;
 use cardswitch_secrets::issuing::{IssueError, RandomSource};
 use cardswitch_secrets::{SealError, Secrets};
 
-/// What an authenticator app calls the switch.
+/// The name of the switch in authenticator apps.
 const ISSUER: &str = "cardswitch";
 /// Units: bytes. Source: RFC 4226, 4, R6.
 const SEED_BYTES: usize = 20;
 /// How many steps either side of now are taken.
 const STEPS_BESIDE: u16 = 1;
 
-/// What makes a user's one-time codes.
+/// The seed of a user's one-time codes.
 pub struct Seed(Zeroizing<[u8; SEED_BYTES]>);
 
 cardswitch_engine::opaque!(Seed);
@@ -63,7 +63,8 @@ impl Seed {
         self.totp("").secret().to_base32()
     }
 
-    /// What an authenticator app reads from a picture. Source: the format of `otpauth` addresses.
+    /// The address that an authenticator app reads from a picture. Source: the format of `otpauth`
+    /// addresses.
     #[must_use]
     pub fn provisioning_uri(&self, email: &str) -> String {
         // A colon would end the name; no e-mail address that is taken has one.

@@ -2,7 +2,7 @@
 //!
 //! Handlers do not know of it: it is scoped to the task that runs them, and `AppState::carry_out`
 //! picks it up there. A refused command leaves it to the next one; once a change is made it is used.
-//! INVARIANT: a handler makes its change by one command, so what is claimed is all or nothing.
+//! INVARIANT: a handler makes its change by one command, so a claim covers all of it or nothing.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ tokio::task_local! {
     pub static CLAIM: Arc<Claim>;
 }
 
-/// What became of a claim.
+/// The fate of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// No change was made under it.
     Waiting,
-    /// It is in the record of a change.
+    /// The record of a change holds it.
     Made,
     /// The shard knows the key, or takes no more of them.
     Refused,
@@ -65,7 +65,7 @@ impl Claim {
         (claim.fate() != Fate::Made).then_some(claim)
     }
 
-    /// The command with the claim beside it, and a note of who asks.
+    /// The command with the claim beside it, and a note of the caller.
     #[must_use]
     pub fn beside(&self, command: AdminCommand, note: AuditNote) -> Command {
         let (status, path) = shown_at(&self.method, &self.path, &command);
@@ -78,7 +78,7 @@ impl Claim {
         Command::Keyed(Box::new(KeyedCommand { claim, change: Some(command), note: Some(note) }))
     }
 
-    /// Takes note of what became of a command that the claim was beside.
+    /// Notes the outcome of a command that the claim was beside.
     pub fn note(&self, reply: &Reply) {
         *self.fate.lock() = match reply {
             Reply::Done(_) => Fate::Made,

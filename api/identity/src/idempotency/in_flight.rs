@@ -1,4 +1,4 @@
-//! The keys of requests under way in this process. What another process did is in the tables.
+//! The keys of requests under way in this process. The tables hold those of other processes.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! An answer as it is kept: its status in the row, the rest sealed. What else a header says is made
-//! anew each time, as the request's id is.
+//! An answer as it is kept: its status in the row, the rest sealed. Other headers are made anew
+//! each time, as the request's id is.
 //!
 //! | at | bytes | content, before it is sealed |
 //! |---|---|---|
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use super::KeyedRequest;
 
-/// Tells a repeat's answer from the first.
+/// The header that tells a repeat's answer from the first.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 const FORMAT: u8 = 1;
@@ -34,12 +34,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What of a response is kept.
+    /// The kept part of a response.
     /// Errors: its body breaks off.
     pub(super) async fn of(response: Response) -> Result<Self, ApiError> {
         let (parts, body) = response.into_parts();
         let content_type = parts.headers.get(header::CONTENT_TYPE).cloned();
-        // Handlers that change something answer with what they hold in memory already.
+        // Handlers that change something answer from memory.
         let body = to_bytes(body, usize::MAX).await.map_err(|error| ApiError::internal(&error))?;
         Ok(Self { status: parts.status, content_type, body })
     }
@@ -79,7 +79,7 @@ impl Answer {
         self.status.as_u16()
     }
 
-    /// What the answer is sealed for.
+    /// The name that the answer is sealed for.
     pub(super) fn name(&self, asked: &KeyedRequest) -> AnswerName {
         AnswerName { key: asked.key, request: asked.request, status: self.status() }
     }
@@ -109,7 +109,7 @@ impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = self.status;
-        // Among these are links and their passphrases: none is for a cache.
+        // Some of these answers hold links and passphrases: none is for a cache.
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().insert(header::CACHE_CONTROL, no_store);
         if let Some(content_type) = self.content_type {

@@ -1,13 +1,14 @@
-//! Where the answer is found to a change that was made and never answered: what GET shows of it.
+//! The place of the answer to a change that was made and never answered: a GET that shows the
+//! object.
 //!
-//! The claim says it in one text, which the record of the change keeps:
+//! The claim names it in one text, which the record of the change keeps:
 //!
 //! | text | the answer |
 //! |---|---|
 //! | nothing | no content, or `{}` |
-//! | path | what GET of the path shows |
-//! | path, `#`, name | the member of that name in what GET of the path shows |
-//! | `results:` and paths with commas between | `{"results": [..]}`, what GET of each shows |
+//! | path | GET of the path |
+//! | path, `#`, name | the member of that name in GET of the path |
+//! | `results:` and paths with commas between | `{"results": [..]}`, with GET of each |
 
 use axum::http::{Method, StatusCode};
 use cardswitch_engine::command::admin::AdminCommand;
@@ -37,7 +38,8 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// The status of the answer to a request that has this command carried out, and where it is found.
+/// The status of the answer to a request that has this command carried out, and the place of its
+/// content.
 pub(super) fn shown_at(
     method: &Method,
     path: &str,
@@ -48,11 +50,11 @@ pub(super) fn shown_at(
     }
     let is_post = method == Method::POST;
     let status = if is_post { StatusCode::CREATED } else { StatusCode::OK };
-    // A receipt is a file to GET; what is answered of it is in its transaction.
+    // A receipt is a file to GET; the answer about it is in its transaction.
     if let Some(transaction) = path.strip_suffix("/receipt") {
         return (status, format!("{transaction}#receipt"));
     }
-    // The secret is in the answer that was never given: whoever wants one asks for another.
+    // The secret was in the answer that was never given: its owner asks for another.
     if let Some(endpoint) = path.strip_suffix("/rotate-secret") {
         return (StatusCode::OK, endpoint.to_owned());
     }

@@ -1,8 +1,8 @@
 //! An app's request for a member's consent, and the addresses its answer goes to; no page is made
 //! here. Source: spec "OAuth", GET authorize; RFC 6749, 4.1.1 and 4.1.2; RFC 7636; RFC 9207.
 //!
-//! INVARIANT: nobody is ever sent to an address that is not, letter by letter, on the app's list: as
-//! long as app or address are in doubt, what is wrong is shown as a page.
+//! INVARIANT: nobody is ever sent to an address that is not, letter by letter, on the app's list:
+//! as long as app or address are in doubt, the fault is shown as a page.
 
 use std::fmt;
 
@@ -32,34 +32,34 @@ const STATE_BYTES_MAX: usize = 2_000;
 /// A request that may be put before a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationRequest {
-    /// Who asks.
+    /// The app that asks.
     pub app: App,
-    /// Where the answer goes: an address of the app's list.
+    /// The address of the answer, from the app's list.
     pub redirect_uri: String,
-    /// Where the app asked to have it; none where it left that out.
+    /// The address that the app requested; none where it left that out.
     pub asked_redirect_uri: Option<String>,
-    /// What it asks for.
+    /// The scope that it requests.
     pub scope: AccessScope,
-    /// What it gets back as it sent it.
+    /// The text that it gets back as it sent it.
     pub state: Option<String>,
-    /// What it will have to prove, by S256.
+    /// The challenge that it will have to prove, by S256.
     pub code_challenge: Option<String>,
-    /// The issuer: an app of several servers tells by it which one answered.
+    /// The issuer: an app of several servers knows by it which one answered.
     issuer: String,
 }
 
-/// What becomes of a request before anybody is asked.
+/// The outcome of checking a request, before a member is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checked {
     /// A member is to be asked.
     Ask(Box<AuthorizationRequest>),
-    /// It is refused, and nowhere it could be told but here.
+    /// The request is refused by a page, since no address is safe.
     Page(PageFault),
-    /// It is refused, and the app is told at this address.
+    /// The request is refused, and the app learns so at this address.
     Redirect(String),
 }
 
-/// What is wrong with a request that leads nowhere safe.
+/// A fault of a request that leads nowhere safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFault {
     /// No app has this `client_id`.
@@ -89,18 +89,18 @@ impl fmt::Display for PageFault {
 /// Source: spec "Authentication", 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Who was asked said no.
+    /// The member declined.
     Declined,
-    /// Who was asked belongs to no company.
+    /// The user belongs to no company.
     NoAccount,
     /// The company is not approved yet.
     PendingApproval,
-    /// Who was asked may not allow it.
+    /// The member may not allow it.
     NotAllowed,
 }
 
 impl Refusal {
-    /// What the app is told.
+    /// The description of the refusal for the app.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ pub fn check(state: &AppState, query: &str) -> Result<Checked, ApiError> {
 /// The parameters of a request.
 struct QueryParameters(Vec<(String, String)>);
 
-/// What an app is told at its address, and in what words.
+/// The error code that an app gets at its address, and its description.
 type Flawed = (&'static str, &'static str);
 
 impl QueryParameters {
@@ -139,7 +139,7 @@ impl QueryParameters {
         self.0.iter().filter(|(known, _)| known == name).count() > 1
     }
 
-    /// A parameter; what has no value counts as left out. Source: RFC 6749, 3.1.
+    /// A parameter; one without a value counts as left out. Source: RFC 6749, 3.1.
     fn text(&self, name: &str) -> Option<String> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, text)| text.clone()).filter(|text| !text.is_empty())
@@ -175,13 +175,13 @@ impl QueryParameters {
         }
     }
 
-    /// What the app gets back, where it came once and is not too long.
+    /// The `state` that the app gets back, where it came once and is not too long.
     fn state(&self) -> Option<String> {
         let is_kept = |state: &String| state.len() <= STATE_BYTES_MAX;
         self.text("state").filter(|state| is_kept(state) && !self.is_repeated("state"))
     }
 
-    /// Everything that can be told at the app's address.
+    /// Checks the rules whose faults the app's address may get.
     fn check_rest(&self, app: &App) -> Result<(AccessScope, Option<String>), Flawed> {
         let once = ["response_type", "scope", "state", "code_challenge", "code_challenge_method"];
         if once.iter().any(|name| self.is_repeated(name)) {
@@ -202,21 +202,22 @@ impl QueryParameters {
         Ok((scope, self.challenge()?))
     }
 
-    /// What the app will have to prove.
+    /// The challenge that the app will have to prove.
     fn challenge(&self) -> Result<Option<String>, Flawed> {
         let challenge = self.text("code_challenge");
         match (&challenge, self.text("code_challenge_method").as_deref()) {
             (None, None) => Ok(None),
             (Some(text), Some("S256")) if pkce::is_challenge(text) => Ok(challenge),
             (Some(_), Some("S256")) => Err(("invalid_request", "The code_challenge is malformed")),
-            // Left out, the method would be `plain`, which proves nothing to who reads the request.
+            // A method left out would be `plain`, which proves nothing against a reader of the
+            // request.
             (Some(_), _) => Err(("invalid_request", "The code_challenge_method must be S256")),
             (None, Some(_)) => Err(("invalid_request", "The code_challenge is missing")),
         }
     }
 }
 
-/// Where the answer goes: compared letter by letter. Source: spec "OAuth", rule 1.
+/// The address of the answer, compared letter by letter. Source: spec "OAuth", rule 1.
 fn find_redirect(app: &App, asked: Option<&str>) -> Result<String, PageFault> {
     let first = app.redirect_urls.first().ok_or(PageFault::NoRedirectUrls)?;
     let found = match asked {
@@ -250,14 +251,14 @@ impl AuthorizationRequest {
         answer_at(&self.redirect_uri, told, &self.issuer, self.state.as_deref())
     }
 
-    /// Where the app is told that it is refused.
+    /// The address at which the app learns that it is refused.
     #[must_use]
     pub fn refused(&self, refusal: Refusal) -> String {
         let description = refusal.description();
         self.answered(&[("error", "access_denied"), ("error_description", description)])
     }
 
-    /// Where the app gets its code.
+    /// The address at which the app gets its code.
     #[must_use]
     pub fn granted(&self, code: &str) -> String {
         self.answered(&[("code", code)])
@@ -272,7 +273,8 @@ impl AuthorizationRequest {
         find_grantable(self.scope, memberships)
     }
 
-    /// Grants the request in one of `grantable`: makes a code, and says where the user is to go.
+    /// Grants the request in one of `grantable`: makes a code, and returns the address for the
+    /// user's browser.
     /// Errors: the code cannot be made.
     pub async fn grant(
         &self,

@@ -1,4 +1,4 @@
-//! Requests for consent, good and bad: where the answer goes, and what it says.
+//! Requests for consent, good and bad: the address and the content of the answer.
 
 use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::card::Dimensions;
@@ -235,7 +235,8 @@ fn member(role: MemberRole) -> Member {
     }
 }
 
-/// A scope, the memberships of who is asked for it, and in how many of them it may be given.
+/// A scope, the memberships of the user who is asked for it, and the number of those that may give
+/// it.
 type Asking<'a> = (AccessScope, &'a [(CompanyState, MemberRole)], Result<usize, Refusal>);
 
 #[test]

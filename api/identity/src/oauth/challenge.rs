@@ -1,9 +1,9 @@
-//! `/v1/oauth/token/challenge`: what is asked of a user whose password was right, until nothing is
-//! left to ask. Source: spec "OAuth", rules 4 to 6.
+//! `/v1/oauth/token/challenge`: the questions to a user whose password was right, until none is
+//! left. Source: spec "OAuth", rules 4 to 6.
 //!
 //! | answer | when |
 //! |---|---|
-//! | 200 | nothing more is asked: the token opens what it is for |
+//! | 200 | no question is left: the token opens the data |
 //! | 203 | another question follows |
 //! | 403 | the answer is wrong; another may be given |
 //! | 401 | no such token, too late, or the fifth wrong answer: the token is worth nothing |
@@ -38,7 +38,7 @@ pub(crate) struct ChallengeAnswer {
     answer: String,
 }
 
-/// What follows an answer.
+/// The body of the reply to an answer.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AnsweredBody {
@@ -118,7 +118,7 @@ async fn answer(
     let Some(pending) = find_pending(state, &digest) else {
         return answer_nothing(state, headers, token, address).await;
     };
-    // Who knows the text of a token that waits has it of the app, which has proven itself.
+    // The app has proven itself, and only it gives out the text of a token that waits.
     let source = Source::App(pending.app);
     match second_factor::answer(state, &digest, given, source, Beyond::Refused).await? {
         Answered::Done(finishing) => {
@@ -146,8 +146,8 @@ fn find_pending(state: &AppState, digest: &[u8; 32]) -> Option<PendingToken> {
     }
 }
 
-/// Where no question waits: a token that needs no answer any more has been granted, since an answer
-/// may come twice; anything else opens nothing.
+/// The reply where no question waits. A token that needs no answer any more has been granted, since
+/// an answer may come twice; any other token opens nothing.
 async fn answer_nothing(
     state: &AppState,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Which app asks: by `client_id` and `client_secret` in the body or over HTTP Basic.
+//! The proof of the app that asks: `client_id` and `client_secret` in the body or over HTTP Basic.
 //! Source: RFC 6749, 2.3.1.
 
 use std::net::IpAddr;
@@ -21,17 +21,17 @@ use super::parameters::Parameters;
 use crate::auth::throttle::Source;
 use crate::state::AppState;
 
-/// What an app says it is.
+/// The credentials that an app sent.
 #[derive(PartialEq, Eq)]
 struct Credentials {
     id: String,
     secret: String,
 }
 
-/// The app that asks from `address`, which is slowed where it guesses secrets, and what it sent.
+/// The app that asks from `address`, and its parameters. An address that guesses secrets is slowed.
 /// Nothing else is judged before, not even whether the body can be read.
-/// Errors: it does not say which, in two ways at once, or not with the right secret; too many did; the
-/// body cannot be read.
+/// Errors: it does not say which, in two ways at once, or not with the right secret; too many did;
+/// the body cannot be read.
 pub(super) async fn prove(
     state: &AppState,
     request: Request,
@@ -83,8 +83,8 @@ fn credentials(headers: &HeaderMap, parameters: &Parameters) -> Result<Credentia
     Ok(basic)
 }
 
-/// What stands in a header `Authorization: Basic`, where there is one; none within where it cannot
-/// be read.
+/// The credentials in a header `Authorization: Basic`, where there is one; none within where they
+/// cannot be read.
 fn basic_of(headers: &HeaderMap) -> Option<Option<Credentials>> {
     let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = header.trim().split_once(' ')?;

@@ -1,7 +1,8 @@
 //! A token for an authorization code. Source: RFC 6749, 4.1.3; RFC 7636, 4.6.
 //!
-//! A code works once: the exchange is one record, and who comes second takes back what the first was
-//! given, since one of the two has stolen it. All ways in which a code is no good are answered alike.
+//! A code works once: the exchange is one record. A second exchange takes back the tokens of the
+//! first, since one of the two clients has stolen the code. All faults of a code get the same
+//! answer.
 
 use axum::http::StatusCode;
 use cardswitch_edge::actor::act_as;
@@ -28,7 +29,7 @@ use super::{pkce, scope};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
 
-/// A code with what it leads to.
+/// A code with its company and member.
 struct Known {
     ticket: Ticket,
     code: AuthorizationCode,
@@ -78,7 +79,7 @@ fn find(state: &AppState, digest: &[u8; 32]) -> Result<Option<Known>, ApiError> 
     Ok(found?)
 }
 
-/// Whether everybody may still do what they might when the code was made.
+/// Whether the company, the member and the app still have the rights that the code needs.
 fn is_allowed(known: &Known, app: &App) -> bool {
     known.company.state == CompanyState::Active
         && known.member.state == MemberState::Active
@@ -118,7 +119,7 @@ async fn exchange(
     {
         Ok(()) => Ok((StatusCode::CREATED, TokenBody::new(&secret.text, known.code.scope))),
         Err(WriteError::Rejected(Rejection::TicketSpent)) => {
-            // Somebody was quicker.
+            // Another exchange was quicker.
             take_back(state, app, digest).await?;
             Err(no_good())
         }
@@ -127,7 +128,7 @@ async fn exchange(
     }
 }
 
-/// Takes back what a code gave, which came a second time.
+/// Revokes the tokens of a code that came a second time.
 /// Errors: the switch cannot tell.
 async fn take_back(state: &AppState, app: &App, digest: [u8; 32]) -> Result<(), ApiError> {
     act_as(Actor::App { id: app.id });

@@ -1,4 +1,4 @@
-//! GET /.well-known/oauth-authorization-server: what a client needs to know before it asks.
+//! GET /.well-known/oauth-authorization-server: the facts that a client needs before it asks.
 //! Source: RFC 8414; RFC 9207, 3.
 //!
 //! A site below a path has its document where RFC 8414, 3.1 puts it only if the proxy before it does;

@@ -4,17 +4,17 @@
 //! | file | what |
 //! |---|---|
 //! | `authorize` | an app's request for a member's consent, and the addresses its answer goes to |
-//! | `redirect_urls` | what an app may have codes sent to |
-//! | `scope` | scopes by name, and which need an operator's approval |
+//! | `redirect_urls` | the addresses to which an app may have codes sent |
+//! | `scope` | scopes by name, and those that need an operator's approval |
 //! | `parameters` | bodies, JSON and forms alike |
-//! | `client` | which app asks: judged before anything else |
-//! | `metadata` | where all of it is, for clients that find out by themselves |
-//! | `token` | `POST /v1/oauth/token`: which grant |
+//! | `client` | the proof of the app that asks: judged before anything else |
+//! | `metadata` | the addresses of all of it, for clients that discover them |
+//! | `token` | `POST /v1/oauth/token`: the choice of the grant |
 //! | `code_grant`, `pkce` | a token for an authorization code |
 //! | `password_grant` | a token for a member's e-mail address and password |
-//! | `challenge` | `/v1/oauth/token/challenge`: what is asked after the password |
+//! | `challenge` | `/v1/oauth/token/challenge`: the questions after the password |
 //! | `revoke` | `POST /v1/oauth/token/revoke` |
-//! | `reply` | what all answers have in common |
+//! | `reply` | the common parts of all answers |
 //!
 //! The token endpoints ask for no access token, and no idempotency key counts there: a code and a
 //! one-time code work once, and a token is shown once.
@@ -47,12 +47,12 @@ pub use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub use self::token::{__path_create_token, create_token};
 use crate::state::AppState;
 
-/// Where apps find out about the token endpoints.
+/// The route of the metadata, by which apps discover the token endpoints.
 pub fn oauth_routes() -> Router<AppState> {
     Router::new().route(METADATA_PATH, get(get_metadata))
 }
 
-/// From where a request comes.
+/// The address from which a request comes.
 fn address_of(extensions: &Extensions) -> Option<IpAddr> {
     extensions.get::<ClientAddress>().map(|address| address.0)
 }

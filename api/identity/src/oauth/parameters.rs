@@ -1,7 +1,7 @@
 //! The body of a request to a token endpoint: a form or a JSON object, read alike.
 //!
-//! What has no value counts as left out (RFC 6749, 3.1), unknown names are ignored, and no name may
-//! come twice.
+//! A name without a value counts as left out (RFC 6749, 3.1), unknown names are ignored, and no
+//! name may come twice.
 
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
@@ -29,7 +29,7 @@ enum Parameter {
     NotText,
 }
 
-/// What a body is written in.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     UrlEncoded,

@@ -1,8 +1,8 @@
 //! A token for a member's e-mail address and password; it only reads. Source: spec "OAuth", rule 3;
 //! RFC 6749, 4.3.
 //!
-//! Where the user has a second factor, the token's text is handed out at once and becomes a token
-//! when the last question is answered (`challenge`): until then no table knows of it.
+//! If the user has a second factor, the token's text is handed out at once and becomes a token when
+//! the last question is answered (`challenge`): until then no table knows of it.
 
 use axum::http::StatusCode;
 use cardswitch_edge::actor::act_as;
@@ -35,10 +35,11 @@ use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::{Account, Source};
 use crate::state::AppState;
 
-/// What the token may do.
+/// The scope of the token.
 const READ: AccessScope = AccessScope { accountant: false, admin: false, scim: false, iam: false };
 
-/// Errors: a scope is asked for; e-mail address and password are nobody's; who it is may not.
+/// Errors: a scope is requested; no user has the e-mail address and password; the user may not let
+/// apps in.
 pub(super) async fn give(
     state: &AppState,
     app: &App,
@@ -141,8 +142,8 @@ pub async fn make_token(
     act_as(Actor::Token { id: grant.token.id, member: grant.member });
     let grant = Box::new(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))));
     match state.carry_out(AdminCommand::WithPassword(proven.clone(), grant)).await {
-        // The text was drawn for this token, so who has it in use is this token: the answer to the
-        // request that made it was lost.
+        // The text was drawn for this token, so the token that has it is this one: the answer to
+        // the request that made it was lost.
         Ok(()) | Err(WriteError::Rejected(Rejection::IdTaken)) => Ok(()),
         Err(WriteError::Rejected(Rejection::PasswordChanged)) => Err(ApiError::invalid_grant(
             "the password or a second factor was changed meanwhile: ask again",

@@ -1,4 +1,5 @@
-//! Proof that who exchanges a code is who asked for it. Source: RFC 7636, method S256 alone.
+//! Proof that a code is exchanged by the client that asked for it. Source: RFC 7636, method S256
+//! alone.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +16,7 @@ pub(super) fn is_challenge(text: &str) -> bool {
     text.len() == CHALLENGE_BYTES && URL_SAFE_NO_PAD.decode(text).is_ok()
 }
 
-/// Whether a code is exchanged by who asked for it.
+/// Whether the client that exchanges a code is the one that asked for it.
 // INVARIANT: a verifier for a code without a challenge is refused: somebody took the challenge out of
 // the request on its way. Source: RFC 9700, 4.8.2.
 #[must_use]

@@ -1,8 +1,9 @@
-//! Where an app may have codes sent: judged when it is registered, compared letter by letter after.
+//! The addresses to which an app may have codes sent: judged when they are registered, compared
+//! letter by letter after.
 //!
 //! Taken are `https`, `http` to this machine (an app under development, or of the desktop), and an
 //! app's own scheme with a dot in it (RFC 8252, 7.1). An address is taken only as a browser would
-//! write it, so that nobody reads it in two ways; a name in it never changes what is compared.
+//! write it, so that it has one reading; a name in it never changes the comparison.
 
 use std::fmt;
 
@@ -13,14 +14,14 @@ pub const REDIRECT_URLS_MAX: usize = 20;
 /// The longest one. Units: bytes.
 pub const REDIRECT_URL_BYTES_MAX: usize = 1_000;
 
-/// What is wrong with a redirect URL.
+/// A fault of a redirect URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectUrlFault {
     /// Longer than `REDIRECT_URL_BYTES_MAX`.
     TooLong,
     /// No address, or not written as a browser would.
     Malformed,
-    /// Of a scheme that others could listen to, or run.
+    /// A scheme that others could listen to, or run.
     Scheme,
     /// It has a name or password before its host.
     Credentials,
@@ -47,7 +48,7 @@ impl fmt::Display for RedirectUrlFault {
 }
 
 /// Judges a redirect URL.
-/// Errors: what is wrong with it.
+/// Errors: the fault of the URL.
 pub fn check_redirect_url(text: &str) -> Result<(), RedirectUrlFault> {
     if text.len() > REDIRECT_URL_BYTES_MAX {
         return Err(RedirectUrlFault::TooLong);

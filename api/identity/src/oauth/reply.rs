@@ -1,4 +1,4 @@
-//! What all answers of the token endpoints have in common: no cache keeps them, and failures carry,
+//! The common parts of all answers of the token endpoints: no cache keeps them, and failures carry,
 //! beside the shape of every failure, the two members that stock clients read.
 //! Source: RFC 6749, 5.1 and 5.2.
 
@@ -68,7 +68,7 @@ impl ChallengeBody {
     }
 }
 
-/// An answer, or what stock clients understand of a failure.
+/// An answer, or a failure as stock clients understand it.
 pub(super) fn reply<B: Serialize>(answered: Result<(StatusCode, B), ApiError>) -> Response {
     let mut response = match answered {
         Ok((status, body)) => (status, Json(body)).into_response(),

@@ -1,7 +1,7 @@
 //! `POST /v1/oauth/token/revoke`: an app gives tokens back. Source: spec "OAuth", rule 7; RFC 7009.
 //!
-//! INVARIANT: an app touches its own tokens alone, and is told the same whatever it names: nothing
-//! here tells whether a token exists.
+//! INVARIANT: an app touches its own tokens alone, and gets the same answer whatever it names: no
+//! answer tells whether a token exists.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -48,7 +48,7 @@ pub(crate) struct Revocation {
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Revoked {}
 
-/// What is to be revoked.
+/// The target of a revocation.
 enum Named {
     Token([u8; 32]),
     Company(CompanyId),

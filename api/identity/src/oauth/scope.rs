@@ -57,8 +57,8 @@ pub fn names(scope: AccessScope) -> Vec<&'static str> {
     named.filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }
 
-/// What an app may ask for, of which `approved` was approved.
-/// Errors: the first it may not.
+/// Checks the scopes that an app requests, of which `approved` were approved.
+/// Errors: the first one that it may not request.
 pub fn check_approved(asked: AccessScope, approved: AccessScope) -> Result<(), ScopeFault> {
     let free = AccessScope { accountant: true, ..approved };
     let asked_and_free = NAMES.into_iter().zip(flags(asked).into_iter().zip(flags(free)));
@@ -74,7 +74,8 @@ pub const fn may_authorize(role: MemberRole) -> bool {
 }
 
 /// Whether a member of this role may give an app these scopes.
-// CHOICE: the specification lets accountants authorize apps; nobody can give what they do not have.
+// CHOICE: the specification lets accountants authorize apps; a member cannot give scopes they do
+// not have.
 #[must_use]
 pub const fn may_give(role: MemberRole, scope: AccessScope) -> bool {
     match role {

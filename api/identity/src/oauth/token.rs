@@ -85,7 +85,7 @@ async fn give_token(
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
     let grant_type = parameters.required("grant_type")?;
-    // From here on it is the app's users who may be wrong, and its server asks for all of them.
+    // From here on the app's users may be at fault, and its server asks for all of them.
     let source = Source::App(app.id);
     match grant_type {
         "authorization_code" => {

@@ -1,4 +1,4 @@
-//! Who may use the HTTP door: holders of the network key. An API token opens nothing here.
+//! Access to the HTTP door: holders of the network key. An API token opens nothing here.
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::HeaderMap;

@@ -1,7 +1,7 @@
 //! From the engine's reply to a body. Approvals and declines alike are answers, not errors.
 //!
 //! The bodies are written by hand: they are short, always of the same form, and the most frequent
-//! thing this door does. What is written is what the published document shows.
+//! thing this door does. The published document shows the same bodies.
 
 use cardswitch_engine::command::reply::{
     AuthorizationReply, BalanceReply, NetworkReply, PostingOutcome, PostingReply, Reply,

@@ -1,5 +1,5 @@
-//! What a simulated card network has to know of a card: its number, and what became of its
-//! purchases. Source: the network door of a simulation, not for production networks.
+//! Cards as a simulated card network needs them: their numbers, and the states of their purchases.
+//! Source: the network door of a simulation, not for production networks.
 
 use axum::Json;
 use axum::extract::State;

@@ -10,7 +10,7 @@ use utoipa::OpenApi;
 
 use super::state::DoorState;
 
-/// What the document of `/network/v1` says of the whole.
+/// The general part of the document of `/network/v1`.
 #[derive(OpenApi)]
 #[openapi(info(
     title = "cardswitch network door",

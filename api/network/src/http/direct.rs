@@ -1,8 +1,8 @@
-//! The requests that acquirers send all day, answered without the router: one comparison of the path
+//! The most frequent requests of acquirers, answered without the router: one comparison of the path
 //! instead of the layers that the rest of the API shares.
 //!
-//! INVARIANT: whatever is answered here is answered by the router in the same words. It has the same
-//! routes, for paths that are spelled otherwise and for tests of what both do.
+//! INVARIANT: the router answers every request of this file in the same words. It has the same
+//! routes, for paths that are spelled otherwise and for tests of both.
 
 use axum::http::request::Parts;
 use axum::http::{Method, Request};

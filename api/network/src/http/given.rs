@@ -46,7 +46,7 @@ bodies! {
 #[derive(Debug)]
 pub(super) struct Given<'c> {
     pub(super) card: CardTexts<'c>,
-    /// The currency the merchant asks in, where the body says it.
+    /// The currency the merchant asks in, if the body says it.
     pub(super) currency: Option<CurrencyCode>,
     pub(super) trace: TraceTexts<'c>,
     pub(super) original: OriginalTexts<'c>,
@@ -58,7 +58,7 @@ impl<'c> Given<'c> {
         let steering = operation.steering();
         Self {
             card: fields.including::<CardGiven, _>(|fields| CardTexts::read(fields, steering)),
-            // What a reversal gives back is counted in the account's currency.
+            // The amount of a reversal is in the account's currency.
             currency: match operation {
                 Operation::Reversal => None,
                 _ => fields.including::<ForeignGiven, _>(read_currency),
@@ -145,7 +145,7 @@ impl<'c> TraceTexts<'c> {
     }
 }
 
-/// How a body names an earlier purchase.
+/// The ways in which a body names an earlier purchase.
 #[derive(Debug, Default)]
 pub(super) struct OriginalTexts<'c> {
     pub(super) transaction: Option<TransactionId>,

@@ -16,11 +16,11 @@ use uuid::Uuid;
 use super::given::Given;
 use super::state::DoorState;
 
-/// The currency of amounts where nothing tells another one. An unknown card declines whatever the
-/// amount, so this decides only how many decimals are let through.
+/// The default currency of amounts. An unknown card declines any amount, so this decides only how
+/// many decimals are let through.
 pub(super) const CURRENCY_DEFAULT: CurrencyCode = CurrencyCode(840);
 
-/// What a body names.
+/// The card or transaction that a body names.
 #[derive(Default)]
 pub(super) struct Named {
     pub(super) card: Option<CardRef>,

@@ -1,8 +1,9 @@
-//! From a JSON body to what is asked of the engine. Faults are collected in the body's `Fields`;
-//! whoever calls refuses the body when there are any.
+//! From a JSON body to a command for the engine. Faults are collected in the body's `Fields`; the
+//! caller refuses a body with faults.
 //!
 //! Each operation reads every field that it has, also those that it has no use for: this reading is
-//! also what the published document is made of. What is left unread is unknown, and refused. A request must not spend by a misunderstanding.
+//! also what the published document is made of. An unread field is unknown, and refused. A request
+//! must not spend by a misunderstanding.
 
 use std::borrow::Cow;
 
@@ -34,7 +35,7 @@ use super::values::{CardUse, Steering, card_use, presentment_count};
 use crate::marks::Marks;
 use crate::presented::cvv_pair;
 
-/// What can be asked through this door.
+/// An operation of this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Authorization,
@@ -70,7 +71,7 @@ impl Operation {
     }
 }
 
-/// How a client marks a request that it may repeat.
+/// The mark of a request that a client may repeat.
 #[derive(Clone, Copy)]
 pub(super) struct Repetition<'a> {
     pub(super) key: &'a [u8],
@@ -78,7 +79,7 @@ pub(super) struct Repetition<'a> {
     pub(super) place: u64,
 }
 
-/// What came in.
+/// A request as it came in.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) operation: Operation,
@@ -94,7 +95,7 @@ pub(super) struct Planned {
     pub(super) currency: CurrencyCode,
 }
 
-/// Reads a body. What it gives counts only if `fields` has no faults afterwards.
+/// Reads a body. The result counts only if `fields` has no faults afterwards.
 /// Errors: the body names a transaction that is not there; the tables cannot be read.
 pub(super) fn plan_request(
     state: &DoorState,
@@ -163,8 +164,7 @@ fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
 const SELLER_ABOUT: &str = "Merchant.";
 const ABOVE_ZERO: &str = "must be above zero";
 
-/// One body while it is read. Where a field is at fault a stand-in is returned, which is never
-/// used.
+/// A body while it is read. A field at fault gives a stand-in, which is never used.
 struct Reader<'a, 'b, 'c> {
     /// None where the fields are only asked for.
     secrets: Option<&'a Secrets>,
@@ -371,7 +371,8 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
     fn amounts(&mut self, amount: Minor) -> MessageAmounts {
         let (own, currency) = (self.named.currency, self.given.currency);
         let is_foreign = currency.is_some_and(|currency| currency != own);
-        // Of no use where it is not foreign, but a wrong one is a mistake all the same.
+        // A billing amount has no use unless the currency is foreign, but a wrong one is a mistake
+        // all the same.
         let billing = self.billing();
         if is_foreign && billing.is_none() {
             self.require("billing_amount");
@@ -386,7 +387,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         self.fields.including::<ForeignGiven, _>(|fields| read_billing(fields, own))
     }
 
-    /// What the keys of the card's messages are made with.
+    /// The secrets and the card's hash, of which the keys of its messages are made.
     fn keys(&self) -> Option<(&'a Secrets, PanHash)> {
         self.secrets.zip(self.named.hash)
     }
@@ -421,7 +422,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         merchant.flatten().unwrap_or_default()
     }
 
-    /// Which earlier purchase this is about.
+    /// The earlier purchase that the body is about.
     fn original(&self) -> OriginalRef {
         let original = &self.given.original;
         let marks = Marks {

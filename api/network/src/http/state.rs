@@ -1,4 +1,4 @@
-//! What the handlers of the HTTP door work with.
+//! The state that the handlers of the HTTP door share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Bank transfers: what a simulation of the company's bank asks for. Source: spec "Account",
+//! Bank transfers: the requests of a simulation of the company's bank. Source: spec "Account",
 //! pending_credits.
 
 use axum::extract::{Path, State};

@@ -26,7 +26,7 @@ use crate::told_texts::note_spaced;
 pub(super) enum Steering {
     /// The text is refused.
     Refused,
-    /// Each becomes a space: what the body tells has happened already.
+    /// A space replaces each: the body tells of the past.
     Spaced,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn currency<'a>() -> impl Rule<'a, CurrencyCode> {
     patterned("^[A-Za-z]{3}$", parse_currency, flaw)
 }
 
-/// What may be asked of a card that is used.
+/// A request about a card that is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CardUse {
     Authorize(AuthorizationKind),

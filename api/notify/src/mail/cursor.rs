@@ -1,10 +1,12 @@
-//! The file `mail/cursor`: up to which transaction people were told of declines. One line of text:
+//! The file `mail/cursor`: the transaction up to which letters about declines were written. One
+//! line of text:
 //!
 //! | text | is |
 //! |---|---|
 //! | `SEQ AT` | the transaction, and when it was made (microseconds since 1970; `-` before the first one) |
 //!
-//! A directory that came out of a backup gives numbers out again: the instant tells.
+//! A directory that came out of a backup gives numbers out again: the instant tells two
+//! transactions apart.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,18 +23,18 @@ use super::limits::CURSOR_INTERVAL;
 pub(super) struct TransactionPlace {
     /// Its number; 0 before the first one.
     pub(super) seq: TransactionSeq,
-    /// When it was made; none before the first one.
+    /// The instant at which it was made; none before the first one.
     pub(super) at: Option<Timestamp>,
 }
 
-/// The file that says how far the transactions were looked at.
+/// The file of the last transaction that was read.
 pub(super) struct Cursor {
     path: PathBuf,
     written_at: Instant,
 }
 
 impl Cursor {
-    /// That of a directory.
+    /// The cursor of a directory.
     pub(super) fn at(directory: &Path) -> Self {
         Self { path: directory.join("cursor"), written_at: Instant::now() }
     }
@@ -42,7 +44,7 @@ impl Cursor {
         self.written_at.elapsed() >= CURSOR_INTERVAL
     }
 
-    /// What it says; none where it is missing.
+    /// The place in the file; none where the file is missing.
     /// Errors: it cannot be read, or is not understood.
     pub(super) fn read(&self) -> io::Result<Option<TransactionPlace>> {
         match fs::read_to_string(&self.path) {

@@ -1,8 +1,8 @@
-//! Tells cardholders of declined purchases, and warns them of what looks like somebody else's doing.
+//! Letters to cardholders about declined purchases, and warnings of suspicious ones.
 //!
-//! Follows the transactions in their order. How far that has come is in the file `mail/cursor`, which
-//! is written after the letters: none is lost by a crash. One that is written twice has the same id,
-//! so it is sent once while it waits, and known as the same by its Message-ID afterwards.
+//! The task follows the transactions in their order. Its place is in the file `mail/cursor`, which
+//! is written after the letters: no letter is lost by a crash. A letter that is written twice has
+//! the same id, so it is sent once while it waits, and recognised by its Message-ID afterwards.
 
 use std::io;
 
@@ -26,7 +26,7 @@ use super::often::{Notice, NoticeHistory};
 use super::outbox::MailError;
 use super::why::why;
 
-/// Tells of declines until the switch stops.
+/// Sends letters about declines until the switch stops.
 pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
     let mut following = match Following::open(&desk) {
         Ok(following) => following,
@@ -52,7 +52,7 @@ pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-/// Why declines cannot be told of.
+/// The reason why letters about declines cannot be written.
 #[derive(Debug)]
 enum FollowError {
     Store(StoreError),
@@ -76,7 +76,7 @@ impl From<StoreError> for FollowError {
     }
 }
 
-/// How far the transactions were looked at, and who was told.
+/// The place among the transactions, and the cardholders notified so far.
 struct Following {
     cursor: Cursor,
     done: TransactionSeq,
@@ -84,7 +84,7 @@ struct Following {
 }
 
 impl Following {
-    /// Goes on where the last one came to; the first one begins with what is to come.
+    /// Resumes at the place of the cursor; without a cursor, at the end of the transactions.
     fn open(desk: &MailDesk) -> Result<Self, FollowError> {
         let mut cursor = Cursor::at(desk.outbox.queue().directory());
         let known = cursor.read().map_err(FollowError::Cursor)?;
@@ -96,8 +96,8 @@ impl Following {
         Ok(Self { cursor, done, told: NoticeHistory::default() })
     }
 
-    /// Tells of everything that was declined since.
-    /// Errors: what is not told of yet is when this is called again.
+    /// Sends letters about all declines since.
+    /// Errors: the next call goes on with the declines that are left.
     fn catch_up(&mut self, desk: &MailDesk) -> Result<(), FollowError> {
         loop {
             // Links are worth more than notices.
@@ -108,8 +108,8 @@ impl Following {
                 .switch
                 .read_at_once(|snapshot| snapshot.declines_after(self.done, DECLINES_SCAN_MAX))?;
             let DeclinePage { declines, next, is_end } = page;
-            // Counted once all of them are written: after a failure all are looked at again, and
-            // would otherwise be taken for told.
+            // The notices count only once all letters are written: a failure has all declines read
+            // again, and they would otherwise count as sent.
             let (told, is_told) =
                 tell_all(&self.told, &declines, |decline, notice| tell(desk, decline, notice))?;
             let is_new = next > self.done;
@@ -125,8 +125,8 @@ impl Following {
     }
 }
 
-/// The transaction behind which to go on. Where there is another one by now at the place that was kept,
-/// or none, the tables have lost their newest part: then it is the last one before the instant.
+/// The transaction behind which to go on. If the kept place now holds another transaction, or none,
+/// the tables have lost their newest part: then it is the last one before the instant.
 fn resume(
     snapshot: &Snapshot,
     known: Option<TransactionPlace>,
@@ -144,8 +144,9 @@ fn place_of(snapshot: &Snapshot, seq: TransactionSeq) -> Result<TransactionPlace
     Ok(TransactionPlace { seq, at: snapshot.transaction_made_at(seq)? })
 }
 
-/// Tells of declines. Returns who was told by then, and whether anybody was told now.
-/// Errors: the first one of `tell`; then nothing counts as told.
+/// Writes letters about declines. Returns the notices counted by then, and whether a letter was
+/// written now.
+/// Errors: the first one of `tell`; then no notice counts.
 fn tell_all<E>(
     before: &NoticeHistory,
     declines: &[DeclineRow],
@@ -176,7 +177,7 @@ fn tell(desk: &MailDesk, decline: &DeclineRow, notice: Notice) -> Result<bool, F
     }
 }
 
-/// The letter about a decline, for whoever held the card and still takes part.
+/// The letter about a decline, for the member who held the card and still takes part.
 fn letter(
     snapshot: &Snapshot,
     desk: &MailDesk,

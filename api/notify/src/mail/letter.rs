@@ -1,7 +1,7 @@
-//! What each letter says: the same words in plain text and in HTML.
+//! The words of each letter, the same in plain text and in HTML.
 //!
-//! Names and messages in letters come from strangers. They are shown as what they are, somebody's
-//! words, and never become markup, headers or links.
+//! Names and messages in letters come from strangers. They are shown as somebody's words, and never
+//! become markup, headers or links.
 
 use std::fmt;
 
@@ -9,57 +9,57 @@ use askama::Template;
 
 use super::limits::{SUBJECT_NAME_CHARS_MAX, TEXT_LINE_CHARS_MAX};
 
-/// When a letter goes.
+/// The order in which letters go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// Before all others: somebody waits for it to get in, or has to know who else did.
+    /// Before all others: the reader waits for it to get in, or has to know who else did.
     First,
-    /// In its turn.
+    /// In turn.
     InTurn,
 }
 
 /// A message to one person.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Letter {
-    /// Whom it is for: an e-mail address.
+    /// The e-mail address of its reader.
     pub to: String,
-    /// What it is about.
+    /// The subject.
     pub subject: String,
-    /// What it says.
+    /// The text.
     pub text: String,
     /// The same as a page.
     pub html: String,
-    /// When it goes.
+    /// The order in which it goes.
     pub urgency: Urgency,
 }
 
 impl fmt::Debug for Letter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What it says opens things.
+        // The text holds links that open things.
         write!(formatter, "Letter({})", self.subject)
     }
 }
 
-/// One part of what a letter says.
+/// A part of a letter.
 #[derive(Clone, Debug)]
 pub(super) enum Block {
     /// Sentences.
     Words(String),
-    /// Something to open.
+    /// A link.
     Link {
-        /// What opening it does.
+        /// The effect of opening it.
         label: &'static str,
-        /// Where it leads.
+        /// The target.
         address: String,
     },
-    /// What somebody wrote, line by line.
+    /// A quotation, line by line.
     Quote {
-        /// Who.
+        /// The writer.
         from: String,
         /// Their words.
         lines: Vec<String>,
     },
-    /// What is known, each with its name.
+    /// Facts, each with its name.
     Facts(Vec<(&'static str, String)>),
 }
 
@@ -81,15 +81,15 @@ struct TextPart<'a> {
 /// A letter before it is written out.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
-    /// Whom it is for.
+    /// The e-mail address of its reader.
     pub(super) to: &'a str,
-    /// What it is about, for the subject.
+    /// The subject.
     pub(super) subject: String,
-    /// The same, above the page.
+    /// The heading of the page.
     pub(super) title: &'a str,
-    /// What it says.
+    /// The text.
     pub(super) blocks: Vec<Block>,
-    /// Why its reader gets it.
+    /// The reason why its reader gets it.
     pub(super) reason: &'a str,
 }
 
@@ -120,7 +120,7 @@ impl Letter {
         Self { urgency: Urgency::First, ..self }
     }
 
-    /// Tells how to set a new password.
+    /// Brings a user the link to set a new password.
     #[must_use]
     pub fn new_password(to: &str, link: &str) -> Self {
         let blocks = vec![
@@ -151,7 +151,7 @@ impl Letter {
         Draft { to, subject, title: "You are invited", blocks, reason }.written().first()
     }
 
-    /// Tells that the password was changed.
+    /// Informs a user that the password was changed.
     #[must_use]
     pub fn password_was_set(to: &str) -> Self {
         let blocks = vec![
@@ -166,7 +166,7 @@ impl Letter {
         Draft { to, subject, title: "Your password was set", blocks, reason }.written().first()
     }
 
-    /// Warns a user whose second factor is guessed by somebody who has the password.
+    /// Warns a user whose second factor is guessed with the right password.
     #[must_use]
     pub fn password_is_known(to: &str, link: &str) -> Self {
         let blocks = vec![
@@ -185,7 +185,7 @@ impl Letter {
         Draft { to, subject, title, blocks, reason }.written().first()
     }
 
-    /// Brings somebody the link to a card that `company` shares with them.
+    /// Brings a recipient the link to a card that `company` shares with them.
     #[must_use]
     pub fn shared_link(to: &str, share: &SharedCard<'_>) -> Self {
         let SharedCard { name, company, message, link, asks_passphrase } = share;
@@ -215,7 +215,7 @@ impl Letter {
         Draft { to, subject, title: "A card for you", blocks, reason }.written()
     }
 
-    /// Tells whoever holds a card that a purchase with it was declined.
+    /// Informs a cardholder that a purchase with the card was declined.
     #[must_use]
     pub fn decline(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
         let DeclinedPurchase { why: (cause, help), last_four, link, .. } = purchase;
@@ -230,7 +230,7 @@ impl Letter {
         Draft { to, subject, title: "A purchase was declined", blocks, reason }.written()
     }
 
-    /// Tells whoever holds cards that further purchases are declined without a letter each.
+    /// Informs a cardholder that further purchases are declined without a letter each.
     #[must_use]
     pub fn more_declined(to: &str, link: &str) -> Self {
         let blocks = vec![
@@ -246,7 +246,7 @@ impl Letter {
         Draft { to, subject, title: "More purchases were declined", blocks, reason }.written()
     }
 
-    /// Warns whoever holds a card of what may be somebody else's doing.
+    /// Warns a cardholder that somebody else may be using the card.
     #[must_use]
     pub fn alert(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
         let DeclinedPurchase { why: (cause, _), last_four, link, .. } = purchase;
@@ -276,21 +276,21 @@ const CARDHOLDER: &str = "You received this email because the card is assigned t
 /// A purchase that was declined.
 #[derive(Clone, Debug)]
 pub struct DeclinedPurchase<'a> {
-    /// The cause, and what helps.
+    /// The cause, and the remedy.
     pub why: (String, &'static str),
     /// The last four digits of the card.
     pub last_four: String,
-    /// What the card is for.
+    /// The card's description.
     pub card: &'a str,
     /// The merchant's name; may be blank.
     pub merchant: &'a str,
-    /// Where that is; may be blank.
+    /// The merchant's town; may be blank.
     pub town: String,
-    /// What was asked for.
+    /// The amount requested.
     pub amount: String,
-    /// When, by the company's clock.
+    /// The time, by the company's clock.
     pub time: String,
-    /// Where more is shown.
+    /// The page of the transaction.
     pub link: &'a str,
 }
 
@@ -317,15 +317,15 @@ impl DeclinedPurchase<'_> {
 /// A card that is shared.
 #[derive(Clone, Copy)]
 pub struct SharedCard<'a> {
-    /// Whom it is shared with.
+    /// The recipient's name.
     pub name: &'a str,
-    /// Whose card it is.
+    /// The name of the company that owns the card.
     pub company: &'a str,
-    /// What its administrator writes.
+    /// The message of its administrator.
     pub message: Option<&'a str>,
-    /// What opens it.
+    /// The address that opens it.
     pub link: &'a str,
-    /// Whether a passphrase is asked for.
+    /// Whether it has a passphrase.
     pub asks_passphrase: bool,
 }
 
@@ -346,7 +346,7 @@ fn lines_of(text: &str, start: &str) -> String {
         lines.push_str(word);
         length += before.chars().count() + word_chars;
     }
-    // An empty line of somebody's words is one of theirs, too.
+    // An empty line of a quotation is part of it, too.
     if lines.is_empty() { start.trim_end().to_owned() } else { lines }
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// In what time letters to one address are counted.
+/// The window in which letters to one address are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(15 * 60);
-/// How many of them there may be that anybody can ask for.
+/// How many of them there may be that any visitor can have sent.
 pub(super) const ASKED_FOR_MAX: u32 = 3;
-/// How many invitations one company may have sent in that time; whoever gets none can still ask for
-/// a link to set a password.
+/// How many invitations one company may have sent in that time; invited members who get none can
+/// still ask for a link to set a password.
 pub(super) const INVITATIONS_MAX: u32 = 500;
 /// How many shared links one company may have sent to one address in that time.
 pub(super) const LINKS_TO_ADDRESS_MAX: u32 = 20;
@@ -21,7 +21,7 @@ pub(super) const REMEMBERED_MAX: usize = 10_000;
 pub(super) const SUBJECT_NAME_CHARS_MAX: usize = 60;
 /// The longest line that mail servers take. Units: bytes. Source: RFC 5322, 2.1.1.
 pub(super) const LINE_BYTES_MAX: usize = 998;
-/// Where lines of plain text are broken. Units: characters. Source: RFC 5322, 2.1.1.
+/// The width at which lines of plain text are broken. Units: characters. Source: RFC 5322, 2.1.1.
 pub(super) const TEXT_LINE_CHARS_MAX: usize = 76;
 
 /// How many letters wait at most; beyond, further ones are not taken.
@@ -64,9 +64,9 @@ pub(super) const DECLINES_PER_HOUR_MAX: u32 = 10;
 pub(super) const WRONG_CREDENTIALS_MAX: u32 = 3;
 /// How many cardholders, and how many cards, are remembered.
 pub(super) const CARDHOLDERS_MAX: usize = 10_000;
-/// How often new declines are looked for.
+/// How often new declines are read.
 pub(super) const DECLINES_INTERVAL: Duration = Duration::from_secs(1);
-/// How many transactions are looked at before other work may go on.
+/// How many transactions are read before other work may go on.
 pub(super) const DECLINES_SCAN_MAX: u64 = 20_000;
-/// How often it is written down how far that has come, while there is nothing to tell.
+/// How often the cursor is written while no decline is found.
 pub(super) const CURSOR_INTERVAL: Duration = Duration::from_secs(60);

@@ -17,17 +17,17 @@ use super::outbox::MailError;
 /// The domain of message ids where neither the site nor the sender has a name.
 const NO_DOMAIN: &str = "localhost";
 
-/// What every letter says of where it comes from.
+/// The sender's part of every letter.
 #[derive(Clone, Debug)]
 pub(super) struct Letterhead {
-    /// Who writes.
+    /// The sender's address.
     from: Mailbox,
-    /// What follows the `@` in the ids of messages, and what the switch calls itself to servers.
+    /// The domain in the ids of messages, which is also the switch's name to servers.
     domain: String,
 }
 
 impl Letterhead {
-    /// That of a site at `app_url`, from the address in the settings or one of its own.
+    /// The letterhead of a site at `app_url`, from the address in the settings or one of its own.
     /// Errors: there is no address at the name of the site.
     pub(super) fn new(from: Option<Mailbox>, app_url: &str) -> Result<Self, MailError> {
         let of_sender =
@@ -44,12 +44,12 @@ impl Letterhead {
         Ok(Self { from, domain })
     }
 
-    /// Who writes.
+    /// The sender's address.
     pub(super) const fn from(&self) -> &Mailbox {
         &self.from
     }
 
-    /// What the switch calls itself.
+    /// The name by which the switch greets servers.
     pub(super) fn domain(&self) -> &str {
         &self.domain
     }
@@ -68,7 +68,7 @@ impl Letterhead {
             .subject(letter.subject.as_str())
             .message_id(Some(format!("<{id}@{}>", self.domain)))
             .date_now()
-            // Source: RFC 3834, 5: nobody's absence is told to a machine.
+            // Source: RFC 3834, 5: suppresses automatic replies.
             .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
             .multipart(parts)
             .map_err(MailError::Message)
@@ -92,8 +92,8 @@ fn part(kind: ContentType, text: &str) -> SinglePart {
     SinglePart::builder().header(kind).body(body_of(text))
 }
 
-/// The text as it is, where every mail server takes it: encoded, it would cut links in two, and
-/// whoever runs the switch reads them in the file.
+/// The text unencoded, where every mail server takes it: an encoding would cut links in two, and
+/// operators read them in the file.
 fn body_of(text: &str) -> Body {
     let is_plain = text.is_ascii() && !text.contains(['\0', '\r']);
     if is_plain && text.lines().all(|line| line.len() <= LINE_BYTES_MAX) {

@@ -1,23 +1,23 @@
 //! Mail to people: letters in plain text and HTML, which wait on disk until a mail server has taken
 //! them, or are written to the directory `outbox` where none is configured.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | `letter` | what each letter says |
-//! | `news` | changes that somebody is told of, and the letters they become |
+//! | `letter` | the words of each letter |
+//! | `news` | changes that people are notified of, and the letters they become |
 //! | `message` | letters as MIME messages |
-//! | `outbox` | where letters are handed in |
+//! | `outbox` | the place where letters are handed in |
 //! | `queue` | the files of letters that wait |
 //! | `smtp` | the conversation with a mail server |
 //! | `sender` | takes letters from the queue to the server |
-//! | `declines`, `cursor`, `why` | what cardholders are told of purchases, and in which words |
-//! | `often` | how often |
-//! | `settings` | which server |
-//! | `recent` | how many letters are too many |
+//! | `declines`, `cursor`, `why` | letters to cardholders about declines, and their words |
+//! | `often` | the number of those letters |
+//! | `settings` | the mail server and the sender |
+//! | `limits` | the bounds of mail |
 //!
-//! INVARIANT: news is on disk before the change it tells of is asked for, and becomes a letter only
-//! where the tables show that change: no change goes untold by a crash, and none is told of that was
-//! not made. A letter leaves the disk once a server has taken it, so a crash in between sends it
+//! INVARIANT: news is on disk before its change is asked for, and becomes a letter only where the
+//! tables show that change: a crash loses no letter of a change, and a change that was not made
+//! gets none. A letter leaves the disk once a server has taken it, so a crash in between sends it
 //! twice, under the same Message-ID.
 
 mod cursor;
@@ -47,23 +47,23 @@ use cardswitch_edge::switch::Switch;
 use cardswitch_secrets::Secrets;
 use cardswitch_wire::urls::Urls;
 
-/// What letters are written with, and where they go; cheap to clone.
+/// The tools and the outbox of letters; cheap to clone.
 #[derive(Clone)]
 pub struct MailDesk {
-    /// What they tell of is looked up here.
+    /// The tables that letters are about.
     pub switch: Switch,
     /// Opens the keys of links.
     pub secrets: Arc<Secrets>,
-    /// Where letters go.
+    /// The outbox of letters.
     pub outbox: Arc<Outbox>,
     /// The addresses of pages.
     pub urls: Urls,
 }
 
-/// Begins to send what waits and what comes, until the switch stops.
+/// Begins to send waiting and new letters, until the switch stops.
 #[must_use]
 pub fn start(desk: &MailDesk, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
-    // Not waited for at the end: what is not told of by then is after the next start.
+    // The end does not wait for this task: the next start sends letters of the news that is left.
     drop(tokio::spawn(news::tell_held(desk.clone())));
     let mut tasks = Vec::new();
     if let Some(server) = desk.outbox.server() {

@@ -1,7 +1,7 @@
-//! Changes that somebody is told of by mail, and the letters they become.
+//! Changes that people are notified of by mail, and the letters they become.
 //!
-//! News is put together before its change is made, so it says what to look for in the tables rather
-//! than what will be there: whose link it is, whether it is still the one that was set.
+//! News is put together before its change is made, so it names the rows to look for in the tables
+//! rather than their content: the link and its owner, the password that should be set.
 
 use std::fmt;
 
@@ -18,37 +18,37 @@ use super::MailDesk;
 use super::letter::{Letter, SharedCard, Urgency};
 use super::outbox::HeldNews;
 
-/// What somebody is to be told of.
+/// A change that somebody is to be notified of.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum News {
-    /// Somebody became a member, and has no password yet.
+    /// A user became a member, and has no password yet.
     Invitation {
-        /// Of this company.
+        /// The company.
         company: Uuid,
-        /// What the link opens with.
+        /// The key that the link opens with.
         key: String,
     },
-    /// Somebody may set a new password.
+    /// A user may set a new password.
     NewPassword {
-        /// What the link opens with.
+        /// The key that the link opens with.
         key: String,
     },
     /// A password was set.
     PasswordWasSet {
-        /// Whose.
+        /// The user.
         user: Uuid,
-        /// The digest of what is kept of it.
+        /// The digest of the stored hash.
         digest: [u8; 32],
     },
     /// A card was shared.
     SharedLink {
-        /// By this company.
+        /// The company that shares it.
         company: Uuid,
-        /// By this link.
+        /// The link.
         link: Uuid,
-        /// With this recipient.
+        /// The recipient.
         recipient: Recipient,
-        /// What its administrator writes.
+        /// The message of its administrator.
         message: Option<String>,
     },
 }
@@ -65,13 +65,14 @@ impl fmt::Debug for News {
 }
 
 impl News {
-    /// That a password, of which `hash` is kept, was set.
+    /// The news of a password that was set; `hash` is its stored form.
     #[must_use]
     pub fn password_was_set(user: UserId, hash: &str) -> Self {
         Self::PasswordWasSet { user: user.0, digest: token_digest(hash) }
     }
 
-    /// When its letter goes: somebody waits for a link to sign in with, nobody for the others.
+    /// The order in which its letter goes: users wait for a link to sign in with, nobody waits for
+    /// the others.
     pub(super) const fn urgency(&self) -> Urgency {
         match self {
             Self::Invitation { .. } | Self::NewPassword { .. } | Self::PasswordWasSet { .. } => {
@@ -81,8 +82,9 @@ impl News {
         }
     }
 
-    /// The letter it becomes; none where the tables do not show the change.
-    /// Errors: the tables cannot be read, or what the letter shows was not sealed here.
+    /// The letter it becomes; none where the tables do not show the change, or its link was sealed
+    /// with another key.
+    /// Errors: the tables cannot be read.
     pub fn letter(
         &self,
         snapshot: &Snapshot,
@@ -117,14 +119,14 @@ impl News {
     }
 }
 
-/// Whom a link to set a password is for. Another spelling of the address, as a company may have it,
-/// can be the address of somebody else.
+/// The address of the user for whom a link to set a password was made. Another spelling of the
+/// address, as a company may have it, can be another user's.
 fn address_of_link(snapshot: &Snapshot, key: &str) -> Result<Option<String>, StoreError> {
     let Some(ticket) = snapshot.ticket(&token_digest(key))? else { return Ok(None) };
     Ok(snapshot.user(ticket.user)?.map(|user| user.email))
 }
 
-/// A card that was shared with somebody.
+/// A card that was shared with a recipient.
 struct Share<'a> {
     company: Company,
     link: SharedLinkId,
@@ -158,7 +160,7 @@ impl Share<'_> {
     }
 }
 
-/// Sends the letter that news becomes, or forgets news of what was not made.
+/// Sends the letter that news becomes, or forgets news of a change that was not made.
 pub async fn tell(desk: MailDesk, held: HeldNews) {
     let is_whole = desk.switch.visible(desk.switch.engine().durable_seq()).await;
     match desk.switch.read_at_once(|snapshot| held.news.letter(snapshot, &desk)) {
@@ -176,7 +178,7 @@ pub async fn tell(desk: MailDesk, held: HeldNews) {
     }
 }
 
-/// Sends what was held when the switch was stopped or killed, where it turned out to be true.
+/// Sends letters of news held when the switch was stopped or killed, where the change was made.
 pub(super) async fn tell_held(desk: MailDesk) {
     for held in desk.outbox.held_before().await {
         tell(desk.clone(), held).await;

@@ -1,6 +1,6 @@
-//! How often cardholders are told of declines: each of the first few in an hour, then that there are
-//! more, then nothing until the hour is over. What looks like somebody else's doing comes as a
-//! warning instead, once an hour for each card.
+//! The number of letters about declines: one for each of the first few in an hour, then one that
+//! says that there are more, then none until the hour is over. Suspicious declines bring a warning
+//! instead, once an hour for each card.
 //!
 //! Hours are those of the switch's clock, and begin with the first decline.
 
@@ -10,18 +10,18 @@ use cardswitch_engine::store::query::DeclineRow;
 
 use super::limits::{CARDHOLDERS_MAX, DECLINES_PER_HOUR_MAX, WRONG_CREDENTIALS_MAX};
 
-/// What a decline is worth telling.
+/// The kind of letter about a decline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// That it was declined.
+    /// It was declined.
     Decline,
-    /// That there are more, of which nothing is said for a while.
+    /// More were declined, and no letters follow for a while.
     More,
-    /// That somebody else may be using the card.
+    /// Somebody else may be using the card.
     Alert,
 }
 
-/// Cardholders who were told of late.
+/// Cardholders who were notified lately.
 #[derive(Clone, Debug)]
 pub(super) struct NoticeHistory {
     members: BoundedTable<MemberSlot, Hour>,
@@ -73,7 +73,7 @@ impl Entry for CardHour {
 }
 
 impl NoticeHistory {
-    /// What to tell of a decline, if anything; it is counted as told.
+    /// The letter about a decline, if any; it counts as sent.
     pub(super) fn notice(&mut self, decline: &DeclineRow) -> Option<Notice> {
         if is_suspicious(decline.response_number) {
             let is_first = self.is_news_of_card(decline);
@@ -88,8 +88,9 @@ impl NoticeHistory {
         self.notice_of_member(decline)
     }
 
-    /// Whether a card's holder is to be warned now. Where there is no room to remember it, yes for a
-    /// risk: somebody then gets a letter too many. Wrong credentials cannot be counted then.
+    /// Whether a card's holder is to be warned now. If there is no room to remember the card, a
+    /// risk brings a warning: a letter too many does less harm. Wrong credentials cannot be counted
+    /// then.
     fn is_news_of_card(&mut self, decline: &DeclineRow) -> bool {
         let (at, is_risk) = (decline.authorized_at, decline.response_number == RISK);
         let fresh = || CardHour { since: at, wrong_credentials: 0, is_alerted: false };

@@ -1,8 +1,8 @@
-//! Where letters are handed in: to the queue before a mail server, or to the directory `outbox`
+//! The place where letters are handed in: the queue before a mail server, or the directory `outbox`
 //! among the data where none is configured, as one file each.
 //!
-//! Whoever runs the switch without a server reads them there, or has a mail server take them. Links
-//! in letters open things, so the files are their owner's only.
+//! Operators without a server read letters there, or have a mail server take them. Links in letters
+//! open things, so the files are their owner's only.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -61,7 +61,7 @@ pub enum MailError {
     Settings(String),
 }
 
-/// Where letters are put.
+/// The outbox: the queue of a server, or a directory.
 #[derive(Debug)]
 pub struct Outbox {
     letterhead: Letterhead,
@@ -70,7 +70,7 @@ pub struct Outbox {
     /// The server that letters wait for, where one is configured.
     server: Option<Arc<SmtpServer>>,
     tells_declines: bool,
-    /// What was held before the start, until it was looked at.
+    /// News held before the start, until it is looked at.
     held: Mutex<Vec<Uuid>>,
     asked_for: Mutex<Windows<[u8; 32]>>,
     invitations: Mutex<Windows<[u8; 32]>>,
@@ -82,7 +82,7 @@ pub struct Outbox {
 pub struct HeldNews {
     /// The name of its file.
     pub(super) id: Uuid,
-    /// What it is.
+    /// The change.
     pub(super) news: News,
 }
 
@@ -112,7 +112,7 @@ impl Outbox {
             .mode(0o700)
             .create(&directory)
             .map_err(MailError::Write)?;
-        // Also where it was there, as for the queue.
+        // An existing directory is synced too, as for the queue.
         File::open(data).and_then(|data| data.sync_all()).map_err(MailError::Write)?;
         let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
         let (queue, held) = Queue::open(data, secrets).map_err(MailError::Write)?;
@@ -129,7 +129,7 @@ impl Outbox {
         })
     }
 
-    /// Where letters are that no server takes.
+    /// The directory of letters that no server takes.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -149,7 +149,7 @@ impl Outbox {
         self.server.as_ref()
     }
 
-    /// Whether cardholders are told of declines.
+    /// Whether cardholders get letters about declines.
     pub(super) const fn tells_declines(&self) -> bool {
         self.tells_declines
     }
@@ -158,15 +158,15 @@ impl Outbox {
         &self.letterhead
     }
 
-    /// Whether a letter that anybody can ask for may go to `email` now; if so, it is counted.
+    /// Whether a letter that any visitor can have sent may go to `email` now; if so, it is counted.
     pub fn may_be_asked_for(&self, email: &str, now: Instant) -> bool {
         let bounds = [(token_digest(&email_key(email)), ASKED_FOR_MAX)];
         self.asked_for.lock().take(bounds, now).is_ok()
     }
 
-    /// Whether a company may have an invitation sent to `email` now; if so, it is counted. Apart
-    /// from letters that are asked for, and from other companies' invitations: nobody loses those by
-    /// what a company does.
+    /// Whether a company may have an invitation sent to `email` now; if so, it is counted. Letters
+    /// that are asked for, and other companies' invitations, are counted apart: a company's
+    /// invitations use up none of them.
     pub fn may_be_invited(&self, company: CompanyId, email: &str, now: Instant) -> bool {
         let company = company.0.to_string();
         let pair = token_digest(&format!("{company} {}", email_key(email)));
@@ -193,7 +193,7 @@ impl Outbox {
             News::SharedLink { company, .. } => {
                 self.may_be_shared_with(CompanyId(*company), &letter.to, now)
             }
-            // Counted where it is asked for.
+            // The request for the letter has counted it.
             News::NewPassword { .. } | News::PasswordWasSet { .. } => true,
         }
     }
@@ -216,7 +216,7 @@ impl Outbox {
         }
     }
 
-    /// What was held before the start; only the first time it is asked.
+    /// News held before the start; only the first call returns it.
     pub(super) async fn held_before(self: &Arc<Self>) -> Vec<HeldNews> {
         let outbox = Arc::clone(self);
         let read = tokio::task::spawn_blocking(move || {
@@ -233,7 +233,7 @@ impl Outbox {
         read.await.unwrap_or_default()
     }
 
-    /// Forgets news of what was not made.
+    /// Forgets news of a change that was not made.
     pub async fn withdraw(self: &Arc<Self>, held: HeldNews) {
         let outbox = Arc::clone(self);
         drop(tokio::task::spawn_blocking(move || outbox.queue.withdraw(held.id)).await);
@@ -252,7 +252,7 @@ impl Outbox {
         log_failure(sent.await.ok());
     }
 
-    /// Sends a letter; a failure is logged, for whoever caused it has been answered. For letters of
+    /// Sends a letter. A failure is logged, for the caller has been answered. For letters of
     /// changes there is `AppState::carry_out_and_tell`, which loses none by a crash in between.
     pub async fn post(self: &Arc<Self>, letter: Letter) {
         let outbox = Arc::clone(self);
@@ -282,7 +282,7 @@ impl Outbox {
     fn write_as(&self, letter: &Letter, id: Uuid) -> Result<PathBuf, MailError> {
         let message = self.letterhead.message(letter, id)?;
         let path = self.directory.join(format!("{id}.eml"));
-        // Whoever watches the directory must not take half a letter.
+        // Programs that watch the directory must not take half a letter.
         let unfinished = self.directory.join(format!(".{id}"));
         let write = || {
             let mut options = OpenOptions::new();

@@ -2,16 +2,16 @@
 //!
 //! | name | content |
 //! |---|---|
-//! | `<id>.held` | news of a change that was asked for, until its outcome is known |
+//! | `<id>.held` | news of a change under way, until its outcome is known |
 //! | `<id>.due` | a letter, until a server has taken it |
 //! | `<id>.first` | the same of one that goes before those |
 //! | `cursor` | see `cursor` |
 //!
-//! Each is sealed, for links in letters open things, and bound to its name. A file never changes:
-//! how often a letter was tried is forgotten by a restart, when it was handed in is in its id.
+//! Each is sealed, for links in letters open things, and bound to its name. A file never changes: a
+//! restart forgets how often a letter was tried, and the id tells when it was handed in.
 //!
-//! INVARIANT: a file is durable, itself and its entry in the directory, before anybody is told that
-//! it waits. Of an id there is a held file or a letter; where a crash left both, the letter counts.
+//! INVARIANT: a file is durable, itself and its entry in the directory, before a caller learns that
+//! it waits. An id has a held file or a letter; if a crash left both, the letter counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -40,7 +40,7 @@ const DIRECTORY: &str = "mail";
 /// A letter that is ready to go.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Parcel {
-    /// Whom it is for.
+    /// The e-mail address of its reader.
     pub(super) to: String,
     /// The whole message.
     pub(super) message: String,
@@ -49,13 +49,13 @@ pub(super) struct Parcel {
 /// How often a letter was tried in vain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tries {
-    /// For whatever reason.
+    /// All of them.
     pub(super) all: u32,
-    /// Those of them that a server called final.
+    /// The refusals that a server called final.
     pub(super) refusals: u32,
 }
 
-/// What is to be done next.
+/// The next step of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// This letter is due, and has been tried so often.
@@ -80,9 +80,9 @@ pub(super) struct Queue {
 struct Waiting {
     /// Letters that go first.
     first: Turns,
-    /// All others.
+    /// The other letters.
     in_turn: Turns,
-    /// Which ones go first, also while they are on their way.
+    /// The ids of letters that go first, also while they are on their way.
     urgent: BTreeSet<Uuid>,
     /// How many files there are, held ones and the one on its way among them.
     files: usize,
@@ -105,13 +105,13 @@ impl Waiting {
 }
 
 impl Queue {
-    /// Opens the queue of a data directory. Returns it with what is held since before.
+    /// Opens the queue of a data directory. Returns it with the ids of news held before.
     /// Errors: the directory cannot be made or read.
     /// Cost: O(letters), without reading any.
     pub(super) fn open(data: &Path, secrets: Arc<Secrets>) -> io::Result<(Self, Vec<Uuid>)> {
         let directory = data.join(DIRECTORY);
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        // Also where it was there: whoever made it may have been killed before this.
+        // An existing directory is synced too: its maker may have been killed before the sync.
         File::open(data)?.sync_all()?;
         let [mut held, mut due, mut urgent] = [Vec::new(), Vec::new(), Vec::new()];
         for entry in fs::read_dir(&directory)? {
@@ -120,7 +120,7 @@ impl Queue {
                 Some((id, MailFile::Held)) => held.push(id),
                 Some((id, MailFile::Due)) => due.push(id),
                 Some((id, MailFile::First)) => urgent.push(id),
-                // One that a crash cut short; nobody was told of it.
+                // A file that a crash cut short; no caller learned of it.
                 None if is_unfinished(&path) => fs::remove_file(&path)?,
                 None => {}
             }
@@ -129,7 +129,7 @@ impl Queue {
         let letters: BTreeSet<Uuid> = due.iter().chain(&urgent).copied().collect();
         let told = held.extract_if(.., |id| letters.contains(id));
         for id in told {
-            // Left here, it would be told of again once the letter is gone.
+            // A held file left here would bring the letter again once that is gone.
             fs::remove_file(directory.join(format!("{id}.{}", extension(MailFile::Held))))?;
         }
         let (now, files) = (Instant::now(), held.len() + letters.len());
@@ -140,7 +140,7 @@ impl Queue {
         Ok((Self { directory, secrets, waiting, came: Notify::new() }, held))
     }
 
-    /// Where the files are.
+    /// The directory of the files.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -169,7 +169,7 @@ impl Queue {
         self.remove(id, MailFile::Held);
     }
 
-    /// Keeps a letter until a server takes it; what was held under its id has become it.
+    /// Keeps a letter until a server takes it; it replaces news held under its id.
     /// Errors: too many wait, or the file cannot be written.
     /// Cost: blocks for two syncs.
     pub(super) fn add_letter(
@@ -178,13 +178,14 @@ impl Queue {
         urgency: Urgency,
         parcel: &Parcel,
     ) -> Result<(), MailError> {
-        // Told of again after a crash.
+        // The letter was already written before a crash.
         if [MailFile::Due, MailFile::First].iter().any(|kind| self.path(id, *kind).exists()) {
             return Ok(());
         }
         self.take_room(urgency)?;
         self.write(id, kind_of(urgency), parcel).inspect_err(|_| self.count_out())?;
-        // Before anybody sends it: gone from here first, it would be told of again.
+        // The held file is removed before the letter can be sent: a letter that is sent first would
+        // be written again.
         if self.path(id, MailFile::Held).exists() {
             self.remove(id, MailFile::Held);
         }

@@ -1,4 +1,4 @@
-//! The mail queue across restarts and crashes: what waits, in which order, and that nobody can read it.
+//! The mail queue across restarts and crashes: the waiting letters, their order, and their secrecy.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -60,7 +60,8 @@ fn news_becomes_a_letter_once_whatever_a_crash_leaves() {
     let before = fs::read(data.path().join(DIRECTORY).join(format!("{id}.held"))).unwrap();
     queue.add_letter(id, Urgency::InTurn, &parcel("ada@example.com")).unwrap();
     assert_eq!((names(data.path()), queue.len()), (vec![format!("{id}.due")], 1));
-    // As if it had been killed before the held file was removed, and within another letter.
+    // The files left by a process killed before it removed the held file, and within another
+    // letter.
     fs::write(data.path().join(DIRECTORY).join(format!("{id}.held")), before).unwrap();
     fs::write(data.path().join(DIRECTORY).join(format!(".{}", Uuid::now_v7())), b"x").unwrap();
     let (queue, held) = Queue::open(data.path(), secrets()).unwrap();
@@ -94,7 +95,7 @@ fn files_are_sealed_private_and_bound_to_their_names() {
     assert!(matches!(foreign.read_letter(id), Err(MailError::Foreign)));
 }
 
-/// Also those that waited before they came, and also after a restart.
+/// Letters go first also before those that waited earlier, and also after a restart.
 #[test]
 fn letters_that_go_first_wait_behind_no_others() {
     let data = tempfile::tempdir().unwrap();
@@ -111,7 +112,7 @@ fn letters_that_go_first_wait_behind_no_others() {
     }
     assert!(matches!(queue.next(Instant::now()), Next::Letter(id, _) if id == first));
     assert_eq!(queue.read_letter(first).unwrap().to, "ada@example.com");
-    // One that was put off holds up nobody, and goes first when it is due again.
+    // A letter that was put off holds up no other, and goes first when it is due again.
     queue.again(first, Tries { all: 1, refusals: 0 }, Duration::from_secs(60));
     let mut order = Vec::new();
     while let Next::Letter(id, _) = queue.next(Instant::now()) {

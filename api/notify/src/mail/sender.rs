@@ -33,7 +33,8 @@ pub(super) async fn run(
     while let Some((id, tries)) = sender.next(&mut stopped).await {
         tokio::select! {
             () = sender.send(id, tries) => {}
-            // What is on its way may still arrive; what does not is sent after the next start.
+            // A letter that is on its way may still arrive; otherwise it is sent after the next
+            // start.
             () = stop(&mut stopped) => break,
         }
     }
@@ -47,7 +48,7 @@ async fn stop(stopped: &mut watch::Receiver<bool>) {
 }
 
 async fn wait_until_stopped(stopped: &mut watch::Receiver<bool>) {
-    // Whoever would say so is gone: that is a stop, too.
+    // The sender of the signal may be gone: that is a stop, too.
     let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
 }
 
@@ -115,7 +116,7 @@ impl MailSender<'_> {
             tracing::error!(letter = %id, %error, "a letter is read again later");
             self.outbox.queue().again(id, tries, self.retry_wait);
         } else {
-            // It stays where it is, for whoever has its key.
+            // The file stays in its place, for an operator who has its key.
             tracing::error!(letter = %id, %error, "a letter is left alone");
         }
     }
@@ -195,7 +196,7 @@ async fn sleep_until(at: Option<Instant>) {
 fn may_pass(error: &MailError) -> bool {
     match error {
         MailError::Foreign => false,
-        // Somebody took the file away.
+        // The file was taken away.
         MailError::Read(error) => error.kind() != io::ErrorKind::NotFound,
         _ => true,
     }
@@ -205,7 +206,7 @@ const fn outcome_is_of_letter(outcome: MailOutcome) -> bool {
     matches!(outcome, MailOutcome::PutOff(_) | MailOutcome::Refused(_))
 }
 
-/// What happens to a letter next.
+/// The next step of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Finished,
@@ -213,7 +214,7 @@ enum Then {
     Again(Tries, Duration),
 }
 
-/// What happens to a letter of that age after it was tried so often before.
+/// The next step of a letter of that age after it was tried so often before.
 fn after(outcome: MailOutcome, before: Tries, age: Duration, first_wait: Duration) -> Then {
     let mut tries = before;
     let wait = match outcome {

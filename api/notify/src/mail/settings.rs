@@ -1,4 +1,4 @@
-//! Which server takes the mail, and in whose name: the part `[mail]` of the settings.
+//! The mail server and the sender of letters: the part `[mail]` of the settings.
 //!
 //! Without `smtp_url` letters are files in `outbox`. Passwords never go over a line that others can
 //! read: without TLS only a server on this machine gets one.
@@ -15,13 +15,13 @@ use url::{Host, Url};
 use super::outbox::MailError;
 use super::smtp::{SmtpAddress, TlsUse};
 
-/// Where servers take letters from programs, without and with TLS from the start.
+/// The ports at which servers take letters from programs, without and with TLS from the start.
 /// Source: RFC 6409; RFC 8314.
 const SUBMISSION_PORT: u16 = 587;
 const SUBMISSIONS_PORT: u16 = 465;
 /// The longest first wait that can be set. Units: seconds.
 const RETRY_AFTER_S_MAX: u64 = 3600;
-/// What stands for a password where settings are shown.
+/// The placeholder of a password where settings are shown.
 const HIDDEN: &str = "hidden";
 
 /// A value that names nothing to be used: of which setting, and the value.
@@ -87,7 +87,7 @@ impl Serialize for SmtpUrl {
 }
 
 impl MailSettings {
-    /// Checks what types alone do not.
+    /// Checks the rules beyond the types.
     /// Errors: a value that names nothing to be used.
     pub fn check(&self) -> Result<(), SettingError> {
         if let Some(from) = &self.from
@@ -148,7 +148,7 @@ struct ParsedAddress {
     password: Option<String>,
 }
 
-/// Errors: what a value has to be.
+/// Errors: the setting, and the form that its value must have.
 fn parse_address(text: &str) -> Result<ParsedAddress, &'static str> {
     const NO_SERVER: &str = "mail.smtp_url (smtp://host or smtps://host)";
     let url = Url::parse(text).map_err(|_| NO_SERVER)?;
@@ -160,8 +160,8 @@ fn parse_address(text: &str) -> Result<ParsedAddress, &'static str> {
     if !matches!(url.path(), "" | "/") || url.fragment().is_some() {
         return Err(NO_SERVER);
     }
-    // What is no known scheme is not looked into any further by the library: an address may still
-    // stand here as text.
+    // The library does not parse URLs of unknown schemes any further: an address may still stand
+    // here as text.
     let host = url.host_str().filter(|host| !host.is_empty()).ok_or(NO_SERVER)?;
     let host = Host::parse(host).map_err(|_| NO_SERVER)?;
     let is_here = is_this_machine(&host);

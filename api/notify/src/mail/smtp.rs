@@ -1,6 +1,6 @@
 //! The conversation with a mail server: one connection, kept while letters come.
 //!
-//! What servers say of a letter may name its reader, so only their codes leave this file.
+//! A server's words about a letter may name its reader, so only their codes leave this file.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,11 +21,11 @@ const CLOSING: u16 = 421;
 /// How a connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TlsUse {
-    /// From the first byte.
+    /// TLS from the first byte.
     Wrapped,
-    /// By STARTTLS, or not at all.
+    /// STARTTLS, or no connection.
     Required,
-    /// By STARTTLS where the server has it.
+    /// STARTTLS where the server has it.
     Opportunistic,
     /// Never.
     None,
@@ -43,8 +43,8 @@ pub(super) struct SmtpAddress {
 }
 
 impl SmtpAddress {
-    /// The server, ready to be connected to by a switch that calls itself `hello`.
-    /// Errors: TLS is asked for and cannot be had.
+    /// The server, ready for connections of a switch that calls itself `hello`.
+    /// Errors: TLS is demanded and cannot be had.
     pub(super) fn ready(self, hello: &str) -> Result<SmtpServer, MailError> {
         let unusable = |error| MailError::Settings(format!("TLS with the mail server: {error}"));
         let tls_parameters = match self.tls {
@@ -69,7 +69,7 @@ impl fmt::Debug for SmtpServer {
     }
 }
 
-/// What became of a letter.
+/// The outcome of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MailOutcome {
     /// The server has taken it.
@@ -107,7 +107,7 @@ impl<'a> Route<'a> {
         }
         let was_open = self.is_open();
         let outcome = self.send_once(envelope, message).await;
-        // Servers close what is idle: that is found out only by the next letter.
+        // Servers close idle connections: only the next letter finds that out.
         if was_open && matches!(outcome, MailOutcome::Unreached(_)) {
             return self.send_once(envelope, message).await;
         }
@@ -141,7 +141,7 @@ impl<'a> Route<'a> {
     /// Ends the connection, if there is one.
     pub(super) async fn close(&mut self) {
         if let Some(mut connection) = self.connection.take() {
-            // What it answers changes nothing.
+            // The answer changes nothing.
             let _ = timeout(Duration::from_secs(1), connection.quit()).await;
         }
     }
@@ -159,7 +159,7 @@ fn outcome_of(error: &SmtpError) -> MailOutcome {
 }
 
 impl SmtpServer {
-    /// Errors: why not, in words that name nobody.
+    /// Errors: the reason, in words that name nobody.
     async fn connect(&self) -> Result<AsyncSmtpConnection, &'static str> {
         let address = (self.address.host.as_str(), self.address.port);
         let wrapped = self.tls_parameters.clone().filter(|_| self.address.tls == TlsUse::Wrapped);

@@ -1,13 +1,13 @@
-//! Why a purchase was declined, in words for whoever held the card.
+//! The cause of a decline, in words for the cardholder.
 //!
-//! Cardholders are told what they can do something about. What the company's account holds is not
-//! theirs to know, so no amounts but that of the purchase are named.
+//! Cardholders learn the causes that they can do something about. The balance of the company's
+//! account is not theirs to know, so no amount but that of the purchase is named.
 
 use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_engine::domain::transaction::TransactionRecord;
 use cardswitch_wire::glossary::{deciding_rule, entry, sentence};
 
-/// The cause, and what helps.
+/// The cause, and the remedy.
 pub(super) type Why = (String, &'static str);
 
 /// Why a purchase was declined: in the glossary's words for people, without figures.

@@ -1,10 +1,10 @@
-//! Where webhooks may be sent: judged when an address is given, and again for every address that its
-//! name leads to, just before the connection is made to that very address.
+//! The addresses to which webhooks may be sent: judged when an address is given, and again for
+//! every address that its name leads to, just before the connection is made to that very address.
 //!
-//! Whoever registers an address chooses where this process connects to, so everything that is not
-//! plainly the public internet is refused; this machine and private networks, too, unless whoever runs
-//! the switch allows them. Addresses of IPv6 that carry one of IPv4 are refused as a
-//! whole: what they lead to is decided elsewhere.
+//! An owner who registers an address chooses a target of this process's connections, so everything
+//! that is not plainly the public internet is refused. This machine and private networks are
+//! refused, too, unless the operator allows them. IPv6 addresses that carry an IPv4 address are
+//! refused as a whole: others decide where they lead.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,10 +16,10 @@ pub const ADDRESS_BYTES_MAX: usize = 1_000;
 /// How far webhooks may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To the public internet.
+    /// The public internet.
     Public,
-    /// To this machine and to private networks, too: whoever runs the switch allows it, since companies
-    /// could look around there.
+    /// This machine and private networks, too. Only the operator allows it, since companies could
+    /// look around there.
     Local,
 }
 
@@ -51,7 +51,7 @@ impl Reach {
     }
 }
 
-/// What is wrong with an address.
+/// A fault of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressFault {
     /// Longer than `ADDRESS_BYTES_MAX`.
@@ -111,7 +111,7 @@ impl AddressFault {
 }
 
 /// Judges an address that webhooks are to be sent to.
-/// Errors: what is wrong with it.
+/// Errors: the fault of the address.
 pub fn check_address(text: &str, reach: Reach) -> Result<(), AddressFault> {
     if text.len() > ADDRESS_BYTES_MAX {
         return Err(AddressFault::TooLong);
@@ -147,8 +147,8 @@ fn has_user(text: &str) -> bool {
     authority.split(['/', '?']).next().is_some_and(|authority| authority.contains('@'))
 }
 
-/// Whether a host is this machine or of a private network as it is written: what goes there needs no
-/// TLS.
+/// Whether a host, as it is written, is this machine or of a private network: requests to it need
+/// no TLS.
 fn is_near(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",
@@ -157,7 +157,8 @@ fn is_near(host: &Host<&str>) -> bool {
     }
 }
 
-/// Names are judged by what they lead to when it is known; those of this machine are known already.
+/// Names are judged by the addresses that they lead to, once these are known; names of this machine
+/// are known already.
 fn may_lead_on(host: &Host<&str>, reach: Reach) -> bool {
     match host {
         Host::Domain(name) => {
@@ -204,7 +205,7 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
     )
 }
 
-/// Of IPv6 only what is given out for global use, without what carries addresses of IPv4 within.
+/// The IPv6 ranges given out for global use, without those that carry IPv4 addresses within.
 /// Source: IANA IPv6 Special-Purpose Address Registry.
 const fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();

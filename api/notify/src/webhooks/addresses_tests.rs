@@ -3,7 +3,7 @@
 use super::AddressFault::{Credentials, Fragment, Malformed, NotPublic, Scheme, TooLong};
 use super::*;
 
-/// Where nothing is ever sent: of each range its ends, or one within.
+/// Addresses to which nothing is ever sent: of each range its ends, or one within.
 pub(in crate::webhooks) const NEVER: [&str; 46] = [
     "0.0.0.0",
     "0.255.255.255",
@@ -53,7 +53,7 @@ pub(in crate::webhooks) const NEVER: [&str; 46] = [
     "ff0e::1",
 ];
 
-/// Where something is sent only where that is allowed: loopback and private networks, by their ends.
+/// Addresses that need permission: loopback and private networks, by their ends.
 pub(in crate::webhooks) const LOCAL: [&str; 13] = [
     "10.0.0.0",
     "10.255.255.255",
@@ -70,7 +70,7 @@ pub(in crate::webhooks) const LOCAL: [&str; 13] = [
     "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 ];
 
-/// The public internet, next to what is not.
+/// Addresses of the public internet, next to the ends of other ranges.
 pub(in crate::webhooks) const PUBLIC: [&str; 22] = [
     "1.0.0.0",
     "1.1.1.1",
@@ -164,7 +164,7 @@ fn addresses_are_judged_as_they_are_given() {
         ("https://db.localhost/", Err(NotPublic)),
         ("https://169.254.169.254/latest/meta-data/", Err(NotPublic)),
         ("https://[::ffff:7f00:1]/", Err(NotPublic)),
-        // Other spellings of loopback are rewritten by the parser, and seen for what they are.
+        // Other spellings of loopback are rewritten by the parser, and recognised.
         ("https://2130706433/", Err(NotPublic)),
         ("https://0x7f.1/", Err(NotPublic)),
         ("https://0177.0.0.1/", Err(NotPublic)),

@@ -1,4 +1,4 @@
-//! What came of attempts, in words: for programs and for people.
+//! The outcomes of attempts, in words: for programs and for people.
 
 use hyper::StatusCode;
 
@@ -45,7 +45,7 @@ pub const fn render_failure(failure: Failure) -> &'static str {
     }
 }
 
-/// What came of an attempt, as a sentence of a page.
+/// The outcome of an attempt, as a sentence of a page.
 #[must_use]
 pub fn sentence(attempt: &Attempt) -> String {
     let failure = match &attempt.result {
@@ -66,7 +66,7 @@ pub fn sentence(attempt: &Attempt) -> String {
     text.to_owned()
 }
 
-/// A status with its name, and what the switch makes of it.
+/// A status with its name, and its effect on the switch.
 fn status_words(status: u16) -> String {
     let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     let named = name.map_or_else(|| status.to_string(), |name| format!("{status} {name}"));

@@ -1,7 +1,7 @@
-//! The text of a webhook: the array of events that a receiver gets, and what it is called.
+//! The text of a webhook: the array of events that a receiver gets, and the id of its message.
 //!
-//! Events say what happened to which transaction of which company, and nothing more; whoever may know
-//! more asks `/v1` for it. Source: spec "Events".
+//! An event names its kind, its transaction and its company, and nothing more; a receiver with
+//! access asks `/v1` for the rest. Source: spec "Events".
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// The transaction that examples tell of. There is none of this id.
+/// The transaction of examples. There is none of this id.
 const EXAMPLE_TRANSACTION: Uuid = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000);
 
 /// An event as receivers get it.
@@ -45,7 +45,7 @@ cardswitch_wire::words! {
 }
 
 impl EventBody {
-    /// The event as it is told.
+    /// The event as receivers get it.
     #[must_use]
     pub const fn new(event: &Event, company: CompanyId) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl EventBody {
     }
 }
 
-/// What an event is called.
+/// The name of an event.
 #[must_use]
 pub const fn event_name(kind: EventKind) -> &'static str {
     let [created, updated] = EVENT_NAMES;
@@ -76,16 +76,16 @@ pub const fn event_name(kind: EventKind) -> &'static str {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug)]
 pub struct Composed {
     /// The array of events.
     pub body: Bytes,
-    /// Of each, its place among those of its transaction.
+    /// The place of each event among those of its transaction.
     pub sequence: String,
 }
 
-/// Composes the message of these events; none where the receiver may be told of none of them.
+/// Composes the message of these events; none where the receiver may see none of them.
 /// Errors: the tables cannot be read.
 pub fn compose(
     snapshot: &Snapshot,
@@ -108,7 +108,7 @@ pub fn compose(
     Ok(Some(Composed { body: render(&bodies), sequence: sequence.join(",") }))
 }
 
-/// The message that shows an owner what to expect.
+/// The message of an example.
 #[must_use]
 pub fn example(company: CompanyId) -> Composed {
     Composed { body: render(&[EventBody::example(company)]), sequence: "0".to_owned() }

@@ -1,8 +1,8 @@
 //! A place in the event log as clients hold it: sealed, since numbers would tell each company how
-//! much happens at all others, and a place of one company's is none of another's.
+//! much happens at all others. A place of one company is no place of another.
 //!
-//! Sealed are the number (8 bytes, the high one first) and the instant (8 bytes) of the event that it is
-//! behind; the number alone before the first event.
+//! The sealed bytes are the number (8 bytes, the high one first) and the instant (8 bytes) of the
+//! event that the place is behind; the number alone before the first event.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 
 use cardswitch_secrets::{SealError, Secrets};
 
-/// The longest text that is looked at. Units: bytes.
+/// The longest text that is read. Units: bytes.
 const TEXT_BYTES_MAX: usize = 100;
 
 /// The text of a place.

@@ -1,4 +1,4 @@
-//! What is kept of deliveries: `deliveries.redb` in the data directory.
+//! The stored state of deliveries: `deliveries.redb` in the data directory.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -8,14 +8,16 @@
 //! | `follower` | `followed_at` | when that happened; missing before the first event |
 //! | `series` | `series` | 16 random bytes, drawn when the file is made or the log has lost events |
 //!
-//! It is written about once a second and when the switch stops. Whatever it lags behind is delivered
-//! once more after a crash; nothing is lost, because lanes only ever stand where the log was told.
-//! Each endpoint has `ATTEMPTS_MAX` places for attempts, used in turn, so the file is bounded. Without
-//! the file every endpoint is told of the last two days. A file that could not be written is opened
-//! anew before it is written again: redb takes nothing any more after a fault.
+//! The file is written about once a second and when the switch stops. Deliveries that it lags
+//! behind are made once more after a crash. Nothing is lost, because a lane is only ever kept at a
+//! place up to which it was handed the log. Each endpoint has `ATTEMPTS_MAX` places for attempts,
+//! used in turn, so the file is bounded. Without the file every endpoint gets the events of the
+//! last two days. A file that could not be written is opened anew before it is written again: redb
+//! takes nothing any more after a fault.
 //!
-//! A node of a cluster writes all but the attempts elsewhere, too (`DeliveriesElsewhere`), and goes on
-//! with what the node that led before has written there: `lane/<id>`, `followed` and `series`.
+//! A node of a cluster writes all but the attempts elsewhere, too (`DeliveriesElsewhere`), and
+//! resumes from the values that the former leader has written there: `lane/<id>`, `followed` and
+//! `series`.
 
 use std::path::Path;
 
@@ -79,26 +81,26 @@ pub enum Failure {
     NoSuchHost,
     /// It leads where webhooks may not go.
     NotPublic,
-    /// Nobody listens there, or it cannot be reached.
+    /// No process listens there, or it cannot be reached.
     NotReachable,
     /// TLS failed: most often a certificate that is not trusted.
     Tls,
-    /// The connection broke, or what came was no answer.
+    /// The connection broke, or the bytes that came were no answer.
     Broken,
     /// There was no whole answer in time.
     TooSlow,
     /// The switch could not make the request.
     NotSent,
-    /// There was nothing to send: the events are no more, or must not be told to it any more.
+    /// There was nothing to send: the events are no more, or must not be sent to it any more.
     NothingToTell,
 }
 
-/// What was said in a try, the beginning of either.
+/// The bodies of a try, the beginning of either.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bodies {
     /// The array of events; blank where nothing was sent.
     pub request: String,
-    /// What the receiver answered with its status.
+    /// The body of the receiver's answer.
     pub answer: String,
 }
 
@@ -123,21 +125,21 @@ pub struct Attempt {
     pub message: Uuid,
     /// Why it was sent.
     pub kind: AttemptKind,
-    /// The how manieth try of the message it was, from 1.
+    /// The number of this try of the message, from 1.
     pub tries: u8,
-    /// When it began.
+    /// The instant at which it began.
     pub at: Timestamp,
     /// How long it took. Units: milliseconds.
     pub duration_ms: u32,
     /// How it ended.
     pub result: AttemptResult,
-    /// When the message is tried again; none where it is not.
+    /// The instant of the next try of the message; none where there is none.
     pub again_at: Option<Timestamp>,
     /// Whether it was the last of its message, and in vain.
     pub is_last: bool,
     /// The events of the message.
     pub events: Vec<EventNumber>,
-    /// What was said.
+    /// The bodies.
     pub bodies: Bodies,
 }
 
@@ -152,7 +154,7 @@ impl Attempt {
 /// An attempt with its place among those of its endpoint, counted from 0.
 pub type PlacedAttempt = (WebhookEndpointId, u64, Attempt);
 
-/// What was read when the switch started.
+/// The state read when the switch started.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The last event that was handed to lanes; none in a new file.
@@ -168,13 +170,13 @@ pub struct KeptLane {
     pub lane: Lane,
     /// How many attempts it has had.
     pub attempts: u64,
-    /// Since when its endpoint was on, when it began to be told what it is told now.
+    /// The `enabled_at` of its endpoint when the lane was turned on last.
     pub on_since: Timestamp,
     /// The address that was gone while it was on since then.
     pub gone_url: Option<String>,
 }
 
-/// What is to be written together.
+/// The changes that are written together.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// The last event that was handed to lanes.
@@ -199,7 +201,7 @@ pub enum DeliveriesError {
     /// The place that outlives this machine.
     #[error("what is kept of deliveries for other nodes: {0}")]
     Elsewhere(String),
-    /// The event log, which tells what it is about, cannot be read.
+    /// The event log cannot be read.
     #[error("the event log: {0}")]
     Log(Box<StoreError>),
 }
@@ -215,8 +217,8 @@ type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
 /// A place that outlives this machine.
 pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
-    /// Returns what is there, by name, and lets nobody but the caller write from then on.
-    /// Errors: why that cannot be.
+    /// Returns the values there, by name, and lets nobody but the caller write from then on.
+    /// Errors: the reason why that cannot be.
     fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String>;
 
     /// Writes values and removes those that are none, the last ones last.
@@ -257,13 +259,13 @@ impl Deliveries {
         Ok(Self { opener, elsewhere: None, database: Mutex::new(Some(database)), series })
     }
 
-    /// What messages of this file are told from those of any other by.
+    /// The id that tells messages of this file from those of any other.
     #[must_use]
     pub fn series(&self) -> Uuid {
         *self.series.lock()
     }
 
-    /// Everything but the attempts: what is elsewhere, if anything is.
+    /// The state without the attempts: that of `elsewhere`, if there is any.
     pub fn load(&self) -> Result<Loaded, DeliveriesError> {
         let here = self.load_here()?;
         let Some(elsewhere) = &self.elsewhere else { return Ok(here) };
@@ -311,7 +313,7 @@ impl Deliveries {
         elsewhere.write(values).map_err(DeliveriesError::Elsewhere)
     }
 
-    /// Draws another series: what numbers of events meant is not what they mean now.
+    /// Draws another series: numbers of events have other meanings than before.
     pub fn begin_series(&self) -> Result<(), DeliveriesError> {
         self.keep_series(Uuid::new_v4())?;
         let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
@@ -345,7 +347,7 @@ impl Deliveries {
         })
     }
 
-    /// Works with the database, opened anew if the last one who did met a fault.
+    /// Works with the database, opened anew if the last work met a fault.
     fn with_database<T>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, DeliveriesError>,
@@ -356,7 +358,7 @@ impl Deliveries {
             None => (self.opener)()?,
         };
         let outcome = work(&database);
-        // After a fault it is closed before anybody opens it again.
+        // A faulty database is closed before it is opened again.
         if !matches!(outcome, Err(DeliveriesError::Database(_))) {
             *slot = Some(database);
         }
@@ -412,7 +414,8 @@ fn write(database: &Database, changes: &Changes) -> Result<(), DeliveriesError> 
 /// A value kept elsewhere under its name; `None` removes it.
 type NamedChange = (String, Option<Vec<u8>>);
 
-/// What is elsewhere of changes. The place of the follower comes last: what it has passed stands in lanes.
+/// The values to write elsewhere. The place of the follower comes last: lanes hold the events that
+/// it has passed.
 fn values_of(
     lanes: &[(WebhookEndpointId, KeptLane)],
     removed: &[WebhookEndpointId],
@@ -446,7 +449,7 @@ fn parse_values(values: Vec<(String, Vec<u8>)>) -> Result<(Loaded, Option<Uuid>)
     Ok((loaded, series))
 }
 
-/// Where the attempt counted `place` stands: it takes the place of the one `ATTEMPTS_MAX` before it.
+/// The slot of the attempt counted `place`: it replaces the one `ATTEMPTS_MAX` before it.
 fn ring_place(place: u64) -> u16 {
     u16::try_from(place % u64::from(ATTEMPTS_MAX)).unwrap_or_default()
 }

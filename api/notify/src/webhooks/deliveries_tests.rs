@@ -1,4 +1,4 @@
-//! What is kept of deliveries, across faults of the disk and formats.
+//! The stored state of deliveries, across faults of the disk and formats.
 
 use std::io;
 use std::sync::Arc;

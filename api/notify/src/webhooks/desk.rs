@@ -1,4 +1,4 @@
-//! One endpoint as the dispatcher has it: whom it is told of, its lane, and one request to it.
+//! One endpoint as the dispatcher has it: its companies, its lane, and one request to it.
 
 use std::sync::Arc;
 
@@ -20,36 +20,36 @@ use super::due::Queued;
 use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
 
-/// How many events of all companies are looked at at a time for those that a lane is told of, so that
-/// one with much to read holds up no other. Reading on goes on from there.
+/// How many events of all companies are read at a time for a lane, so that a lane with much to read
+/// holds up no other. The next read goes on from there.
 const SCANNED_MAX: usize = 1_000;
-/// How many are looked at for what a lane has read past. That is seldom.
+/// How many are read for the events that a lane has read past, which is seldom.
 const MISSED_SCANNED_MAX: usize = 10_000;
 
 /// An endpoint at work.
 #[derive(Debug)]
 pub(super) struct Desk {
-    /// What it is.
+    /// The endpoint.
     pub(super) endpoint: Arc<WebhookEndpoint>,
-    /// Whose events it is told of; they rise.
+    /// The companies whose events it gets; they rise.
     pub(super) companies: Vec<CompanySlot>,
-    /// What it is still to be told.
+    /// The events still to be delivered to it.
     pub(super) lane: Lane,
     /// How many attempts it has had.
     pub(super) attempts: u64,
-    /// Since when its endpoint was on, when it began to be told what it is told now.
+    /// The `enabled_at` of its endpoint when the lane was turned on last.
     pub(super) on_since: Timestamp,
     /// The address that was gone while it was on since then. Tables that still show the endpoint on
     /// do not turn it on again, only a person does.
     pub(super) gone_url: Option<String>,
-    /// Where it stands among those that have something to send.
+    /// Its place among those that have something to send.
     pub(super) queued: Option<Queued>,
     /// Whether it stands among those that read the log by themselves.
     pub(super) is_queued_behind: bool,
 }
 
 impl Desk {
-    /// Reads what the lane wants of the log, as far as the follower has read it: `followed`. Returns the
+    /// Reads the log for the lane, as far as the follower has read it: `followed`. Returns the
     /// events of its companies, and how far was read.
     pub(super) fn read_after(
         &self,
@@ -72,9 +72,9 @@ impl Desk {
         Ok((known.map(entry_of).collect(), upto.min(followed).max(after)))
     }
 
-    /// What the lane has read past since its app was given tokens of companies that it is not known
-    /// to be told of: a token counts from its own record on, and is seen a little later. The follower
-    /// has read up to `followed`.
+    /// The events that the lane has read past since its app was given tokens of companies that it
+    /// is not known to follow: a token counts from its own record on, and is seen a little later.
+    /// The follower has read up to `followed`.
     pub(super) fn missed(
         &self,
         snapshot: &Snapshot,
@@ -108,14 +108,14 @@ impl Desk {
         Ok(missed)
     }
 
-    /// Has the lane told of what it has read past. Returns whether there was anything.
+    /// Hands the lane the events that it has read past. Returns whether there were any.
     pub(super) fn take_missed(&mut self, missed: Missed, followed: EventNumber) -> bool {
         let Missed { entries, again_after } = missed;
         if self.lane.is_off() || (entries.is_empty() && again_after.is_none()) {
             return false;
         }
         match again_after {
-            // It is told once more of what happened at its other companies since.
+            // The events of its other companies since then are delivered once more.
             Some(after) => self.lane.recover(after, followed),
             None => self.lane.take_missed(entries),
         }
@@ -123,12 +123,12 @@ impl Desk {
     }
 }
 
-/// What a lane has read past although it is to be told of it.
+/// The events that a lane has read past although it is to deliver them.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
     /// The events.
     pub(super) entries: Vec<Entry>,
-    /// Where they are too many: the event after which the lane reads once more.
+    /// The event after which the lane reads once more, where they are too many.
     pub(super) again_after: Option<EventNumber>,
 }
 
@@ -136,13 +136,13 @@ const fn entry_of(event: &Event) -> Entry {
     Entry { number: event.number, transaction: event.transaction }
 }
 
-/// What is told.
+/// The content of a message.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// These events, as far as they may be told.
+    /// These events, as far as the endpoint may see them.
     Events(Vec<EventNumber>),
-    /// These once more, if they are all still there. All of them had happened by this instant: what
-    /// happened later got the number of an event that was lost.
+    /// These once more, if they are all still there. All of them had happened by this instant: a
+    /// later event got the number of one that was lost.
     Again(Vec<EventNumber>, Timestamp),
     /// An example.
     Example,
@@ -158,21 +158,21 @@ impl Content {
     }
 }
 
-/// When what has this id was made; long ago where the id does not say.
+/// The instant at which the thing with this id was made; long ago where the id does not say.
 fn made_at(id: Uuid) -> Timestamp {
     let made_s = id.get_timestamp().map(|at| at.to_unix());
     let made_us = made_s.map(|(s, ns)| s.saturating_mul(1_000_000) + u64::from(ns / 1_000));
     Timestamp(made_us.and_then(|us| i64::try_from(us).ok()).unwrap_or_default())
 }
 
-/// One request to one endpoint.
+/// A request to an endpoint.
 #[derive(Debug)]
 pub struct Job {
     /// The way to the engine.
     pub switch: Switch,
-    /// What opens the secret of the endpoint.
+    /// The keys that open the secret of the endpoint.
     pub secrets: Arc<Secrets>,
-    /// What sends.
+    /// The sender of requests.
     pub sender: Sender,
     /// The endpoint.
     pub endpoint: Arc<WebhookEndpoint>,
@@ -180,26 +180,26 @@ pub struct Job {
     pub content: Content,
     /// The id of the message, the same for each try.
     pub message: Uuid,
-    /// Which try it is, from 1.
+    /// The number of the try, from 1.
     pub tries: u8,
     /// The engine's time.
     pub now: Timestamp,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug)]
 pub struct RequestReport {
-    /// How the request ended; none where there was nothing to tell: the endpoint may be told of none
+    /// The result of the request. None where there was nothing to tell: the endpoint may see none
     /// of the events any more, or they are no more.
     pub result: Option<AttemptResult>,
     /// How long it took. Units: milliseconds.
     pub duration_ms: u32,
-    /// What was said.
+    /// The bodies.
     pub bodies: Bodies,
 }
 
 impl RequestReport {
-    /// What is told where nobody comes to tell anything.
+    /// The report where the task ends without one.
     pub(super) const NOT_SENT: Self = Self {
         result: Some(AttemptResult::Unanswered(Failure::NotSent)),
         duration_ms: 0,
@@ -240,7 +240,7 @@ impl Job {
     /// The delivery by the present rights and settings of the endpoint.
     fn delivery(&self) -> Result<Delivery, Failure> {
         match self.switch.read_at_once(|snapshot| self.make(snapshot)) {
-            // What waited for another address is tried again at the present one.
+            // A message that waited for another address is tried again at the present one.
             Ok(Some(delivery)) if delivery.address != self.endpoint.url => Err(Failure::NotSent),
             Ok(Some(delivery)) => Ok(delivery),
             Ok(None) => Err(Failure::NothingToTell),
@@ -254,7 +254,7 @@ impl Job {
     fn make(&self, snapshot: &Snapshot) -> Result<Option<Delivery>, StoreError> {
         let (company, id) = (self.endpoint.company, self.endpoint.id);
         let endpoint = snapshot.own::<WebhookEndpoint>(company, id)?;
-        // What somebody asks for by hand is sent to one that is off, too.
+        // Messages sent by hand go to an endpoint that is off, too.
         let is_told = |endpoint: &WebhookEndpoint| {
             endpoint.is_enabled() || !matches!(self.content, Content::Events(_))
         };

@@ -40,9 +40,9 @@ use super::{Figures, ORDERS_MAX, Order};
 const EVENTS_READ_MAX: usize = 1_000;
 /// How many lanes that are behind read the log before anything else is done.
 const LANES_READ_MAX: usize = 2;
-/// How often what has changed is written down.
+/// How often changes are written down.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the clock is looked at.
+/// How often the clock is read.
 const TICK: Duration = Duration::from_millis(100);
 /// How long requests under way may take once the switch stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -51,7 +51,7 @@ const READ_PAUSE: Duration = Duration::from_secs(1);
 /// How many attempts wait to be written down; later ones are not noted.
 const UNSAVED_MAX: usize = 20_000;
 
-/// What the dispatcher works with.
+/// The tools of the dispatcher.
 pub(super) struct Tools {
     pub(super) switch: Switch,
     pub(super) secrets: Arc<Secrets>,
@@ -82,11 +82,11 @@ pub(super) struct Dispatcher {
     unsaved_since: Option<Timestamp>,
     /// Lanes as they were read, until their endpoints are.
     kept: BTreeMap<WebhookEndpointId, KeptLane>,
-    /// When endpoints are looked at again.
+    /// The instant at which endpoints are read again.
     reload_at: Instant,
-    /// Not before this.
+    /// The earliest instant for that.
     reload_from: Instant,
-    /// Whether somebody has said that they changed, and who waits until that is seen.
+    /// Whether they have changed since; the callers in `reloads` wait until they are read.
     is_stale: bool,
     reloads: Vec<oneshot::Sender<()>>,
     /// Orders that wait until that is seen.
@@ -94,7 +94,7 @@ pub(super) struct Dispatcher {
     read_at: Instant,
     sending: usize,
     sending_failing: usize,
-    /// How many that were asked for are under way at endpoints of each company.
+    /// The number of requests under way that callers wait for, by the company of the endpoint.
     sending_asked: BTreeMap<CompanySlot, usize>,
     idle_saves: u32,
     figures: Figures,
@@ -103,7 +103,7 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Reads what was kept. Errors: it cannot be read.
+    /// Reads the stored state. Errors: it cannot be read.
     pub(super) fn new(tools: Tools) -> Result<Self, DeliveriesError> {
         let (followed, kept) = read_kept(&tools)?;
         let (ended, ends) = mpsc::unbounded_channel();
@@ -135,7 +135,7 @@ impl Dispatcher {
         })
     }
 
-    /// Delivers until the switch stops, or nobody is there any more who could ask for anything.
+    /// Delivers until the switch stops, or all callers are gone.
     pub(super) async fn run(
         mut self,
         mut orders: mpsc::Receiver<Order>,
@@ -184,7 +184,7 @@ impl Dispatcher {
         self.save().await;
     }
 
-    /// Does what there is to do. Returns whether there is more.
+    /// Does the work that is due. Returns whether there is more.
     fn advance(&mut self) -> bool {
         while let Ok(done) = self.ends.try_recv() {
             self.end(done);
@@ -204,7 +204,7 @@ impl Dispatcher {
             }
         }
         self.start_due();
-        // INVARIANT: orders wait only for a look at what has changed, and that is to come.
+        // INVARIANT: orders wait only for endpoints to be read again, and that is to come.
         debug_assert!(self.is_stale || self.postponed.is_empty());
         has_more
     }
@@ -223,7 +223,7 @@ impl Dispatcher {
         self.tools.switch.engine().clock().now()
     }
 
-    /// Reads on in the log and hands each event to the lanes that are told of it.
+    /// Reads on in the log and hands each event to the lanes of its company.
     fn follow(&mut self) -> Result<bool, StoreError> {
         if self.by_company.is_empty() {
             return Ok(false);
@@ -275,7 +275,7 @@ impl Dispatcher {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         self.dirty.insert(id);
         let line = Line::of(desk.lane.is_failing());
-        // Who has something fresh stands in line from the moment it came.
+        // A lane with fresh events stands in line from the moment they came.
         let queued = desk.lane.due().map(|due| match desk.queued {
             Some(queued) if due.0 == i64::MIN && queued.at <= now => Queued { line, ..queued },
             _ if due.0 == i64::MIN => Queued { at: now, line },
@@ -297,7 +297,8 @@ impl Dispatcher {
                 self.reloads.extend(reply);
             }
             order if self.is_stale && Instant::now() < self.reload_from => {
-                // Whoever is one too many is told that too much is to do.
+                // An order beyond the bound is dropped, and its caller learns that the switch is
+                // overloaded.
                 if self.postponed.len() < ORDERS_MAX {
                     self.postponed.push_back(order);
                 }
@@ -311,7 +312,7 @@ impl Dispatcher {
         }
     }
 
-    /// Looks at endpoints as they are now, and carries out what has waited for that.
+    /// Reads endpoints as they are now, and carries out the orders that have waited for that.
     fn catch_up_with_changes(&mut self) {
         self.reload();
         for order in std::mem::take(&mut self.postponed) {
@@ -339,7 +340,7 @@ impl Dispatcher {
         }
     }
 
-    /// What was tried, the newest first.
+    /// The attempts at an endpoint, the newest first.
     fn attempts(&self, id: WebhookEndpointId) -> Vec<Attempt> {
         let saved = self.tools.deliveries.attempts(id).unwrap_or_else(|error| {
             tracing::error!(%error, "attempts cannot be read");
@@ -370,10 +371,11 @@ impl Dispatcher {
     }
 }
 
-/// Where the follower and the lanes stand. Where the log has lost its newest part since that was
-/// written, as in a directory that was put back without the end of its journal, they are set back to
-/// where it is still the same, and messages get other ids than before: numbers have other meanings.
-/// Errors: what was kept or the log cannot be read.
+/// The places of the follower and the lanes. If the log has lost its newest part since they were
+/// written, as in a directory that was put back without the end of its journal, they are set back
+/// to where it is still the same. Messages then get other ids than before: numbers have other
+/// meanings.
+/// Errors: the stored state or the log cannot be read.
 fn read_kept(
     tools: &Tools,
 ) -> Result<(EventPlace, BTreeMap<WebhookEndpointId, KeptLane>), DeliveriesError> {

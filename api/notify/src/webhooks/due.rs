@@ -1,26 +1,26 @@
-//! Endpoints with something to send, by when. Those that fail stand in a line of their own: however many
-//! they are, nobody has to look past them.
+//! Endpoints with something to send, by when. Failing ones stand in a line of their own: however
+//! many they are, no healthy one waits behind them.
 
 use std::collections::BTreeSet;
 
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
-/// Where an endpoint stands.
+/// The place of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Queued {
-    /// When it is due.
+    /// The instant at which it is due.
     pub(super) at: Timestamp,
-    /// In which line.
+    /// Its line.
     pub(super) line: Line,
 }
 
-/// Which line.
+/// The lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Of those that took the last message.
+    /// Endpoints that took the last message.
     Healthy,
-    /// Of those that did not.
+    /// Endpoints that did not.
     Failing,
 }
 
@@ -31,7 +31,7 @@ impl Line {
     }
 }
 
-/// Both lines.
+/// The two lines.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     healthy: BTreeSet<(Timestamp, WebhookEndpointId)>,
@@ -59,7 +59,7 @@ impl Due {
         }
     }
 
-    /// Those of a line that are due at `now`, the longest waiting first, at most so many.
+    /// The endpoints of a line that are due at `now`, the longest waiting first, at most `max`.
     pub(super) fn ready(
         &mut self,
         line: Line,

@@ -1,5 +1,5 @@
-//! What one endpoint is still to be told, and in what order: the state between the event log and the
-//! sender. Pure: no clock, no network, no tables.
+//! The events still to be delivered to one endpoint, in their order: the state between the event
+//! log and the sender. Pure: no clock, no network, no tables.
 //!
 //! ```text
 //! log -> fresh -> sending -> delivered
@@ -8,9 +8,9 @@
 //!          +-> held (behind a message of the same transaction that waits)
 //! ```
 //!
-//! A lane is *abreast* of the follower, which then hands it each event, or *behind* it: it reads the
-//! log by itself, from where it stands. A lane with no room left falls behind; nothing is lost by
-//! that but time.
+//! A lane that is *abreast* has caught up with the follower, which then hands it each event. A lane
+//! that is *behind* reads the log by itself, from its own place. A lane with no room left falls
+//! behind; it loses nothing but time.
 //!
 //! INVARIANT: an event is never sent while an earlier one of its transaction is waiting or held, and
 //! one message is sent at a time: events of a transaction arrive in order.
@@ -32,23 +32,23 @@ const FRESH_MAX: usize = 256;
 const WAITING_MAX: usize = 10;
 /// How many events wait behind messages of their transactions.
 const HELD_MAX: usize = 1_000;
-/// After so many failures in a row the receiver counts as down: it is asked with what waits, and gets
-/// no further messages until it takes one.
+/// The number of failures in a row after which the receiver counts as down. Only messages that wait
+/// are then tried, and no further ones are made until it takes one.
 const DOWN_FAILURES: u32 = 3;
 /// How far apart the tries are at least that are brought forward because the receiver is back.
 /// Units: microseconds.
 const FORWARD_US: i64 = 60_000_000;
 
-/// An event that is to be told.
+/// An event that is to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its number in the log.
     pub number: EventNumber,
-    /// What it is about.
+    /// Its transaction.
     pub transaction: TransactionSeq,
 }
 
-/// What is sent as one request.
+/// A message: the events sent as one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// The same on every try.
@@ -59,18 +59,18 @@ pub struct Message {
     pub tries: u8,
     /// How many retries of the schedule are used up.
     pub retries: u8,
-    /// When it is due.
+    /// The instant at which it is due.
     pub due: Timestamp,
-    /// Where it was brought forward: when it is due by the schedule.
+    /// The instant at which it is due by the schedule, where it was brought forward.
     pub brought_from: Option<Timestamp>,
 }
 
-/// Where a lane stands in the log.
+/// The place of a lane in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Position {
-    /// It is handed what the follower reads, after this event.
+    /// The follower hands it the events after this one.
     Abreast(EventNumber),
-    /// It reads by itself what is after this event.
+    /// It reads the events after this one by itself.
     Behind(EventNumber),
 }
 
@@ -81,11 +81,11 @@ pub enum Outcome {
     Delivered,
     /// It did not.
     Failed,
-    /// There was nothing to tell: none of its events is there any more, or may be told.
+    /// There was nothing to tell: none of its events is there any more, or may be delivered.
     Untold,
 }
 
-/// What becomes of a message after a try.
+/// The next step of a message after a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It has arrived.
@@ -94,12 +94,11 @@ pub enum Fate {
     Again(Timestamp),
     /// It was tried for the last time.
     GivenUp,
-    /// It is of no interest any more: there was nothing to tell, the lane was set back, or the
-    /// endpoint is off.
+    /// It is dropped: there was nothing to tell, the lane was set back, or the endpoint is off.
     Dropped,
 }
 
-/// The state of one endpoint. What of it is kept is what has no note that it is not.
+/// The state of one endpoint, stored as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     position: Position,
@@ -116,25 +115,25 @@ pub struct Lane {
     is_off: bool,
 }
 
-/// How a lane does, as people are told.
+/// The health of a lane, as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     /// How many messages wait to be tried again.
     pub waiting: usize,
-    /// When the first of them is tried.
+    /// The instant of the first of their tries.
     pub next_try_at: Option<Timestamp>,
     /// Since when no message has arrived although some were tried.
     pub failing_since: Option<Timestamp>,
     /// How many messages were given up since one arrived last.
     pub given_up: u32,
-    /// When a message arrived last.
+    /// The instant at which a message arrived last.
     pub delivered_at: Option<Timestamp>,
     /// Whether it is catching up with the log.
     pub is_behind: bool,
 }
 
 impl Lane {
-    /// A lane that is told what is after `number`.
+    /// A lane that gets the events after `number`.
     #[must_use]
     pub const fn after(number: EventNumber) -> Self {
         Self {
@@ -165,7 +164,7 @@ impl Lane {
         }
     }
 
-    /// After which event the lane wants to read the log by itself, if it does now.
+    /// The event after which the lane wants to read the log by itself, if it does now.
     #[must_use]
     pub fn wants(&self) -> Option<EventNumber> {
         let has_room = self.fresh.len() < MESSAGE_EVENTS_MAX && !self.is_stalled();
@@ -175,7 +174,7 @@ impl Lane {
         }
     }
 
-    /// Takes up what was read of the log up to `upto`; the follower has read up to `followed`.
+    /// Takes up the events read of the log up to `upto`; the follower has read up to `followed`.
     pub fn take_up(&mut self, entries: Vec<Entry>, upto: EventNumber, followed: EventNumber) {
         self.fresh.extend(entries);
         self.position =
@@ -194,7 +193,8 @@ impl Lane {
         self.failures > 0
     }
 
-    /// From when on something can be sent; none where there is nothing, or something is being sent.
+    /// The instant from which something can be sent; none where there is nothing, or something is
+    /// being sent.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         if self.is_off || self.sending.is_some() {
@@ -206,8 +206,8 @@ impl Lane {
         self.waiting.iter().map(|message| message.due).min()
     }
 
-    /// What is to be sent at `now`: what waits and is due, else what is fresh. `name` gives a message
-    /// of these events its id.
+    /// The message to send at `now`: a waiting one that is due, else a new one of fresh events.
+    /// `name` gives a message of these events its id.
     pub fn start(
         &mut self,
         now: Timestamp,
@@ -297,7 +297,8 @@ impl Lane {
         Fate::Again(due)
     }
 
-    /// A receiver that was down and has taken something is back: what waits is tried at once.
+    /// Notes that a message was delivered. A receiver that was down is back: waiting messages are
+    /// tried at once.
     fn note_delivery(&mut self, now: Timestamp) {
         let was_down = self.failures >= DOWN_FAILURES;
         (self.failures, self.given_up, self.failing_since) = (0, 0, None);
@@ -315,7 +316,7 @@ impl Lane {
         }
     }
 
-    /// Puts what no message stands before any more where it is sent next.
+    /// Moves held events that no message blocks any more to the front of the fresh ones.
     fn release(&mut self) {
         let blocked = self.waiting_transactions();
         let held = std::mem::take(&mut self.held);
@@ -327,8 +328,8 @@ impl Lane {
         }
     }
 
-    /// Sets the lane back: everything after `number` is told again, and what was not told yet. The
-    /// follower has read up to `followed`.
+    /// Sets the lane back: the events after `number` are delivered again, and those that were not
+    /// delivered yet. The follower has read up to `followed`.
     pub fn recover(&mut self, number: EventNumber, followed: EventNumber) {
         self.restart_after(number.min(self.told_upto(followed)));
     }
@@ -342,15 +343,16 @@ impl Lane {
         }
     }
 
-    /// Takes up events that the log was read past, of transactions that it was told nothing of yet.
+    /// Takes up events that the log was read past, of transactions of which nothing was delivered
+    /// yet.
     pub fn take_missed(&mut self, entries: Vec<Entry>) {
         if !self.is_off {
             self.fresh.extend(entries);
         }
     }
 
-    /// Notes that the log was the one it knows up to `last` only, of what the follower had read up to
-    /// `followed`: what it knows of anything behind that, it reads anew.
+    /// Notes that the log has lost its part behind `last`, of which the follower had read up to
+    /// `followed`: the lane reads its events behind `last` anew.
     pub fn cut(&mut self, last: EventNumber, followed: EventNumber) {
         let newest = self.on_their_way().map(|entry| entry.number).max().unwrap_or_default();
         if newest.max(self.read_upto(followed)) > last {
@@ -358,7 +360,7 @@ impl Lane {
         }
     }
 
-    /// Up to which event everything is told.
+    /// The event up to which everything is delivered.
     fn told_upto(&self, followed: EventNumber) -> EventNumber {
         let read = match self.position {
             Position::Abreast(_) => followed,
@@ -379,8 +381,8 @@ impl Lane {
         (self.failures, self.given_up, self.failing_since) = (0, 0, None);
     }
 
-    /// Turns the lane off: it keeps nothing but up to where everything was told. The follower has read
-    /// up to `followed`. Returns whether it was on.
+    /// Turns the lane off: it keeps nothing but the place up to which everything was delivered. The
+    /// follower has read up to `followed`. Returns whether it was on.
     pub fn turn_off(&mut self, followed: EventNumber) -> bool {
         let was_on = !self.is_off;
         if was_on {
@@ -390,8 +392,8 @@ impl Lane {
         was_on
     }
 
-    /// Turns the lane on: it is told what is after `number`, and nothing again that it was told before
-    /// it was off. Returns whether it was off.
+    /// Turns the lane on: it gets the events after `number`, but none again that it got before it
+    /// was off. Returns whether it was off.
     pub fn turn_on(&mut self, number: EventNumber) -> bool {
         let was_off = self.is_off;
         if was_off {
@@ -407,7 +409,8 @@ impl Lane {
         self.is_off
     }
 
-    /// A lane read back: what was being sent when the process ended is sent again.
+    /// Resumes a lane that was read back: a message that was being sent when the process ended is
+    /// sent again.
     pub fn resume(&mut self) {
         let Some((mut message, is_void)) = self.sending.take() else { return };
         if !is_void {

@@ -66,7 +66,7 @@ fn a_message_is_tried_by_the_schedule_under_one_id_and_then_given_up() {
     let health = lane.health();
     assert_eq!((health.given_up, health.waiting), (1, 0));
     assert_eq!(health.failing_since, Some(T0));
-    // What comes after is tried again from the beginning.
+    // The messages that follow are tried again from the beginning.
     lane.offer(entry(2, 1));
     assert_eq!(numbers(&lane.start(now, name).unwrap()), [2]);
     lane.settle(Outcome::Delivered, now);
@@ -93,7 +93,7 @@ fn later_events_of_a_transaction_wait_and_those_of_others_do_not() {
 #[test]
 fn a_receiver_that_is_down_is_asked_sparingly_and_gets_everything_when_it_is_back() {
     let mut lane = abreast();
-    // Of different draws, so that they are due one after the other.
+    // The draws differ, so that the messages are due one after the other.
     let name =
         |entries: &[Entry]| Uuid::from_bytes([u8::try_from(entries[0].number.0).unwrap() * 20; 16]);
     for number in 1..=5 {
@@ -107,12 +107,12 @@ fn a_receiver_that_is_down_is_asked_sparingly_and_gets_everything_when_it_is_bac
     assert!(due > T0);
     lane.start(due, name).unwrap();
     lane.settle(Outcome::Delivered, due);
-    // The others that waited are tried at once, before what is new.
+    // The other waiting messages are tried at once, before new ones.
     let second = lane.start(due, name).unwrap();
     assert_eq!(second.tries, 1);
     lane.settle(Outcome::Delivered, due);
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [3]);
-    // One that fails now has used up nothing of its schedule.
+    // A message that fails now has used up nothing of its schedule.
     let (_, before) = (lane.settle(Outcome::Failed, due), lane.waiting[0].clone());
     assert_eq!((before.retries, before.tries), (1, 2));
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [4, 5]);
@@ -157,7 +157,7 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
     assert_eq!(told.wants(), Some(EventNumber(3)), "what the follower has not read is told, too");
     lane.recover(EventNumber(0), EventNumber(3));
     assert_eq!(lane.wants(), Some(EventNumber(0)));
-    // What was being sent is read again, too; its failure brings nothing back.
+    // The message that was being sent is read again, too; its failure brings nothing back.
     lane.take_up(vec![entry(1, 1)], EventNumber(1), EventNumber(1));
     lane.start(T0, name).unwrap();
     lane.recover(EventNumber(0), EventNumber(3));
@@ -175,7 +175,7 @@ fn a_lane_that_is_off_takes_and_sends_nothing() {
     assert_eq!((lane.due(), lane.wants(), lane.pending()), (None, None, 0));
     assert!(lane.turn_on(EventNumber(7)) && !lane.turn_on(EventNumber(9)));
     assert_eq!(lane.wants(), Some(EventNumber(7)));
-    // It was told up to 7, and is turned on from before that.
+    // The lane was read up to 7, and is turned on from before that.
     assert!(lane.turn_off(EventNumber(9)) && lane.turn_on(EventNumber(3)));
     assert_eq!(lane.wants(), Some(EventNumber(7)));
 }
@@ -204,10 +204,10 @@ fn what_cannot_be_told_any_more_is_neither_delivered_nor_a_failure() {
 #[test]
 fn a_lane_is_set_back_to_where_the_log_is_the_same() {
     let rows = [
-        // Behind nothing that was lost, it stays.
+        // A lane that holds nothing of the lost part stays.
         (9, vec![], 9, None),
         (9, vec![8], 9, None),
-        // What was lost is read again, and what waits of before.
+        // The lost events are read again, and earlier ones that wait.
         (9, vec![], 5, Some(5)),
         (9, vec![3, 8], 5, Some(2)),
     ];

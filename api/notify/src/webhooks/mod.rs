@@ -2,13 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `addresses` | where they may be sent |
-//! | `signature`, `composing` | what is sent, and how its receiver knows that it is genuine |
-//! | `schedule`, `lane` | what one endpoint is still to be told, and when it is tried |
-//! | `deliveries`, `attempt_words` | what is kept of all that, and what came of it in words |
+//! | `addresses` | the addresses to which they may be sent |
+//! | `signature`, `composing` | their content, and the proof that they are genuine |
+//! | `schedule`, `lane` | the events still to be delivered to one endpoint, and when |
+//! | `deliveries`, `attempt_words` | the stored state of all that, and outcomes in words |
 //! | `sender` | one request |
 //! | `dispatcher`, `desk`, `due` | the task that follows the event log and has everything sent |
-//! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; how many wait there, and what they are told |
+//! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; answers that wait |
 //!
 //! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
 //! none.
@@ -63,7 +63,7 @@ use self::tail::Tail;
 /// How many orders wait for the dispatcher.
 const ORDERS_MAX: usize = 1_024;
 
-/// How long anybody waits until what they changed counts.
+/// How long a caller waits until its change counts.
 const RELOAD_WAIT: Duration = Duration::from_secs(1);
 
 /// How deliveries do, all in all.
@@ -71,15 +71,15 @@ const RELOAD_WAIT: Duration = Duration::from_secs(1);
 pub struct Figures {
     /// Endpoints that are on.
     pub endpoints: usize,
-    /// Of these, those whose last try failed.
+    /// Endpoints among them whose last try failed.
     pub failing: usize,
     /// Events on their way.
     pub pending: usize,
-    /// When the oldest of them happened.
+    /// The instant at which the oldest of them happened.
     pub oldest_at: Option<Timestamp>,
     /// Requests under way.
     pub sending: usize,
-    /// Since when what came of them could not be written down, where that is so.
+    /// The instant since which outcomes could not be written down, if so.
     pub unsaved_since: Option<Timestamp>,
     /// Messages that arrived since the start.
     pub delivered: u64,
@@ -87,18 +87,18 @@ pub struct Figures {
     pub failed: u64,
 }
 
-/// What the dispatcher is asked.
+/// The orders to the dispatcher.
 #[derive(Debug)]
 enum Order {
     /// Endpoints or rights have changed.
     Reload(Option<oneshot::Sender<()>>),
-    /// Everything after this event is told again.
+    /// Everything after this event is delivered again.
     Recover(WebhookEndpointId, EventNumber, oneshot::Sender<bool>),
     /// An example is sent.
     Example(WebhookEndpointId, oneshot::Sender<Option<Attempt>>),
     /// The message of an attempt is sent once more.
     Resend(WebhookEndpointId, Uuid, oneshot::Sender<Option<Attempt>>),
-    /// What was tried.
+    /// The attempts are requested.
     Attempts(WebhookEndpointId, oneshot::Sender<Vec<Attempt>>),
     /// How endpoints do.
     Health(Vec<WebhookEndpointId>, oneshot::Sender<Vec<Option<Health>>>),
@@ -125,16 +125,16 @@ pub struct Webhooks {
     streams_stop: watch::Receiver<bool>,
 }
 
-/// What the dispatcher works with.
+/// The parts that the dispatcher is made of.
 #[derive(Debug)]
 pub struct Equipment<'a> {
     /// The way to the engine.
     pub switch: Switch,
-    /// What opens the secrets of endpoints.
+    /// The keys that open the secrets of endpoints.
     pub secrets: Arc<Secrets>,
     /// The data directory.
     pub data: &'a Path,
-    /// Where else it is kept how far deliveries are.
+    /// The other place where the state of deliveries is kept.
     pub elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     /// How far webhooks may go.
     pub reach: Reach,
@@ -150,7 +150,7 @@ pub struct Equipment<'a> {
 
 impl Webhooks {
     /// Starts to deliver. The task ends when the switch stops, with everything written down.
-    /// Errors: what is kept of deliveries cannot be read.
+    /// Errors: the stored state of deliveries cannot be read.
     pub fn start(equipment: Equipment<'_>) -> Result<(Arc<Self>, JoinHandle<()>), DeliveriesError> {
         let Equipment {
             switch,
@@ -243,13 +243,14 @@ impl Webhooks {
         self.streams_stop.clone()
     }
 
-    /// Endpoints, or what apps may be told, have changed. Waits, not for long, until that counts.
+    /// Endpoints, or the access of apps, have changed. Waits, not for long, until that counts.
     pub async fn reload(&self) {
         let reloaded = self.ask(|reply| Order::Reload(Some(reply)));
         drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);
     }
 
-    /// Has everything after an event told again. Returns whether there is such an endpoint, and on.
+    /// Has everything after an event delivered again. Returns whether there is such an endpoint,
+    /// and on.
     pub async fn recover(
         &self,
         id: WebhookEndpointId,
@@ -258,13 +259,13 @@ impl Webhooks {
         self.ask(|reply| Order::Recover(id, after, reply)).await
     }
 
-    /// Sends an example and waits for what comes of it; none where there is no such endpoint.
+    /// Sends an example and waits for its outcome; none where there is no such endpoint.
     pub async fn send_example(&self, id: WebhookEndpointId) -> Result<Option<Attempt>, NotAtWork> {
         self.ask(|reply| Order::Example(id, reply)).await
     }
 
-    /// Sends the message of an attempt once more and waits for what comes of it; none where there is
-    /// no such attempt.
+    /// Sends the message of an attempt once more and waits for its outcome; none where there is no
+    /// such attempt.
     pub async fn resend(
         &self,
         id: WebhookEndpointId,
@@ -273,7 +274,7 @@ impl Webhooks {
         self.ask(|reply| Order::Resend(id, attempt, reply)).await
     }
 
-    /// What was tried lately, the newest first.
+    /// The latest attempts, the newest first.
     pub async fn attempts(&self, id: WebhookEndpointId) -> Result<Vec<Attempt>, NotAtWork> {
         self.ask(|reply| Order::Attempts(id, reply)).await
     }
@@ -296,7 +297,7 @@ impl Webhooks {
     }
 }
 
-/// Whether a change concerns who is told of events.
+/// Whether a change concerns the receivers of events.
 #[must_use]
 pub fn is_concerned(command: &AdminCommand) -> bool {
     match command {

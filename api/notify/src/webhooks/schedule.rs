@@ -1,5 +1,5 @@
-//! When a webhook that was not taken is tried again. Instants are the engine's, so that a clock that
-//! simulations move moves retries, too.
+//! The times at which a webhook that was not taken is tried again. Instants are the engine's, so
+//! that a clock that simulations move moves retries, too.
 
 use cardswitch_engine::domain::ids::Timestamp;
 use uuid::Uuid;
@@ -8,13 +8,13 @@ use uuid::Uuid;
 const WAITS_S: [i64; 7] = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
 /// How often a webhook is tried again.
 pub const RETRIES_MAX: u8 = 7;
-/// By how much a wait is drawn longer or shorter, so that what failed together does not come back
-/// together. Units: thousandths.
+/// The range by which a wait is drawn longer or shorter, so that messages that failed together do
+/// not come back together. Units: thousandths.
 const JITTER_THOUSANDTHS: i64 = 100;
 
 const _: () = assert!(WAITS_S.len() == RETRIES_MAX as usize);
 
-/// When a message is tried again after `retries` retries, from `now`; never where all are used up.
+/// The instant of the next try after `retries` retries, from `now`; none where all are used up.
 /// The draw is the message's own, so that it is the same after a restart.
 #[must_use]
 pub fn next_try(message: Uuid, retries: u8, now: Timestamp) -> Option<Timestamp> {

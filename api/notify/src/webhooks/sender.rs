@@ -1,8 +1,8 @@
-//! Sends one webhook: resolves, connects, posts, reads the answer. Nothing is followed, nothing is
-//! kept open, and no setting of the environment takes part.
+//! Sends one webhook: resolves, connects, posts, reads the answer. No redirect is followed, no
+//! connection is kept open, and no setting of the environment takes part.
 //!
-//! The address that was judged is the one that is connected to, so a name that leads elsewhere the
-//! next time it is asked for changes nothing. An answer that never ends is cut off.
+//! The connection goes to the very address that was judged, so a name that leads elsewhere at the
+//! next look-up changes nothing. An answer that never ends is cut off.
 
 use std::io;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A request to be made.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Where to.
+    /// The address.
     pub address: String,
     /// `webhook-id`.
     pub id: String,
@@ -55,7 +55,7 @@ pub struct Delivery {
     pub signature: String,
     /// `webhook-sequence`: of each event, its place among those of its transaction.
     pub sequence: String,
-    /// Which try it is, from 1.
+    /// The number of the try, from 1.
     pub tries: u8,
     /// The array of events.
     pub body: Bytes,
@@ -86,13 +86,13 @@ impl std::fmt::Debug for Sender {
 }
 
 impl Sender {
-    /// One that trusts whom the system trusts.
+    /// A sender that trusts the certificates that the system trusts.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
         Self::within(reach, SendBounds::default())
     }
 
-    /// As `new`, with so many look-ups at a time.
+    /// The same with so many look-ups at a time.
     #[must_use]
     pub fn within(reach: Reach, bounds: SendBounds) -> Self {
         let names = |host| -> Addresses {
@@ -101,7 +101,7 @@ impl Sender {
         Self::with_names(reach, bounds, Arc::new(names))
     }
 
-    /// One that looks names up by `names`.
+    /// A sender that looks names up by `names`.
     pub fn with_names(reach: Reach, bounds: SendBounds, names: Names) -> Self {
         Self {
             reach,
@@ -124,9 +124,9 @@ impl Sender {
         self.send_within(SEND_TIMEOUT, delivery.clone(), Ok).await.0
     }
 
-    /// Sends a webhook that `check` has the last word on once the connection stands: who is told
-    /// something is asked behind every wait, and a receiver can make the switch wait. Returns the beginning of
-    /// the answer's body, too.
+    /// Sends a webhook that `check` approves once the connection stands: access is checked behind
+    /// every wait, and a receiver can make the switch wait. Returns the beginning of the answer's
+    /// body, too.
     pub async fn send_checked(
         &self,
         delivery: Delivery,
@@ -158,7 +158,7 @@ impl Sender {
     ) -> (AttemptResult, Vec<u8>) {
         let (head, came) = oneshot::channel();
         let mut post = std::pin::pin!(self.post(delivery, check, head));
-        // The head says what has come of it; reading the rest away has a limit of its own.
+        // The head of the answer ends this limit; reading the rest away has a limit of its own.
         let ended = tokio::time::timeout(timeout, async {
             tokio::select! {
                 biased;
@@ -231,8 +231,8 @@ impl Sender {
         if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
     }
 
-    /// The addresses of a name, looked up once there is a place. The place is taken until the system
-    /// has answered, even where nobody waits for that any more.
+    /// The addresses of a name, looked up once there is a place. The place is taken until the
+    /// system has answered, even if the request has ended.
     async fn look_up(
         &self,
         places: Arc<Semaphore>,
@@ -250,7 +250,7 @@ impl Sender {
     }
 }
 
-/// TLS that trusts whom the system trusts.
+/// TLS that trusts the certificates that the system trusts.
 fn trusting_the_system() -> ClientConfig {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -322,7 +322,7 @@ where
     let mut answer = std::pin::pin!(async {
         let response = client.send_request(request).await.map_err(broken)?;
         let status = response.status().as_u16();
-        // Whoever waits for it may have given up.
+        // The waiting task may have given up.
         let _ = head.send(());
         // The status is the answer, whatever comes of the rest: that is read so that a receiver that
         // writes one sees no broken pipe, and its beginning kept for people.
@@ -333,7 +333,7 @@ where
     tokio::select! {
         biased;
         told = &mut answer => told,
-        // What has come of the answer by then is still to be read.
+        // The part of the answer that has come by then is still to be read.
         _ = &mut connection => answer.await,
     }
 }

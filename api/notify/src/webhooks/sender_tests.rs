@@ -24,7 +24,7 @@ enum Manner {
     Closes,
 }
 
-/// A receiver for one request, and what it got.
+/// A receiver for one request, and the bytes that it got.
 fn receiver(manner: Manner) -> (u16, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -46,7 +46,7 @@ fn receiver(manner: Manner) -> (u16, mpsc::Receiver<String>) {
             }
             Manner::Hangs(head) => {
                 stream.write_all(head.as_bytes()).unwrap();
-                // Until the other side has had enough.
+                // The stream is read until the other side hangs up.
                 drop(stream.read(&mut buffer));
             }
             Manner::Closes => {}
@@ -104,7 +104,7 @@ async fn answers_count_by_their_status_however_they_go_on() {
         (says("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), AttemptResult::Answered(200)),
         (says("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n"), AttemptResult::Answered(500)),
         (says("HTTP/1.1 410 Gone\r\n\r\n"), AttemptResult::Answered(410)),
-        // Nothing is followed.
+        // No redirect is followed.
         (
             says("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"),
             AttemptResult::Answered(302),
@@ -183,7 +183,7 @@ async fn a_receiver_without_tls_is_not_spoken_to_in_clear() {
     assert!(!heard.windows(4).any(|part| part == b"POST"), "the request went in clear");
 }
 
-/// Names that lead to these addresses, and how often they were asked for.
+/// Names that lead to these addresses, and the number of look-ups.
 fn names(addresses: Vec<SocketAddr>) -> (Names, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
@@ -195,7 +195,7 @@ fn names(addresses: Vec<SocketAddr>) -> (Names, Arc<AtomicUsize>) {
     (Arc::new(names), asked)
 }
 
-/// Addresses as a name that leads to them has them, at a port where nobody listens.
+/// The addresses that a name leads to, at a port where no process listens.
 fn at_port_9(texts: &[&str]) -> Vec<SocketAddr> {
     texts.iter().map(|text| (text.parse::<IpAddr>().unwrap(), 9).into()).collect()
 }
@@ -223,7 +223,7 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_connected_to() {
     let (other, others) = receiver(Manner::Closes);
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    // Whoever asks a second time is sent elsewhere.
+    // A second look-up leads elsewhere.
     let names = move |_| -> Addresses {
         let port = if counted.fetch_add(1, Ordering::SeqCst) == 0 { port } else { other };
         Box::pin(async move { Ok(vec![([127, 0, 0, 1], port).into()]) })

@@ -1,4 +1,4 @@
-//! How many answers that wait for events there are at a time: in all, and of one company.
+//! The number of answers that wait for events at a time: in all, and of one company.
 //!
 //! A stream is being sent while it waits; a page is not yet, and so holds one of the places that
 //! there are for requests at work. Fewer of those may wait, so that most are left to others.
@@ -12,12 +12,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use cardswitch_edge::bounded::TooMany;
 
-/// How many of one company's.
+/// The bound of one company.
 const STREAMS_OF_COMPANY_MAX: usize = 20;
-/// When to ask again. Units: seconds.
+/// The time to ask again after. Units: seconds.
 const RETRY_AFTER_S: u32 = 10;
 
-/// Those that there are.
+/// The open streams.
 #[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<BTreeMap<CompanySlot, usize>>,
@@ -25,7 +25,7 @@ pub(super) struct Streams {
     pages: Arc<Semaphore>,
 }
 
-/// The place of one, given back when it is dropped.
+/// The place of a stream, given back when it is dropped.
 #[derive(Debug)]
 pub struct StreamPlace {
     streams: Arc<Streams>,

@@ -1,5 +1,5 @@
-//! The newest events of the log, read once for all who follow it: however many streams there are, each
-//! commit is looked at by one of them, and the others are told from memory.
+//! The newest events of the log, read once for all streams: however many there are, each commit is
+//! read by one of them, and the others get it from memory.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use cardswitch_edge::switch::Switch;
 
-/// How many events are kept; who is further behind reads the log.
+/// How many events are kept; a stream that is further behind reads the log.
 const EVENTS_KEPT_MAX: u64 = 4_000;
 /// How many are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;

@@ -6,12 +6,12 @@
 //! |---|---|
 //! | 1 | `cardswitch data key` |
 //! | 2 | `format 1` |
-//! | 3 | `directory ID`: whose data key it is, 32 hex digits |
-//! | 4 | `master ID`: by which master key it is opened, 16 hex digits |
+//! | 3 | `directory ID`: the directory of the data key, 32 hex digits |
+//! | 4 | `master ID`: the master key that opens it, 16 hex digits |
 //! | 5 | `key WRAPPED`: sealed as in `secrets/seal` under a key derived from the master key, lines 3 and 4 as associated data, as hex digits |
 //! | last | `sum TAG`: HMAC-SHA-256 of all lines before under a key derived from the data key, first 128 bits |
 //!
-//! A backup has lines 3 to 5 in its manifest, and no such file: only whoever has the master key can
+//! A backup has lines 3 to 5 in its manifest, and no such file. Only a holder of the master key can
 //! make a data directory out of a backup.
 
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl DataKeyError {
 pub struct WrappedKey {
     /// The directory's id.
     pub directory: [u8; 16],
-    /// By which master key it is opened.
+    /// The master key that opens it.
     pub master: MasterKeyId,
     sealed: Vec<u8>,
 }
@@ -123,8 +123,8 @@ impl WrappedKey {
         Some(key)
     }
 
-    /// As `open`, in words for whoever gave the key. `path` is where this is kept.
-    /// Errors: the key is another one, or what is wrapped was changed.
+    /// As `open`, with an error in words for the giver of the key. `path` is the file of this.
+    /// Errors: the key is another one, or the wrapped key was changed.
     pub fn open_with(&self, master: &MasterKey, path: &Path) -> Result<DataKey, DataKeyError> {
         let path = path.to_path_buf();
         if self.master != master.id() {
@@ -163,7 +163,7 @@ pub fn read_wrapped(data: &Path) -> Result<WrappedKey, DataKeyError> {
     WrappedKey::parse(&mut lines.body()).ok_or(DataKeyError::Damaged(path, "its lines"))
 }
 
-/// Whether the file of a directory was written by whoever has these keys.
+/// Checks that the file of a directory was written with these keys.
 /// Errors: it was not.
 pub fn check_file(data: &Path, secrets: &Secrets) -> Result<WrappedKey, DataKeyError> {
     let path = data.join(DATA_KEY_FILE);
@@ -205,8 +205,9 @@ pub struct OpenedKeys {
     pub wrapped: WrappedKey,
 }
 
-/// Opens the keys of a data directory. Where a replacement of the master key was cut short after the
-/// new one had wrapped the data key, the new one waits beside the place of the old one: it is taken.
+/// Opens the keys of a data directory. If a replacement of the master key was cut short after the
+/// new key had wrapped the data key, the new key waits beside the place of the old one and is
+/// taken.
 /// Errors: a key is missing, another one, or another directory's.
 pub fn open_keys(data: &Path, source: &MasterKeySource) -> Result<OpenedKeys, DataKeyError> {
     wiping_stack(|| derive_keys(data, source))

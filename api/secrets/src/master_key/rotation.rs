@@ -7,8 +7,8 @@
 //! | 3. `data.key` is replaced by the data key wrapped under the new key | both keys | the new key opens: it is found beside its place |
 //! | 4. the new key takes its place | the new key, and the old one as `FILE.old` | nothing is left to do |
 //!
-//! Where the new key has a place of its own (`--new-master-key FILE`), steps 1 and 4 are left out, and
-//! step 2 ends with the key there, durable, also where somebody else had put it there.
+//! If the new key has a place of its own (`--new-master-key FILE`), steps 1 and 4 are left out.
+//! Step 2 then ends with the key there, durable, also if somebody else had put it there.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -63,7 +63,7 @@ pub struct MasterKeyReport {
     pub old_place: Option<PathBuf>,
 }
 
-/// The master key of a running switch: where it is, never the key itself.
+/// The master key of a running switch: its place, never the key itself.
 #[derive(Debug)]
 pub struct MasterKeys {
     data: PathBuf,
@@ -71,7 +71,7 @@ pub struct MasterKeys {
 }
 
 impl MasterKeys {
-    /// Of this data directory.
+    /// The master key of this data directory.
     #[must_use]
     pub fn new(data: &Path, source: MasterKeySource) -> Self {
         Self { data: data.to_path_buf(), source: Mutex::new(source) }
@@ -152,8 +152,8 @@ pub fn settle(
     Ok(())
 }
 
-/// The key that waits at a place; made there where nothing is. It is durable either way: whoever put it
-/// there may have left it in the cache of the system, and soon nothing else opens the directory.
+/// The key that waits at a place, made there if there is none. It is made durable either way: its
+/// author may have left it in the cache of the system, and soon no other key opens the directory.
 fn key_at(place: &Path) -> Result<MasterKey, MasterRotationError> {
     match MasterKey::read(place) {
         Err(MasterKeyError::Missing(_)) => {

@@ -1,8 +1,8 @@
 //! The source of the master key: a file, a command that prints it, a credential of systemd, or the
 //! data directory itself.
 //!
-//! It is not said in `cardswitch.toml`: whoever can write into a data directory must not choose what
-//! is executed, nor which key is taken.
+//! `cardswitch.toml` does not name it: write access to a data directory must not choose the command
+//! that is executed, nor the key.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ pub struct MasterKeyArgs {
 }
 
 impl MasterKeyArgs {
-    /// Those that choose this place.
+    /// The arguments that choose this place.
     #[must_use]
     pub const fn of(source: MasterKeySource) -> Self {
         Self { given: Some(source) }
@@ -130,9 +130,9 @@ impl MasterKeySource {
         }
     }
 
-    /// Reads the key of a backup, which never lies in it: whoever planted one there could have made all
-    /// of the backup.
-    /// Errors: as of `read`; no place was given.
+    /// Reads the key of a backup, which never lies in it: an intruder who planted one there could
+    /// have made all of the backup.
+    /// Errors: those of `read`; no place was given.
     pub fn read_apart(&self, backup: &Path) -> Result<MasterKey, MasterKeyError> {
         match self {
             Self::InDirectory => Err(MasterKeyError::Missing(backup.join(MASTER_KEY_FILE))),

@@ -40,7 +40,7 @@ struct AuditContent<'a> {
 
 /// A row of the list.
 enum Row {
-    /// Something that somebody did.
+    /// An event.
     One(Box<EventLine>),
     /// Sign-ins one after the other, the newest first.
     SignIns(Vec<EventLine>),
@@ -93,8 +93,8 @@ pub(crate) async fn list_events(
     Ok(frame::page(&state, "Audit log", Some(&acting.session), content))
 }
 
-/// The filter, or the error in it: by whom (`actor`, an id), an `action` such as
-/// `card.updated`, a `kind` of things, an `object` (digits of a card, an e-mail address or an id).
+/// The filter, or the error in it: the `actor` (an id), an `action` such as `card.updated`, a
+/// `kind` of things, an `object` (digits of a card, an e-mail address or an id).
 fn filter(
     query: &ListForm,
     view: &View<'_>,
@@ -146,7 +146,7 @@ fn with_allowance(id: Uuid, view: &View<'_>) -> Result<Vec<Uuid>, StoreError> {
     Ok(card.map_or_else(|| vec![id], |card| vec![card.profile.id.0, card.profile.allowance_id.0]))
 }
 
-/// Who may have acted, by name.
+/// The possible actors, by name.
 fn offered_actors(view: &View<'_>, chosen: &str) -> Result<Vec<Choice>, StoreError> {
     let members = view.snapshot.newest_members(view.company.slot, OFFERED_MAX)?;
     let members = members.iter().map(|member| (member.id.0.to_string(), member_name(member)));

@@ -1,4 +1,4 @@
-//! What people call the actors and things that audit events name by their ids.
+//! The names of the actors and things that audit events hold by their ids.
 
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::requisition::Requisition;
@@ -20,9 +20,9 @@ use crate::words::{card_name, person, title};
 /// A thing by name, and the page it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Thing {
-    /// What it is called; blank where it has no name, or is gone.
+    /// Its name; blank where it has no name, or is gone.
     pub(super) name: String,
-    /// Where its page is.
+    /// The path of its page.
     pub(super) path: Option<String>,
 }
 
@@ -121,7 +121,7 @@ fn dimension(view: &View<'_>, id: Uuid) -> Result<Option<Thing>, StoreError> {
     Ok(row.map(|row| Thing::named(row.name)))
 }
 
-/// Who acted, by what people know them.
+/// The actor's name, as people know it.
 /// Errors: the tables cannot be read.
 pub(super) fn actor_name(view: &View<'_>, actor: &Actor) -> Result<String, StoreError> {
     let snapshot = view.snapshot;

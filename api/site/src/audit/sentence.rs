@@ -1,4 +1,4 @@
-//! An audit event in words: what was done to which thing, and the values before and after.
+//! An audit event in words: the action, its thing, and the values before and after.
 
 use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{AuditEvent, AuditValue, ValueChange};
@@ -21,7 +21,7 @@ pub(super) const SIGN_INS: [&str; 5] = [
     "user.sessions_ended",
 ];
 
-/// What was done: the words between who did it and the name of the thing.
+/// The verb of the sentence: the words between the actor and the name of the thing.
 pub(super) fn deed(action: &str) -> String {
     let known = match action {
         "session.created" => "signed in",
@@ -53,7 +53,7 @@ pub(super) fn deed(action: &str) -> String {
     format!("{verb} {noun}")
 }
 
-/// What was changed, as a list of words: values before and after where they are known, else names.
+/// The changes, as a list of words: values before and after where they are known, else names.
 /// Errors: the tables cannot be read.
 pub(super) fn changes(event: &AuditEvent, view: &View<'_>) -> Result<Vec<String>, StoreError> {
     let mut words = Vec::new();

@@ -1,5 +1,5 @@
-//! Changing what a card may spend. GET and POST /cards/{id}/allowance; `allow` names a declined
-//! purchase for which the form is filled in.
+//! The budget and the limits of a card. GET and POST /cards/{id}/allowance; `allow` names a
+//! declined purchase for which the form is filled in.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -38,14 +38,14 @@ struct AllowanceContent {
     allowing: Option<Allowing>,
 }
 
-/// What `GET /cards/{id}/allowance` takes.
+/// The query of `GET /cards/{id}/allowance`.
 #[derive(Debug, Deserialize)]
 pub(super) struct AllowanceQuery {
     /// A purchase with the card that was declined.
     allow: Option<String>,
 }
 
-/// What the form shows instead of what is known.
+/// The values that the form shows instead of the stored ones.
 #[derive(Debug, Default)]
 struct Shown {
     typed: Option<CardFields>,
@@ -69,7 +69,7 @@ pub(super) async fn show(
     allowance_page(&state, &acting, &card, Shown { purchase, ..Shown::default() }).await
 }
 
-/// The form, with what was typed, else what lets the purchase pass, else what is known.
+/// The form, with the values typed, else those that let the purchase pass, else the stored ones.
 async fn allowance_page(
     state: &AppState,
     acting: &Acting,

@@ -1,8 +1,9 @@
-//! The least change of a card's limits with which a declined purchase would pass now: what the form
-//! of the limits is filled in with, and what it says of it.
+//! The least change of a card's limits with which a declined purchase would pass now: the values
+//! with which the form of the limits is filled in, and the words about them.
 //!
-//! The advice beside a decline is about the moment of the decline; since then limits and spending may
-//! have changed. What no limit of the card decides (funds, credentials, states) stays as it is.
+//! The advice beside a decline is about the moment of the decline; since then limits and spending
+//! may have changed. Causes that no limit of the card decides (funds, credentials, states) stay as
+//! they are.
 
 use cardswitch_engine::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use cardswitch_engine::domain::business_date::date_at;
@@ -16,18 +17,18 @@ use cardswitch_v1::routes::view::View;
 
 use crate::words::{merchant_kind, money, title};
 
-/// What a form of limits is filled in with for a purchase.
+/// The limits with which a form is filled in for a purchase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allowing {
     /// The limits with which the purchase would pass.
     pub(super) terms: AllowanceTerms,
     /// The purchase, in words.
     pub(super) purchase: String,
-    /// What is other than now, in words.
+    /// The differences from the present limits, in words.
     pub(super) changes: Vec<String>,
 }
 
-/// What decides about a purchase besides the card.
+/// The facts of a purchase that its limits are judged by.
 #[derive(Clone, Copy)]
 struct DeclinedPurchase {
     amount: Minor,

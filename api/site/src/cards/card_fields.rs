@@ -1,8 +1,8 @@
-//! What is typed of a card and its allowance, and the JSON of `/v1` that it stands for. What is wrong
-//! with a value is for its reader there to say.
+//! The fields typed of a card and its allowance, and the JSON of `/v1` that they stand for. The
+//! reader of that JSON finds the faults in the values.
 //!
-//! Fields have the names of `/v1`, but for `holder` (an e-mail address), `kind` (virtual or physical)
-//! and `codes` (what `scope` holds besides groups).
+//! Fields have the names of `/v1`, but for `holder` (an e-mail address), `kind` (virtual or
+//! physical) and `codes` (the codes of `scope` that are not groups).
 
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::Company;
@@ -35,7 +35,7 @@ enum AllowanceField {
     Time,
 }
 
-/// The fields of an allowance but its scope, each with what people call it.
+/// The fields of an allowance but its scope, each with its label.
 const ALLOWANCE: [(&str, &str, AllowanceField); 7] = [
     ("amount", "budget", AllowanceField::Amount),
     ("interval", "reset interval", AllowanceField::Word),
@@ -93,14 +93,14 @@ impl CardFields {
         Self { typed: typed.into_iter().collect(), scope }
     }
 
-    /// What a form shows of the card itself.
+    /// The values of the card itself that a form shows.
     pub(super) fn seen_profile(&self) -> Seen {
         let texts = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_changeable);
         let names = texts.map(|(name, _)| name).chain(["holder"]).chain(DIMENSION_FIELDS);
         names.fold(Seen::default(), |seen, name| seen.field(name, self.typed.of(name)))
     }
 
-    /// What a form shows of the allowance.
+    /// The values of the allowance that a form shows.
     pub(super) fn seen_allowance(&self) -> Seen {
         let seen = ALLOWANCE
             .into_iter()
@@ -122,7 +122,7 @@ impl CardFields {
         body
     }
 
-    /// What of the card itself is other than a form showed.
+    /// The values of the card itself that differ from those a form showed.
     pub(super) fn changed_profile(&self, shown: &Self, holder: Option<Uuid>) -> Map<String, Value> {
         let mut body = Map::new();
         for (name, text) in CARD_TEXTS.named() {
@@ -145,8 +145,8 @@ impl CardFields {
         body
     }
 
-    /// What of the allowance is other than a form showed: what was set elsewhere more finely than a
-    /// form shows, such as seconds, stays.
+    /// The values of the allowance that differ from those a form showed. A value that was set
+    /// elsewhere more finely than a form shows, such as to the second, stays.
     pub(super) fn changed_allowance(&self, shown: &Self, zone: Tz) -> Map<String, Value> {
         let mut body = Map::new();
         for (name, _, field) in ALLOWANCE {
@@ -176,7 +176,7 @@ impl CardFields {
         }
     }
 
-    /// Groups and codes as numbers; what is none stays text, which the reader refuses.
+    /// Groups and codes as numbers; a text that is no number stays, and the reader refuses it.
     fn scope_value(&self) -> Value {
         let codes = self.typed.of("codes").split([',', ' ', ';']).filter(|code| !code.is_empty());
         let number = |text: &str| text.parse::<u64>().map_or_else(|_| text.into(), Value::from);

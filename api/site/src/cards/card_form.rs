@@ -1,5 +1,5 @@
-//! The form in which a card and its allowance are typed: what it offers, what was typed, and what is
-//! wrong with it.
+//! The form in which a card and its allowance are typed: its choices, the values typed, and their
+//! faults.
 
 use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::card::DimensionKind;
@@ -52,7 +52,7 @@ impl CardForm {
         texts.filter(move |(_, text)| text.is_changeable == are_changeable)
     }
 
-    /// The form with what was typed.
+    /// The form with the values typed.
     pub(super) fn new(
         fields: CardFields,
         faults: Faults,
@@ -82,8 +82,8 @@ impl CardForm {
     }
 }
 
-/// The member with an e-mail address, if a card can be theirs or is already; an id that nobody has
-/// where there is none, which the reader tells.
+/// The member with an e-mail address, if a card can be theirs or is already. Else an id that nobody
+/// has, which the reader refuses.
 pub(super) fn holder_id(
     email: &str,
     card: Option<CardId>,

@@ -1,4 +1,4 @@
-//! One card: what it may spend, what it was used for, and what can be done with it.
+//! One card: its limits, its purchases, and the actions on it.
 //! GET /cards/{id}.
 
 use askama::Template;
@@ -68,14 +68,14 @@ struct LinkRow {
     viewed: Option<Moment>,
 }
 
-/// What `GET /cards/{id}` takes.
+/// The query of `GET /cards/{id}`.
 #[derive(Debug, Deserialize)]
 pub(super) struct CardQuery {
     /// The shared link that the visitor has just created.
     link: Option<String>,
 }
 
-/// What the page says besides what is known of the card.
+/// The page's additions to the stored facts of the card.
 #[derive(Debug, Default)]
 pub(super) struct CardNotes {
     /// Said first, where it is not blank.
@@ -143,8 +143,8 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
     })
 }
 
-/// The newest transactions of a card; for who sees only what is theirs, their own of them: a card
-/// that was another's before keeps that one's to itself.
+/// The newest transactions of a card. A visitor limited to their own sees those of them: the
+/// purchases of a former holder stay hidden.
 fn purchases(
     card: &CardRow,
     acting: &Acting,
@@ -159,14 +159,14 @@ fn purchases(
     view.snapshot.list_transactions(view.company.slot, &filter, &page)
 }
 
-/// Whether the number of a card is the visitor's to see: of a virtual one that is not closed, by whom it
-/// was given to and by administrators.
+/// Whether the visitor may see the number of a card: a virtual one that is not closed, shown to its
+/// holder and to administrators.
 pub(super) fn may_see_number(acting: &Acting, card: &CardRow) -> bool {
     let is_holder = card.profile.assigned_to == Some(acting.member.slot);
     card.profile.is_virtual && is_open(card) && (is_holder || acting.may(Right::ManageCards))
 }
 
-/// What else a card is held to, by the words for it.
+/// The card's other limits, each with its label.
 fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     let (terms, company) = (&card.record.terms, view.company);
     let mut limits = Vec::new();

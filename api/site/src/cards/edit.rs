@@ -1,4 +1,4 @@
-//! Changing what is known of a card. GET and POST /cards/{id}/edit.
+//! The changeable texts and tags of a card. GET and POST /cards/{id}/edit.
 
 use askama::Template;
 use axum::extract::State;
@@ -41,7 +41,7 @@ pub(super) async fn show(
     edit_page(&state, &acting, &card, None, Faults::default()).await
 }
 
-/// The form, with what was `typed` or else what is known.
+/// The form, with the values `typed`, else the stored ones.
 async fn edit_page(
     state: &AppState,
     acting: &Acting,

@@ -1,4 +1,4 @@
-//! What pages show of a card: what it is called, how it stands, and what it has left.
+//! A card as pages show it: its name, its state, and its budget with the amount left.
 
 use cardswitch_engine::domain::business_date::{Interval, date_at};
 use cardswitch_engine::domain::card::{CardState, CardTexts};
@@ -16,9 +16,9 @@ pub(crate) struct Face {
     pub(crate) id: String,
     /// Its texts.
     pub(crate) texts: CardTexts<String>,
-    /// Whose card it is.
+    /// The name of the company that it belongs to.
     pub(crate) company: String,
-    /// What is shown of its number.
+    /// The masked number, with the last digits alone.
     pub(crate) last_four: String,
     /// The last digits of its number.
     pub(crate) digits: String,
@@ -28,13 +28,13 @@ pub(crate) struct Face {
     pub(crate) badge: Badge,
     /// Month and year of its expiry.
     pub(crate) expires: String,
-    /// What is left to spend.
+    /// The amount left to spend.
     pub(crate) left: String,
     /// Whether less than nothing is left.
     pub(crate) is_overspent: bool,
-    /// What there is in a period.
+    /// The budget of a period.
     pub(crate) budget: String,
-    /// What was spent in the period.
+    /// The amount spent in the period.
     pub(crate) spent: String,
     /// How often the budget starts anew; blank for never.
     pub(crate) interval: &'static str,

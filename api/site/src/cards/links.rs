@@ -29,10 +29,10 @@ use crate::rights::{Acting, CardManager};
 
 /// How many passphrase fields the form has room for.
 const PASSPHRASE_ROWS: usize = 3;
-/// What kinds of answers there are.
+/// The kinds of answers.
 const KINDS: [(&str, &str); 2] = [("text", "Text"), ("date", "Date")];
 
-/// What was typed. The three of a passphrase field stand at the same place of their lists.
+/// The typed fields. The three parts of a passphrase field share one place in their lists.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LinkFields {
@@ -70,7 +70,7 @@ impl LinkFields {
         body
     }
 
-    /// What viewers are asked for, without rows that were left blank.
+    /// The passphrase fields that viewers are asked for, without rows that were left blank.
     fn asked(&self) -> Vec<(&str, &str, &str)> {
         let kinds = self.ask_kind.iter().map(String::as_str).chain(std::iter::repeat("text"));
         let rows = self.ask_name.iter().zip(kinds).zip(&self.ask_value);
@@ -83,7 +83,7 @@ impl LinkFields {
         self.asked().len() > 1
     }
 
-    /// The rows of the form. Faults are told by the places of what was asked.
+    /// The rows of the form. Faults are numbered by the rows of `asked`.
     fn rows(&self, faults: &Faults) -> Vec<AskRow> {
         let asked = self.asked();
         let row = |place: usize| {

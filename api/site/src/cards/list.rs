@@ -1,4 +1,4 @@
-//! Which cards there are. GET /cards.
+//! The list of cards. GET /cards.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -27,7 +27,7 @@ pub(super) const OFFERED_MAX: usize = 200;
 
 /// The states that are chosen together unless the query says otherwise, as `/v1` names them.
 const OPEN: &str = "unactivated,active,suspended";
-/// The choices of states: what the query says and what people read.
+/// The choices of states: the value in the query, and the label.
 const STATES: [(&str, &str); 6] = [
     ("", "Open"),
     ("active", "Active"),
@@ -56,7 +56,7 @@ struct TextFilter {
     label: &'static str,
 }
 
-/// The filters by texts; what is looked for in descriptions may be the last digits of a number, too.
+/// The filters by texts; the text for descriptions may be the last digits of a number, too.
 fn text_filters() -> impl Iterator<Item = TextFilter> {
     let filters = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_filter());
     filters.map(|(name, text)| match name {
@@ -149,7 +149,7 @@ fn find_cards(
         };
         filter.assigned_to = Some(member.slot);
     }
-    // Whatever was asked for, who does not see the company sees what is theirs.
+    // A visitor limited to their own cards sees those alone, whatever the filter says.
     filter.assigned_to = own.or(filter.assigned_to);
     // Four digits are the last ones of a number; where no card has these, they may be in a name.
     if let Some(digits) = last_four_of(query.of("text")) {
@@ -180,7 +180,7 @@ pub(crate) fn open_cards_of(member: MemberSlot) -> CardFilter {
     CardFilter { assigned_to: Some(member), states, ..CardFilter::default() }
 }
 
-/// Who holds a card.
+/// The holder of a card.
 pub(super) fn holder(card: &CardRow, view: &View<'_>) -> Result<Option<Member>, StoreError> {
     let slot = card.profile.assigned_to;
     Ok(slot.map(|slot| view.snapshot.member(slot)).transpose()?.flatten())

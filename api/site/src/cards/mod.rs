@@ -1,14 +1,14 @@
-//! Cards on the site: which there are, one with what it was used for, and what administrators do
-//! with it. Members and reviewers see their own; another's is the page of what nobody has.
+//! Cards on the site: their list, one with its purchases, and the actions of administrators.
+//! Members and reviewers see their own; another's card is answered as if it did not exist.
 //!
 //! | file | what |
 //! |---|---|
 //! | `list` | GET /cards |
 //! | `card_page` | GET /cards/{id} |
-//! | `face` | what pages show of a card |
+//! | `face` | a card as pages show it |
 //! | `purchases` | transactions with the decision on each in words |
-//! | `card_fields`, `card_form` | what is typed of a card and its allowance, and the form it is typed in |
-//! | `new_card`, `edit`, `allowance` | making a card, changing it and what it may spend |
+//! | `card_fields`, `card_form` | the fields typed of a card and its allowance, and their form |
+//! | `new_card`, `edit`, `allowance` | making a card, changing it, its budget and its limits |
 //! | `allowing` | the least change of limits for a purchase that was declined |
 //! | `state` | suspending, activating and closing it |
 //! | `number`, `secret` | number, expiry and CVV, after the password; guests see them, too |

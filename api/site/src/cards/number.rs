@@ -1,5 +1,5 @@
-//! The number of a virtual card, with expiry and CVV: for whom it was given to and for
-//! administrators, after their password. GET and POST /cards/{id}/number.
+//! The number of a virtual card, with expiry and CVV: for its holder and for administrators, after
+//! their password. GET and POST /cards/{id}/number.
 //!
 //! The answer to the form is the page itself: the number is in no address, and the page is not to be
 //! kept. Each look is in the audit log before it is answered.
@@ -46,7 +46,7 @@ struct NumberContent {
     secret: CardSecret,
 }
 
-/// What `POST /cards/{id}/number` takes.
+/// The form of `POST /cards/{id}/number`.
 #[derive(Deserialize)]
 pub(super) struct NumberForm {
     password: String,
@@ -72,7 +72,7 @@ fn ask_page(state: &AppState, acting: &Acting, card: &CardRow, error: &'static s
     frame::page(state, "Show card details", Some(&acting.session), content)
 }
 
-/// The page for whom the number is not.
+/// The page for a visitor who may not see the number.
 fn refusal(acting: &Acting, card: &CardRow) -> Option<Response> {
     if may_see_number(acting, card) {
         return None;

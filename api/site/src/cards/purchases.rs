@@ -1,5 +1,5 @@
-//! Transactions as lists show them, with what came of each in words: which rules failed, and what
-//! would have approved it.
+//! Transactions as lists show them, with the outcome of each in words: the rules that failed, and
+//! the changes that would have approved it.
 
 use cardswitch_engine::decision::{DecidedBy, Explanation, explain};
 use cardswitch_engine::domain::company::Company;
@@ -18,24 +18,24 @@ pub(crate) struct Purchase {
     pub(crate) id: String,
     /// When it was authorized.
     pub(crate) at: Moment,
-    /// Where, or what.
+    /// The merchant's or the bank account's name, else the kind of the transaction.
     pub(crate) title: String,
     /// The merchant's city, state and country.
     pub(crate) place: String,
-    /// What it amounts to; below zero where money is spent.
+    /// Its amount; below zero where money is spent.
     pub(crate) amount: String,
     /// How it stands.
     pub(crate) badge: Badge,
-    /// What came of it, in a few words.
+    /// The outcome, in a few words.
     pub(crate) outcome: String,
     /// Rules that failed, the deciding one first.
     pub(crate) failed: Vec<String>,
-    /// What together would have approved it.
+    /// The changes that together would have approved it.
     pub(crate) remedies: Vec<String>,
 }
 
 impl Purchase {
-    /// The transaction as it stands, as `teller` may tell it.
+    /// The transaction as it stands, with the figures that `teller` may tell.
     pub(crate) fn new(row: &TransactionRow, teller: &Teller<'_>) -> Self {
         let company = teller.company;
         let (record, progress) = (&row.record, &row.progress);
@@ -81,7 +81,7 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
     }
 }
 
-/// What came of a transaction that the network decided.
+/// The outcome of a transaction that the network decided.
 const fn network_words(kind: TransactionKind, state: TransactionState) -> &'static str {
     match (kind, state) {
         (TransactionKind::Refund, TransactionState::Canceled) => "Refund, canceled",

@@ -1,4 +1,4 @@
-//! What somebody needs to pay with a virtual card: on the page of its number, and for guests.
+//! The secrets with which a virtual card is used to pay: on the page of its number, and for guests.
 
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::store::query::CardRow;
@@ -14,9 +14,9 @@ const GROUP_LEN: usize = 4;
 pub(crate) struct CardSecret {
     /// The number as it is copied.
     pub(crate) number: String,
-    /// In groups, as on a card.
+    /// The number in groups, as on a card.
     pub(crate) number_words: String,
-    /// Such as `03/29`.
+    /// The expiry, such as `03/29`.
     pub(crate) expiry: String,
     /// The digits that are on the back of plastic.
     pub(crate) cvv: String,

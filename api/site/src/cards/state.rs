@@ -28,7 +28,7 @@ use crate::pager::{ListForm, ROWS};
 use crate::rights::{Acting, CardManager};
 use crate::words::money;
 
-/// What `POST /cards/{id}/state` takes.
+/// The form of `POST /cards/{id}/state`.
 #[derive(Debug, Deserialize)]
 pub(super) struct StateForm {
     to: String,
@@ -72,7 +72,7 @@ async fn set_state(
     change_card(state, acting.into(), card, body.fields()?).await
 }
 
-/// What `POST /cards/suspend` takes.
+/// The form of `POST /cards/suspend`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SuspendForm {
@@ -80,7 +80,7 @@ pub(super) struct SuspendForm {
     card: Vec<String>,
 }
 
-/// POST /cards/suspend. Cards are suspended one by one: what cannot be is counted.
+/// POST /cards/suspend. Cards are suspended one by one: those that cannot be are counted.
 pub(super) async fn suspend_several(
     State(state): State<AppState>,
     CardManager(acting): CardManager,

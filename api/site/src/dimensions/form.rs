@@ -20,7 +20,7 @@ pub(super) fn body_of(typed: &TypedFields) -> Map<String, Value> {
     FIELDS.into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// What one may be part of: everything of its kind that has room below it, but for those at
+/// The possible parents of a dimension: all of its kind that have room below them, except those at
 /// `left_out`.
 pub(super) fn parent_choices(
     tree: &Tree,

@@ -1,9 +1,10 @@
-//! Categories, departments, labels and locations: what the books of a company sort by.
+//! Categories, departments, labels and locations: the dimensions by which the books of a company
+//! are sorted.
 //!
 //! | file | what |
 //! |---|---|
-//! | `tree` | how they stand below each other |
-//! | `list` | those of one kind, and a new one |
+//! | `tree` | the dimensions of a kind, each below its parent |
+//! | `list` | all of one kind, and a new one |
 //! | `page` | one of them: changed, or deleted |
 //! | `form` | the fields of both, and the body of `/v1` they become |
 
@@ -29,18 +30,18 @@ pub(super) fn dimension_routes() -> Router<AppState> {
         .route("/dimensions/{kind}/{id}/delete", post(page::delete_dimension))
 }
 
-/// What a kind is called on pages.
+/// The words for a kind on pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KindWords {
     /// Several of it, as a heading.
     pub(super) plural: &'static str,
-    /// One of it, within a sentence.
+    /// The word for one of it, within a sentence.
     pub(super) one: &'static str,
-    /// That there is none.
+    /// The words for an empty list.
     pub(super) none: &'static str,
-    /// As a field of a form.
+    /// Its label in a form.
     pub(super) label: &'static str,
-    /// Where its list is.
+    /// The path of its list.
     pub(super) path: &'static str,
 }
 

@@ -44,7 +44,7 @@ struct PageContent<'a> {
     delete_alert: &'a str,
 }
 
-/// What a deletion would touch.
+/// The counts of objects that a deletion would touch.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     transactions: u64,
@@ -52,7 +52,7 @@ struct Carried {
     children: usize,
 }
 
-/// One of them, among those of its kind.
+/// A dimension, among those of its kind.
 struct DimensionOfKind {
     tree: Tree,
     place: usize,
@@ -142,7 +142,7 @@ pub(super) async fn show_dimension(
     Ok(dimension_page(&state, &acting, &found, &DimensionForm::of(&found)))
 }
 
-/// What the form shows, and what is said about it.
+/// The form as it is shown, with its faults.
 struct DimensionForm {
     fields: TypedFields,
     faults: Faults,
@@ -163,7 +163,7 @@ fn dimension_page(
 ) -> Response {
     let branch = found.branch();
     let words = kind_words(branch.dimension.kind);
-    // Nothing stands below itself, or below what stands below it.
+    // No dimension becomes its own parent, or its parent one of its descendants.
     let own = below_and_itself(&found.tree.branches, found.place);
     let content = PageContent {
         csrf: acting.session.csrf(state),
@@ -206,7 +206,7 @@ pub(super) async fn change_dimension(
     Ok(dimension_page(&state, &acting, &found, &shown))
 }
 
-/// Removes one, also from what carries it. POST /dimensions/{kind}/{id}/delete.
+/// Removes a dimension, also from the objects that carry it. POST /dimensions/{kind}/{id}/delete.
 pub(super) async fn delete_dimension(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,

@@ -1,5 +1,5 @@
-//! The categories, departments, labels or locations of a company as a tree: each below what it is a
-//! part of, by name, with the whole way to it.
+//! The categories, departments, labels or locations of a company as a tree: each below its parent,
+//! by name, with its whole path.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -13,28 +13,28 @@ use cardswitch_engine::store::query::{Listed, Page};
 
 use cardswitch_v1::routes::view::View;
 
-/// What stands between the names on the way to one.
+/// The separator between the names of a path.
 const BETWEEN: &str = " › ";
-/// The most that are shown of one kind: what is older is found by its name or code.
+/// The most that are read of one kind: older ones are found by their name or code.
 const BRANCHES_MAX: usize = 5 * PAGE_LEN_MAX;
 
-/// Those of a kind, those of one parent by name, children behind their parent.
+/// The dimensions of a kind: siblings by name, children behind their parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// Those that were read.
+    /// The dimensions that were read.
     pub(crate) branches: Vec<Branch>,
     /// How many there are in all.
     pub(crate) count: u64,
 }
 
-/// One of them, and where it stands.
+/// A dimension, and its place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Branch {
-    /// Itself.
+    /// The dimension.
     pub(crate) dimension: Dimension,
-    /// How many it stands below.
+    /// The number of its ancestors.
     pub(crate) level: usize,
-    /// Its name behind those of all that it stands below.
+    /// Its name behind those of all its ancestors.
     pub(crate) path: String,
 }
 
@@ -89,7 +89,7 @@ fn grow(all: Vec<Dimension>) -> Vec<Branch> {
     let known: HashSet<u32> = all.iter().map(|dimension| dimension.slot.0).collect();
     let mut below: HashMap<Option<u32>, Vec<Dimension>> = HashMap::new();
     for dimension in all {
-        // One whose parent is not shown stands on its own.
+        // A dimension whose parent is not shown stands on its own.
         let parent = dimension.parent.map(|slot| slot.0).filter(|slot| known.contains(slot));
         below.entry(parent).or_default().push(dimension);
     }
@@ -118,7 +118,7 @@ impl Branch {
         Self { dimension, level, path }
     }
 
-    /// What it is called in a list to choose from.
+    /// Its label in a list to choose from.
     pub(crate) fn choice_words(&self) -> String {
         match &self.dimension.code {
             Some(code) => format!("{} ({code})", self.path),
@@ -127,7 +127,7 @@ impl Branch {
     }
 }
 
-/// Where the branch at `place` stands, and all that stand below it.
+/// The places of the branch at `place` and of all its descendants.
 pub(super) fn below_and_itself(branches: &[Branch], place: usize) -> std::ops::Range<usize> {
     let level = branches.get(place).map_or(0, |branch| branch.level);
     let rest = branches.iter().enumerate().skip(place.saturating_add(1));

@@ -1,4 +1,4 @@
-//! What is typed of a member: shown again as it was, and the body of the API that it means.
+//! The form of a member as typed: shown again as it was, and the body of the API that it means.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberRole};
@@ -17,11 +17,11 @@ use crate::faults::Faults;
 use crate::forms::TypedFields;
 use crate::seen::Seen;
 
-/// What members can be sorted by. Source: spec "Member".
+/// The kinds of dimensions that members can have. Source: spec "Member".
 const KINDS: [DimensionKind; 3] =
     [DimensionKind::Department, DimensionKind::Label, DimensionKind::Location];
 
-/// What is typed of a member who takes part, each with what people call it.
+/// The fields of a member who takes part, each with its label.
 const FIELDS: [(&str, &str); 4] = [
     ("first_name", "first name"),
     ("last_name", "last name"),
@@ -37,7 +37,7 @@ pub(super) struct MemberForm {
 }
 
 impl MemberForm {
-    /// With what is known of a member.
+    /// The form of a member, with the stored values.
     pub(super) fn of(member: &Member) -> Self {
         let typed = [
             ("first_name", member.first_name.clone()),
@@ -48,7 +48,7 @@ impl MemberForm {
         Self { typed: typed.into_iter().collect() }
     }
 
-    /// The fields of dimensions with what was sent, or what the member has.
+    /// The fields of dimensions with the values sent, else those of the member.
     pub(super) fn choices(
         &self,
         view: &View<'_>,
@@ -74,7 +74,7 @@ impl MemberForm {
     pub(super) fn body(&self) -> Map<String, Value> {
         let mut body = Map::new();
         for name in FIELDS.map(|(name, _)| name).into_iter().chain(["email"]) {
-            // Blank is what an API calls null; for a role it is the usual one.
+            // A blank field is null in the API; a blank role is the usual one.
             let value = match self.typed.of(name).trim() {
                 "" if name == "role" => continue,
                 "" if name == "code" => Value::Null,
@@ -87,7 +87,7 @@ impl MemberForm {
     }
 }
 
-/// What is wrong with the form. Errors: failures with pages of their own.
+/// The faults of the form. Errors: failures with pages of their own.
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     match error.code() {
         "email_taken" => {
@@ -100,7 +100,7 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     }
 }
 
-/// What the form shows of a member.
+/// The values that a member's form shows, compared where two people edit it at once.
 pub(super) fn seen(member: &Member) -> Seen {
     let typed = MemberForm::of(member).typed;
     let seen = FIELDS

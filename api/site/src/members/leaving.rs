@@ -1,5 +1,5 @@
-//! How a member leaves: deactivated, which can be undone in part, or deleted. What ends by it is shown
-//! before anything does. GET and POST /members/{id}/deactivate and /members/{id}/delete.
+//! The leaving of a member: deactivation, which can be undone in part, or deletion. The effects are
+//! shown before anything ends. GET and POST /members/{id}/deactivate and /members/{id}/delete.
 
 mod effects;
 
@@ -27,7 +27,7 @@ use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager};
 use crate::words::person;
 
-/// In which way.
+/// The way of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Deactivated,
@@ -49,7 +49,7 @@ struct LeaveContent {
     effects: Effects,
 }
 
-/// What is sent once the effects were seen.
+/// The form of a member's leaving, sent once the effects were seen.
 #[derive(Debug, Deserialize)]
 pub(super) struct LeaveForm {
     #[serde(default)]
@@ -175,7 +175,7 @@ async fn leave(
         Way::Deleted => (remove_member(state, &acting.company, id).await, Notice::MEMBER_DELETED),
     };
     match done {
-        // Who deleted themselves has no list to go on to.
+        // Members who deleted themselves have no list to go on to.
         Ok(()) if member.slot == acting.member.slot => Ok(go_on(state, "/", notice)),
         Ok(()) if way == Way::Deleted => Ok(go_on(state, "/members", notice)),
         Ok(()) => Ok(go_on(state, &path, notice)),

@@ -1,4 +1,4 @@
-//! Who the members of a company are, the newest first. GET /members.
+//! The members of a company, the newest first. GET /members.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -17,7 +17,8 @@ use crate::pager::{ListForm, Pager};
 use crate::rights::{MemberReader, Right};
 use crate::words::{Badge, person};
 
-/// Whether a member is looked for: by state, and by what stands in their name, address or employee id.
+/// Whether a member passes the filter: by state, and by the text in their name, address or employee
+/// id.
 fn accepts(query: &ListForm, member: &Member) -> bool {
     let is_in_state = match query.of("state") {
         "active" => member.state == MemberState::Active,

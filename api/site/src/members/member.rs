@@ -1,4 +1,5 @@
-//! One member: who it is, the cards they hold, and how they are changed. GET and POST /members/{id}.
+//! One member: their profile, their cards, and the forms that change them. GET and POST
+//! /members/{id}.
 
 use askama::Template;
 use axum::extract::State;
@@ -80,7 +81,7 @@ pub(super) async fn show(
     member_page(&state, &acting, &member, (None, Faults::default())).await
 }
 
-/// The page of a member, with what was typed and what is wrong with it.
+/// The page of a member, with the values typed and their faults.
 /// Errors: the tables cannot be read.
 pub(super) async fn member_page(
     state: &AppState,

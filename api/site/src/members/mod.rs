@@ -1,12 +1,12 @@
-//! Members: who they are, how they come and go.
+//! Members: their list, their profiles, how they come and go.
 //!
 //! | file | what |
 //! |---|---|
-//! | `list` | who there is |
+//! | `list` | the members |
 //! | `invite` | a new one |
-//! | `form` | what is typed of one, and what it means |
-//! | `member` | one: who it is, their cards, how they are changed |
-//! | `leaving` | deactivating and deleting, with what ends by it shown first |
+//! | `form` | the form of a member |
+//! | `member` | one: their profile, their cards, how they are changed |
+//! | `leaving` | deactivating and deleting, with the effects shown first |
 //! | `returning` | taking part again, and another letter to choose a password |
 //!
 //! Administrators, accountants and reviewers see members; administrators manage them. Roles beyond
@@ -49,7 +49,7 @@ async fn get_member(state: &AppState, acting: &Acting, id: MemberId) -> Result<M
     found.ok_or_else(ApiError::not_found)
 }
 
-/// What people call a role.
+/// The name of a role.
 pub(crate) const fn role_words(role: MemberRole) -> &'static str {
     match role {
         MemberRole::Administrator => "Administrator",

@@ -1,4 +1,4 @@
-//! Members who take part again, and such as lost the letter by which they were invited.
+//! Members who take part again, and those who lost the letter by which they were invited.
 //! POST /members/{id}/reactivate and /members/{id}/invite.
 
 use std::time::Instant;
@@ -60,7 +60,7 @@ pub(super) async fn reactivate(
 
 /// Has a link sent by which a member chooses a password. POST /members/{id}/invite.
 ///
-/// INVARIANT: whether the address has a password already cannot be told by who asks: either way a
+/// INVARIANT: the sender cannot tell whether the address has a password already: either way a
 /// letter goes out, the same is written down, and nobody waits for it.
 pub(super) async fn send_link(
     State(state): State<AppState>,

@@ -1,8 +1,8 @@
-//! What is counted for the overview: decisions of today and of the last thirty days, by their day in
-//! the company's zone and by what came of them.
+//! The figures of the overview: decisions of today and of the last thirty days, by their day in the
+//! company's zone and by their outcome.
 //!
 //! The tables count by quarter hours of UTC, of which the days of every zone are made. Days before
-//! today do not change any more: who follows the figures keeps them.
+//! today do not change any more, so a reader that follows the figures keeps them.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const NEWEST: usize = 10;
 pub(super) struct Tally {
     /// How many.
     pub(super) count: u64,
-    /// What was approved, or asked for where it was declined.
+    /// The sum of the approved amounts; of the requested ones for declines.
     pub(super) sum: Minor,
 }
 
@@ -41,12 +41,12 @@ impl Tally {
     }
 }
 
-/// What came of the decisions of a day, by response code.
+/// The outcomes of the decisions of a day, by response code.
 pub(super) type Outcomes = BTreeMap<ResponseCode, Tally>;
 /// Days in which anything was decided.
 pub(super) type DailyOutcomes = BTreeMap<BusinessDate, Outcomes>;
 
-/// What is counted at one moment.
+/// The figures at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Figures {
     /// The day it is.
@@ -61,7 +61,7 @@ pub(super) struct Figures {
     pub(super) recent: Recent,
 }
 
-/// What was read before and does not change any more.
+/// Figures that were read before and do not change any more.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     days: Option<(BusinessDate, DailyOutcomes)>,
@@ -69,7 +69,7 @@ pub(super) struct Past {
 }
 
 impl Figures {
-    /// What is counted at `now`. `past` holds what was read before, and does so afterwards.
+    /// The figures at `now`. `past` supplies those that were read before, and keeps the new ones.
     pub(super) fn read(
         snapshot: &Snapshot,
         company: &Company,
@@ -106,13 +106,13 @@ impl Figures {
         })
     }
 
-    /// What was approved on a day.
+    /// The approved decisions of a day.
     pub(super) fn approved_on(&self, day: BusinessDate) -> Tally {
         let approved = self.days.get(&day).and_then(|day| day.get(&ResponseCode::Approved));
         approved.copied().unwrap_or_default()
     }
 
-    /// What was declined on a day.
+    /// The declined decisions of a day.
     pub(super) fn declined_on(&self, day: BusinessDate) -> Tally {
         let mut all = Tally::default();
         for (code, tally) in self.days.get(&day).into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! How long the switch takes for a command, over the last minute: from the queue to the durable answer.
 //!
-//! The engine counts since its start; differences of what it counts are kept for a minute, a sample a
+//! The engine counts since its start; differences of its counts are kept for a minute, a sample a
 //! second at most, taken whenever an overview is made. Figures are the switch's, not a company's.
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub(super) struct Latency {
 }
 
 impl LatencySamples {
-    /// The figures at `now`; none where nothing was asked for yet.
+    /// The figures at `now`; none where no command has come yet.
     pub(super) fn take(&mut self, meters: &Meters, now: Instant) -> Option<Latency> {
         let stages = [meters.queue.now(), meters.decide.now(), meters.journal.now()];
         while self.0.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
@@ -40,7 +40,7 @@ impl LatencySamples {
         if self.0.back().is_none_or(|(at, _)| now.duration_since(*at) >= PACE) {
             self.0.push_back((now, stages));
         }
-        // Where nothing happened for a minute, the figures are those since the start.
+        // The figures are those since the start if nothing happened for a minute.
         before
             .and_then(|before| latency(&before, &stages))
             .or_else(|| latency(&[NOTHING; 3], &stages))

@@ -1,7 +1,8 @@
-//! Figures that follow what happens: for each company that anybody watches, one task that waits for
-//! news and computes at most once a second, whose result all who watch share.
+//! Figures that follow what happens: for each company that anybody watches, one task waits for news
+//! and computes at most once a second. All watchers of the company share its result.
 //!
-//! The task ends with the last who watches. Who watches is bounded: all together, and each user.
+//! The task ends with its last watcher. The number of watchers is bounded: in all, and for each
+//! user.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,10 +26,10 @@ const STREAMS_PER_USER_MAX: usize = 6;
 /// The time between two computations for a company.
 const PACE: Duration = Duration::from_secs(1);
 
-/// What a stream was told last: the message, ready to be sent.
+/// The last message of a feed, ready to be sent.
 pub(super) type Told = Arc<str>;
 
-/// All that is watched.
+/// The overviews that are being watched.
 pub struct LiveOverviews {
     watched: Mutex<Watched>,
     streams_max: usize,
@@ -36,10 +37,10 @@ pub struct LiveOverviews {
     cluster: Option<ClusterLine>,
 }
 
-/// Tells in a line how the cluster is that the switch leads.
+/// The state of the cluster that the switch leads, in a line.
 pub type ClusterLine = Box<dyn Fn() -> String + Send + Sync>;
 
-/// What an overview shows of the switch itself.
+/// The figures of the switch itself on an overview.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SwitchFigures {
     pub(super) latency: Option<Latency>,
@@ -150,7 +151,7 @@ impl LiveOverviews {
         Ok(receiver)
     }
 
-    /// Tells those who watch a company something new. Returns whether anybody still does.
+    /// Sends the watchers of a company a new message. Returns whether there still are any.
     fn tell(&self, company: CompanySlot, told: Told) -> bool {
         let mut watched = self.watched.lock();
         let Some(feed) = watched.feeds.get(&company) else { return false };
@@ -174,11 +175,11 @@ struct Feed {
 }
 
 impl Feed {
-    /// Tells what is new, until nobody listens or the switch stops.
+    /// Sends new figures, until nobody listens or the switch stops.
     async fn run(mut self, overviews: Arc<LiveOverviews>, state: AppState, mut seen: EventNumber) {
         loop {
             tokio::time::sleep(PACE).await;
-            // Whoever went is noticed, and a new day, without any news.
+            // The timeout notices watchers who have gone, and a new day, without any news.
             let news = tokio::time::timeout(PACE * 10, state.switch.events_beyond(seen)).await;
             if matches!(news, Ok(Ok(None) | Err(_))) {
                 break;

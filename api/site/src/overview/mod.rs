@@ -1,14 +1,14 @@
-//! The overview: what is approved and declined now, what was spent on each day of a month, and why
-//! purchases were declined; for who sees all of the company. Others see what is theirs.
+//! The overview: present approvals and declines, spending by day of a month, and the causes of
+//! declines; for visitors who see the whole company. Others see their own purchases and cards.
 //!
 //! | file | what |
 //! |---|---|
 //! | `page` | GET /overview |
-//! | `figures` | what is counted, out of quarter hours |
-//! | `recent` | what was decided in the last minutes |
+//! | `figures` | the figures, out of quarter hours |
+//! | `recent` | the decisions of the last minutes |
 //! | `latency` | how long the switch takes |
-//! | `shown` | the figures in words, for the page and for what follows it |
-//! | `live` | one computation a company and second, for all who watch |
+//! | `shown` | the figures in words, for the page and for the stream after it |
+//! | `live` | one computation a company and second, for all watchers |
 //! | `stream` | GET /overview/live, an event stream |
 
 mod figures;

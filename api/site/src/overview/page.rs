@@ -1,4 +1,5 @@
-//! Where visitors begin: how the company does, and what is theirs. GET /overview.
+//! The page on which visitors begin: the company's figures, and the visitor's own cards and tasks.
+//! GET /overview.
 
 use std::sync::Arc;
 
@@ -50,11 +51,11 @@ struct OwnContent<'a> {
     own: Own,
 }
 
-/// What is the visitor's own, or waits for the visitor.
+/// The visitor's own cards, and the number of requisitions that wait.
 struct Own {
     cards: Vec<Face>,
     card_count: u64,
-    /// Of others, for who reviews them; the visitor's otherwise.
+    /// Other members' pending requisitions for a reviewer; else the visitor's own.
     waiting: u64,
     reviews: bool,
 }

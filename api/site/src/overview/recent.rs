@@ -1,7 +1,8 @@
 //! The last ten minutes: how many were approved and declined, in slices of a quarter of a minute.
 //!
 //! Slices are counted by the places in the lists of the tables, so one costs the same at any rate.
-//! What ended a while ago does not change any more: who follows the figures keeps it.
+//! Slices that ended a while ago do not change any more, so a reader that follows the figures keeps
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -34,12 +35,13 @@ pub(super) type Slices = BTreeMap<i64, Decided>;
 pub(super) struct Recent {
     /// All slices, the last of them under way.
     pub(super) slices: Slices,
-    /// What was decided in the last quarter of a minute.
+    /// The decisions of the last quarter of a minute.
     pub(super) last: Decided,
 }
 
 impl Recent {
-    /// What is counted at `now`. `past` holds slices that were read before, and does so afterwards.
+    /// The figures at `now`. `past` supplies slices that were read before, and keeps the closed
+    /// ones.
     /// Cost: O(log n) for each slice that is counted.
     pub(super) fn read(
         snapshot: &Snapshot,

@@ -1,5 +1,5 @@
-//! The figures in words: single ones by name, and rows of tables. The page shows them first; what
-//! follows it replaces them where they stand.
+//! The figures in words: single ones by name, and rows of tables. The page shows them first; the
+//! stream replaces them in their places.
 
 use askama::Template;
 use cardswitch_engine::domain::business_date::BusinessDate;
@@ -26,7 +26,7 @@ use crate::words::{
 /// How many reasons of declines are named; the rest is added up.
 const CAUSES: usize = 5;
 
-/// What a page shows and a stream renews.
+/// The figures that a page shows and a stream renews.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct OverviewFigures {
     /// Single figures by the names they have on the page.
@@ -85,7 +85,7 @@ struct Newest {
 
 struct NewestLine {
     purchase: Purchase,
-    /// The card: where it is, and what it is called.
+    /// The card: its id, and its name.
     card: Option<[String; 2]>,
 }
 
@@ -97,7 +97,7 @@ impl OverviewFigures {
         switch: SwitchFigures,
         (company, now): (&Company, Timestamp),
     ) -> Result<Self, askama::Error> {
-        // Who sees the figures of a company sees those of its account.
+        // A visitor who sees the figures of a company also sees those of its account.
         let teller = Teller { company, figures: AccountFigures::Told, now };
         let line = |(row, card): &(TransactionRow, Option<CardProfile>)| NewestLine {
             purchase: Purchase::new(row, &teller),

@@ -1,8 +1,8 @@
 //! The overview as an event stream. GET /overview/live.
 //!
-//! Each message is one JSON object with what the page shows; a comment now and then keeps proxies from
-//! hanging up. A stream ends with the session and the right that it was asked with; the page is told
-//! so, and does not come again by itself.
+//! Each message is one JSON object with the figures of the page; a comment now and then keeps
+//! proxies from hanging up. A stream ends with the session and the right that it was opened with.
+//! The page gets a last event then, and does not come again by itself.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::rights::{CompanyReader, Right};
 
 /// How often something is said where nothing is new.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// When a client may come again where there is no room. Units: seconds.
+/// The time to come back after when there is no room. Units: seconds.
 const FULL_RETRY_S: u32 = 30;
 
 /// GET /overview/live.
@@ -36,7 +36,7 @@ pub(super) async fn follow(
     let place = overviews.enter(acting.session.user.id);
     let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
     let mut news = overviews.follow(&state, &acting.company)?;
-    // What the figures are now is told first.
+    // The present figures are the first message.
     news.mark_changed();
     let access = acting.lasting_access(&state.switch, Right::SeeCompany);
     let follower = Follower { news, access, has_ended: false, _place: place };
@@ -48,11 +48,11 @@ pub(super) async fn follow(
     Ok((headers, Body::from_stream(messages)).into_response())
 }
 
-/// One who reads a stream, and the place that is taken meanwhile.
+/// A reader of a stream, and the place that it takes meanwhile.
 struct Follower {
     news: watch::Receiver<Told>,
     access: LastingAccess,
-    /// Whether the end was told.
+    /// Whether the end was sent.
     has_ended: bool,
     _place: Place,
 }

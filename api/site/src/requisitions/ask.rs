@@ -74,7 +74,7 @@ async fn new_page(
     Ok(with_status(page, faults.status()))
 }
 
-/// For whom somebody may ask; none where that is for themselves only.
+/// The members for whom the visitor may ask; none where they may ask for themselves only.
 fn members_for(view: &View<'_>, acting: &Acting, chosen: &str) -> Result<Vec<Choice>, StoreError> {
     if !acting.session.is_administrator() {
         return Ok(Vec::new());

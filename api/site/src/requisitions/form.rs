@@ -1,4 +1,5 @@
-//! What is typed of a requisition: shown again as it was, and the body of the API that it means.
+//! The form of a requisition as typed: shown again as it was, and the body of the API that it
+//! means.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::Requisition;
@@ -30,7 +31,7 @@ pub(super) struct RequisitionForm {
 }
 
 impl RequisitionForm {
-    /// With what is known of a requisition.
+    /// The form of a requisition, with the stored values.
     pub(super) fn of(requisition: &Requisition, company: &Company) -> Self {
         let mut amount = String::new();
         write_amount(&mut amount, requisition.amount, company.currency);
@@ -43,7 +44,7 @@ impl RequisitionForm {
         Self { typed: typed.into_iter().collect() }
     }
 
-    /// The fields of dimensions with what was sent, or what the requisition has.
+    /// The fields of dimensions with the values sent, else those of the requisition.
     pub(super) fn choices(
         &self,
         view: &View<'_>,
@@ -82,7 +83,8 @@ pub(super) fn unix_lines(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
-/// The last instant of a day, as the API takes it; what is no day stays as it is, and is refused.
+/// The last instant of a day, as the API takes it; a text that is no day stays as it is, and is
+/// refused.
 fn end_of_day(day: &str, zone: Tz) -> Value {
     if day.is_empty() {
         return Value::Null;
@@ -101,7 +103,7 @@ fn last_day(at: Option<Timestamp>, zone: Tz) -> String {
     at.map_or_else(String::new, |at| render_date(date_at(zone, at)))
 }
 
-/// Until when something is to be bought: a day where that is all of it.
+/// The end of the time to buy: as a day where it is the end of one.
 pub(super) fn deadline(at: Timestamp, zone: Tz) -> Moment {
     let day = date_at(zone, at);
     let words = moment(at, zone);
@@ -109,7 +111,8 @@ pub(super) fn deadline(at: Timestamp, zone: Tz) -> Moment {
     if is_last { Moment { words: day_words(day), ..words } } else { words }
 }
 
-/// What is wrong with the form, of what the reader says. Errors: failures with pages of their own.
+/// The faults of the form, of those that the reader found. Errors: failures with pages of their
+/// own.
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     let mut faults = error.faults().to_vec();
     for Fault { flaw, .. } in &mut faults {
@@ -123,7 +126,7 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     if faults.is_empty() { Faults::of_refusal(error) } else { Ok(Faults::new(&faults)) }
 }
 
-/// What a form about a requisition shows of it.
+/// The values that a requisition's form shows, compared where two people edit it at once.
 pub(super) fn seen(requisition: &Requisition, company: &Company) -> Seen {
     let typed = RequisitionForm::of(requisition, company).typed;
     let seen = Seen::default()

@@ -27,9 +27,9 @@ const PATH: &str = "/requisitions";
 struct RequisitionListContent<'a> {
     company: &'a str,
     sees_all: bool,
-    /// Why none can be asked for; blank where they can.
+    /// The reason why no requisition can be made here; blank where one can.
     barrier: String,
-    /// Of whom, where only one member's are shown.
+    /// The member, where only their requisitions are shown.
     of: Option<String>,
     tabs: Vec<StatusTab>,
     is_filtered: bool,
@@ -74,12 +74,12 @@ pub(super) async fn list_requisitions(
     Ok(frame::page(&state, "Requisitions", Some(&acting.session), content))
 }
 
-/// What people are told where requisitions are for other cards.
+/// The message where the company's requisitions serve other cards.
 pub(super) fn barrier(error: ApiError) -> String {
     format!("Requisitions aren’t available here: {}.", error.message().replace('`', ""))
 }
 
-/// Of whom those shown are, where that was asked for, and the part of the list.
+/// The member whose requisitions are listed, if asked for by member, and the part of the list.
 type RequisitionPage = (Option<String>, Listed<RequisitionLine>);
 
 fn find(view: &View<'_>, acting: &Acting, query: &ListForm) -> Result<RequisitionPage, StoreError> {

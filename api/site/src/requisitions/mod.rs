@@ -2,14 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `list` | those one may see |
+//! | `list` | those that the visitor may see |
 //! | `ask` | a new one |
-//! | `form` | what is typed of one, and what it means |
-//! | `requisition` | one: what it is, how it is changed and taken back |
+//! | `form` | the form of a requisition |
+//! | `requisition` | one: its facts, how it is changed and taken back |
 //! | `review` | the verdict |
 //!
-//! Members see their own; who reviews, and who sees all of the company, sees everybody's. What may
-//! be asked for and decided is said by the readers of `/v1` and by the engine.
+//! Members see their own; reviewers, and those who see all of the company, see everybody's. The
+//! readers of `/v1` and the engine hold the rules of asking and deciding.
 
 mod ask;
 mod form;
@@ -35,7 +35,7 @@ pub(super) fn requisition_routes() -> Router<AppState> {
         .route("/requisitions/{id}/review", post(review::review))
 }
 
-/// Whether somebody sees what this member asks for.
+/// Whether the visitor sees the requisitions of this member.
 fn may_see(acting: &Acting, member: MemberSlot) -> bool {
     sees_all(acting) || acting.member.slot == member
 }
@@ -44,12 +44,13 @@ fn sees_all(acting: &Acting) -> bool {
     acting.may(Right::ReviewRequisitions) || acting.may(Right::SeeCompany)
 }
 
-/// Whether somebody may change what is asked for, and take it back: who asks, and administrators.
+/// Whether the visitor may change the requisition, and take it back: its asker and administrators
+/// may.
 fn may_change(acting: &Acting, requisition: &Requisition) -> bool {
     acting.member.slot == requisition.member || acting.session.is_administrator()
 }
 
-/// Whether somebody may decide about it.
+/// Whether the visitor may decide about it.
 // CHOICE: reviewers do not decide about their own requests, which would make the review a word only.
 // Administrators do, as a company may have nobody else, and may give themselves cards anyway.
 fn may_review(acting: &Acting, requisition: &Requisition) -> bool {

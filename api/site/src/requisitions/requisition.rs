@@ -1,5 +1,5 @@
-//! One requisition: what is asked for and what became of it. GET and POST /requisitions/{id}, and
-//! POST of `cancel` below it.
+//! One requisition, and its outcome. GET and POST /requisitions/{id}, and POST of `cancel` below
+//! it.
 
 use askama::Template;
 use axum::extract::State;
@@ -30,7 +30,7 @@ use crate::rights::{Acting, Right};
 use crate::seen::Seen;
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 
-/// How many cards of a member are offered to fulfil what they ask for.
+/// How many cards of a member are offered to fulfil their requisition.
 const CARDS_OFFERED: usize = 100;
 
 #[derive(Template)]
@@ -63,13 +63,13 @@ impl RequisitionContent<'_> {
     }
 }
 
-/// What is told of a requisition.
+/// The facts of a requisition.
 struct RequisitionFacts {
     description: String,
     amount: String,
     badge: Badge,
     asked_by: String,
-    /// The page of who asks, for those who see members.
+    /// The page of the asking member, for visitors who see members.
     member_path: Option<String>,
     asked_at: Moment,
     buy_by: Option<Moment>,
@@ -81,20 +81,20 @@ struct RequisitionFacts {
     card_path: Option<String>,
 }
 
-/// What the page says besides the requisition itself: what was typed, and what is wrong with it.
+/// The page's additions to the requisition itself: the values typed, and their faults.
 #[derive(Default)]
 pub(super) struct RequisitionForms {
     /// The form by which it is changed; as it is, where nothing was typed.
     pub(super) form: Option<RequisitionForm>,
-    /// What is wrong with that.
+    /// The faults of that form.
     pub(super) faults: Faults,
     /// The note of a reviewer, where one was typed.
     pub(super) review_note: Option<String>,
     /// The card a reviewer has chosen.
     pub(super) review_card: String,
-    /// What is wrong with the review.
+    /// The message about the review.
     pub(super) review_alert: String,
-    /// What somebody else has changed while the visitor looked, by the names of `seen`.
+    /// The values changed by somebody else while the visitor looked, by the names of `seen`.
     pub(super) changed: Vec<&'static str>,
 }
 
@@ -108,7 +108,7 @@ pub(super) async fn show(
     requisition_page(&state, &acting, &requisition, RequisitionForms::default()).await
 }
 
-/// One that the visitor may see.
+/// The requisition of this id, if the visitor may see it.
 /// Errors: there is none, or it is another's; the tables cannot be read.
 pub(super) async fn get_requisition(
     state: &AppState,
@@ -196,7 +196,7 @@ fn facts_of(
     })
 }
 
-/// The cards that may fulfil what a member asks for: a new one, or one that they hold.
+/// The cards that may fulfil a member's requisition: a new one, or one that they hold.
 fn cards_of(
     view: &View<'_>,
     requisition: &Requisition,
@@ -250,7 +250,7 @@ pub(super) async fn change(
     }
 }
 
-/// The page again, after what was not done.
+/// The page again, after a change that was refused.
 pub(super) async fn again(
     state: &AppState,
     acting: &Acting,
@@ -289,7 +289,7 @@ pub(super) async fn cancel(
                 faults: Faults::of_refusal(error)?,
                 ..RequisitionForms::default()
             };
-            // What it has become meanwhile is what is shown.
+            // The page shows the state that it has reached meanwhile.
             let known = get_requisition(&state, &acting, known.id).await?;
             again(&state, &acting, &known, (said, status)).await
         }

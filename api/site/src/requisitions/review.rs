@@ -25,7 +25,7 @@ use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, RequisitionReviewer};
 use crate::seen::who_was_quicker;
 
-/// What is said.
+/// The verdict of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RequisitionVerdict {
@@ -33,7 +33,7 @@ enum RequisitionVerdict {
     Deny,
 }
 
-/// What was sent.
+/// The fields of the form.
 #[derive(Debug, Deserialize)]
 pub(super) struct ReviewForm {
     verdict: RequisitionVerdict,
@@ -77,7 +77,7 @@ pub(super) async fn review(
         let text = "Another reviewer or an administrator reviews your own requests.";
         return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
     }
-    // INVARIANT: nobody approves what they have not seen.
+    // INVARIANT: nobody approves values that they have not seen.
     let changed = seen(&known, &acting.company).changed_since(&form.seen);
     if !changed.is_empty() {
         let said = undecided(&known, changed, form);
@@ -108,8 +108,8 @@ pub(super) async fn review(
     }
 }
 
-/// What is said where the visitor decided about something else than there is now. What they typed
-/// stays, and what is new is marked.
+/// The message where the visitor decided about values that have changed since. Their own input
+/// stays, and the changed values are marked.
 fn undecided(
     known: &Requisition,
     changed: Vec<&'static str>,
@@ -131,7 +131,7 @@ fn undecided(
     }
 }
 
-/// Has the verdict given on what was seen.
+/// Has the verdict given on the values that were seen.
 async fn decide(
     state: &AppState,
     acting: &Acting,
@@ -143,7 +143,7 @@ async fn decide(
     review_requisition(state, whom, known, FormBody::of(form.body()).fields()?).await
 }
 
-/// Errors: a reviewer, who gives nobody cards, would give one that is not the asker's.
+/// Errors: the reviewer, who may not give cards, has chosen one that is not the asker's.
 async fn check_card(
     state: &AppState,
     acting: &Acting,
@@ -155,7 +155,7 @@ async fn check_card(
         return Ok(());
     }
     let found = read_view(state, acting, |view| view.find_card(CardId(id))).await?;
-    // One that is not there is told by the reader.
+    // The reader refuses a card that does not exist.
     match found {
         Some(card) if card.profile.assigned_to != Some(known.member) => {
             let flaw = Flaw::new("not_theirs", "must be a card of the requester");
@@ -186,7 +186,7 @@ mod tests {
                 form(RequisitionVerdict::Approve, "x", " fine\r\nby me "),
                 json!({"status": "approved", "note": "fine\nby me", "card": {"id": "x"}}),
             ),
-            // A card is what approving gives.
+            // Only an approval gives a card.
             (form(RequisitionVerdict::Deny, "x", "no"), json!({"status": "denied", "note": "no"})),
         ];
         for (form, expected) in rows {

@@ -1,14 +1,16 @@
-//! The page that a shared link leads to: its card, for whoever has the link and knows its passphrase.
+//! The page that a shared link leads to: its card, for a holder of the link who knows its
+//! passphrase.
 //! Source: spec "Shared link".
 //!
 //! | file | what |
 //! |---|---|
-//! | `opened` | what a key opens, and that everything else looks the same |
-//! | `passphrase`, `pass` | whether a viewer knows what is asked, and that they need not say it twice |
+//! | `opened` | the card behind a key; all failures look the same |
+//! | `passphrase`, `pass` | the check of answers, and the proof that saves repeating them |
 //! | `shown` | the card in words |
 //!
-//! INVARIANT: nothing of a card is on a page before its passphrase is known, its number on none that
-//! was not asked for by a form, and none of these pages is kept, found by searching or named to others.
+//! INVARIANT: nothing of a card is on a page before its passphrase is known, its number is only on
+//! a page that a form requested, and none of these pages is kept, found by searching or named to
+//! others.
 
 mod opened;
 pub mod pass;
@@ -54,7 +56,7 @@ pub(super) fn shared_card_routes() -> Router<AppState> {
         .layer(map_response(keep_to_itself))
 }
 
-/// The address of the page is what opens the card.
+/// Keeps the address of the page from others, since it opens the card.
 async fn keep_to_itself(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -62,7 +64,7 @@ async fn keep_to_itself(mut response: Response) -> Response {
     response
 }
 
-/// Who looks at what.
+/// A visitor's view of a shared card.
 struct Viewing<'a> {
     state: &'a AppState,
     opened: &'a Opened,
@@ -70,21 +72,21 @@ struct Viewing<'a> {
     address: IpAddr,
 }
 
-/// What a viewer wants.
+/// The action that a viewer asks for.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Action {
-    /// To be let in.
+    /// Entry by passphrase.
     Open,
-    /// To be shown the number.
+    /// The number of the card.
     Show,
 }
 
-/// What `POST /s/{key}` takes.
+/// The form of `POST /s/{key}`.
 #[derive(Debug, Deserialize)]
 struct ViewerForm {
     action: Action,
-    /// In the order of the passphrase fields.
+    /// The answers, in the order of the passphrase fields.
     #[serde(default)]
     answer: Vec<String>,
 }
@@ -172,7 +174,7 @@ impl Viewing<'_> {
         Ok(card_page(self, "", Some(secret)))
     }
 
-    /// Puts on record that somebody looked, where the last time is a while ago. Whoever looks sees the
+    /// Puts on record that somebody looked, where the last time is a while ago. The viewer sees the
     /// card whether or not that works.
     async fn note_view(&self) {
         let now = self.state.now();

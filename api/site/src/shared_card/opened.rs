@@ -1,5 +1,5 @@
-//! The card behind a key. Whatever keeps it from being shown looks the same: a key that never was, a
-//! link that was taken away, a card that is closed.
+//! The card behind a key. All reasons not to show it look the same: a key that never was, a link
+//! that was taken away, a card that is closed.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -19,23 +19,24 @@ use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase
 use super::pass;
 use crate::error_page::error_page;
 
-/// The least time in which a visitor learns that there is nothing, so that it does not tell why.
+/// The least time until a visitor learns that there is nothing, so that it does not tell the
+/// reason.
 const NOTHING_AFTER: Duration = Duration::from_millis(25);
 
-/// A link that works, and what it shows.
+/// A link that works, with its card and company.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) link: SharedLink,
     pub(super) card: CardRow,
     pub(super) company: Company,
-    /// What a viewer has to know; empty where nothing has to be known.
+    /// The passphrase fields that a viewer has to answer; empty where there is no passphrase.
     pub(super) passphrase: Vec<PassphraseField>,
-    /// Where the page is.
+    /// The path of its page.
     pub(super) path: String,
 }
 
 impl Opened {
-    /// Finds what `key` opens. Keys that open nothing count against the address.
+    /// Finds the card that `key` opens. Keys that open nothing count against the address.
     /// Errors: too many of them, or the tables cannot be read.
     pub(super) async fn find(
         state: &AppState,

@@ -1,4 +1,4 @@
-//! Whether a viewer knows what the passphrase fields of a link ask for.
+//! The check of a viewer's answers to the passphrase fields of a link.
 //!
 //! Texts are the same in any case and with any blanks around and between their words; dates are those
 //! of the calendar. INVARIANT: every field is compared, and in constant time, so how long it takes
@@ -23,13 +23,13 @@ pub(super) fn are_right(fields: &[PassphraseField], answers: &[String]) -> bool 
     bool::from(all_known) && answers.len() == fields.len()
 }
 
-/// What is compared of an answer.
+/// The compared form of an answer.
 fn normal(text: &str, kind: PassphraseKind) -> String {
     match kind {
         PassphraseKind::Text => {
             text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
         }
-        // What is no date is not equal to any: dates are kept in this form.
+        // A text that is no date equals none: dates are kept in this form.
         PassphraseKind::Date => {
             parse_date(text.trim()).map_or_else(|| format!("not a date: {text}"), render_date)
         }

@@ -1,5 +1,5 @@
-//! A shared card in words: what it may be used for, what is left where the link does not hide it, and
-//! its number where somebody has asked for it.
+//! A shared card in words: the rules of its use, the amount left where the link does not hide it,
+//! and its number once the viewer has asked for it.
 
 use askama::Template;
 use axum::response::Response;
@@ -18,7 +18,7 @@ use crate::cards::secret::CardSecret;
 use crate::frame::{plain_page, plain_page_with_scripts};
 use crate::words::{PageReader, day_words, moment, money, zone_words};
 
-/// The title of every page here: addresses and titles are what browsers remember.
+/// The title of every page here, the same for all since browsers remember titles.
 const TITLE: &str = "Shared card";
 
 #[derive(Template)]
@@ -33,7 +33,7 @@ struct PassphraseContent<'a> {
 struct AskedField<'a> {
     name: &'a str,
     is_date: bool,
-    /// Where the visitor begins.
+    /// Whether it is the first field, in which the visitor begins.
     is_first: bool,
 }
 
@@ -51,14 +51,14 @@ struct SharedCardContent<'a> {
     secret: Option<CardSecret>,
 }
 
-/// What is left, and of what.
+/// The amount left, and the budget it is left of.
 struct Budget {
     balance: String,
     of: String,
     limits: Vec<(&'static str, String)>,
 }
 
-/// The page that asks for the passphrase. It says nothing of the card, nor whose it is.
+/// The page that asks for the passphrase. It says nothing of the card, nor of its company.
 pub(super) fn ask_page(viewing: &Viewing<'_>, error: &str) -> Response {
     let fields = viewing.opened.passphrase.iter().enumerate();
     let fields = fields.map(|(place, field)| AskedField {
@@ -93,7 +93,7 @@ pub(super) fn card_page(
     plain_page_with_scripts(TITLE, &[&*COPY], content)
 }
 
-/// What the state means for who wants to pay.
+/// The meaning of the state for somebody who wants to pay.
 const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str {
     match (state, reason) {
         (CardState::Active, _) => "",
@@ -141,7 +141,7 @@ const fn every(interval: Interval) -> &'static str {
     }
 }
 
-/// What the card is for, whatever is left on it.
+/// The rules of the card's use, apart from the amount left.
 fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
     let (terms, zone) = (&opened.card.record.terms, opened.company.zone);
     let mut rules = Vec::new();

@@ -1,6 +1,6 @@
 //! A statement as a file. GET /statements/file.
 //!
-//! The file is what `/v1` gives for the same days; what is wrong with them is told on the page.
+//! The file is that of `/v1` for the same days; the page shows the faults of the days.
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -33,7 +33,7 @@ pub(super) struct FileQuery {
 }
 
 impl FileQuery {
-    /// With the days of the month, where one is asked for.
+    /// The same with the days of the month, where one is requested.
     fn with_days(self) -> Self {
         let Some(month) = Month::parse(self.month.trim()) else { return self };
         let (start_date, end_date) = (render_date(month.first), render_date(month.last()));
@@ -71,7 +71,7 @@ pub(super) async fn get_file(
     Ok(page)
 }
 
-/// What is wrong with the days, in the words of the form.
+/// The faults of the days, in the words of the form.
 fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     let mut faults = error.faults().to_vec();
     for Fault { flaw, .. } in &mut faults {

@@ -1,10 +1,10 @@
-//! What was posted to a company's account: its balances, its lines by month, and files of them.
+//! The postings of a company's account: its balances, its lines by month, and files of them.
 //!
 //! | file | what |
 //! |---|---|
-//! | `months` | which months there are |
+//! | `months` | the months of an account |
 //! | `page` | one month of the account |
-//! | `ranges` | the days that files are asked for most |
+//! | `ranges` | the most usual days of files |
 //! | `file` | a statement to be saved |
 
 mod file;

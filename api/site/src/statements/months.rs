@@ -15,7 +15,7 @@ pub(super) struct Month {
 }
 
 impl Month {
-    /// The one that has this day.
+    /// The month that has this day.
     pub(super) fn of(day: BusinessDate) -> Self {
         Self { first: day.period_start(Interval::Monthly) }
     }
@@ -25,12 +25,12 @@ impl Month {
         parse_date(&format!("{text}-01")).map(|first| Self { first })
     }
 
-    /// As addresses have it, `yyyy-mm`.
+    /// Its text in addresses, `yyyy-mm`.
     pub(super) fn text(self) -> String {
         render_date(self.first).chars().take("yyyy-mm".len()).collect()
     }
 
-    /// As people call it, such as `March 2026`.
+    /// Its name, such as `March 2026`.
     pub(super) fn words(self) -> String {
         self.first.to_naive().format("%B %Y").to_string()
     }
@@ -41,17 +41,17 @@ impl Month {
         next.map_or(self.first, |next| BusinessDate(next.0 - 1))
     }
 
-    /// The one before it.
+    /// The month before it.
     pub(super) fn before(self) -> Self {
         Self::of(BusinessDate(self.first.0 - 1))
     }
 
-    /// The one after it.
+    /// The month after it.
     pub(super) fn after(self) -> Self {
         Self::of(BusinessDate(self.last().0 + 1))
     }
 
-    /// From `newest` back to `oldest`, as many as are offered.
+    /// The months from `newest` back to `oldest`, as many as are offered.
     pub(super) fn between(oldest: Self, newest: Self) -> Vec<Self> {
         let back = std::iter::successors(Some(newest), |month| Some(month.before()));
         back.take_while(|month| month.first.0 >= oldest.first.0).take(MONTHS_MAX).collect()

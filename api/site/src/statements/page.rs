@@ -1,4 +1,4 @@
-//! One month of the account: its balances now, what was posted, and the form for files.
+//! One month of the account: its balances now, its postings, and the form for files.
 //! GET /statements.
 
 use askama::Template;
@@ -31,7 +31,7 @@ const SUMMED_LINES_MAX: u64 = 5_000;
 /// How many of them at a time.
 const SUM_LINES: usize = 1_000;
 
-/// Which month is asked for, as typed.
+/// The requested month, as typed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MonthQuery {
@@ -84,7 +84,7 @@ struct StatementRow {
     is_credit: bool,
 }
 
-/// What is read of a month.
+/// The data of a month's page.
 struct StatementMonth {
     account: AccountRow,
     rows: Vec<StatementRow>,
@@ -195,7 +195,7 @@ fn read_month(view: &View<'_>, month: Month, part: Part) -> Result<StatementMont
     Ok(StatementMonth { rows: rows.collect::<Result<_, _>>()?, count: listed.count, sums, account })
 }
 
-/// What came in and what went out.
+/// The sums of incoming and of outgoing amounts.
 fn sums(
     view: &View<'_>,
     account: &AccountRow,

@@ -1,4 +1,4 @@
-//! The days that statements are asked for most, each under the words people know them by.
+//! The most usual ranges of days for statements, each under the words people know it by.
 
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_statements::DAYS_APART_MAX;
@@ -10,11 +10,11 @@ use crate::words::day_words;
 /// Days of which a statement can be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
-    /// What they are called.
+    /// Their label.
     pub(super) words: String,
-    /// From the first to the last of them.
+    /// The first and the last day, in words.
     pub(super) days: String,
-    /// As addresses have them.
+    /// The query of their addresses.
     pub(super) query: String,
 }
 
@@ -29,9 +29,9 @@ impl Range {
 /// The first day and the last one.
 type Span = (BusinessDate, BusinessDate);
 
-/// What is offered on the page of a month: that month, this one and the one before, the quarter
-/// before this one, and as many days back as a statement can have. Nothing that ended before the
-/// account was made on `oldest`, and nothing twice.
+/// The ranges offered on the page of a month: that month, this one and the one before, the quarter
+/// before this one, and the longest range of days up to today that a statement can have. Ranges
+/// that ended before `oldest`, the day the account was made on, are left out, and so are repeats.
 pub(super) fn ranges(shown: Month, oldest: BusinessDate, today: BusinessDate) -> Vec<Range> {
     let now = Month::of(today);
     let back = BusinessDate(today.0 - DAYS_APART_MAX);

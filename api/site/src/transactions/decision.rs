@@ -1,5 +1,5 @@
-//! Why a transaction was approved or declined, in words for people: what `/v1` and the command line
-//! explain, without what only concerns those who see the company's money.
+//! The reasons of a decision, in words for people: the explanation of `/v1` and the command line,
+//! without figures for those who do not see the company's money.
 
 use cardswitch_engine::decision::{
     DecidedBy, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
@@ -17,7 +17,7 @@ use cardswitch_wire::glossary::{Reader, sentence};
 use crate::rights::Acting;
 use crate::words::{Moment, PageReader, decline_words, moment, money, outcome_words};
 
-/// Whether figures of the account may be told.
+/// Whether figures of the account may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccountFigures {
     /// They may.
@@ -29,9 +29,9 @@ pub(crate) enum AccountFigures {
 /// A decision in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DecisionWords {
-    /// What came of it.
+    /// The outcome.
     pub(super) verdict: String,
-    /// Whose word it was, where not the rules'.
+    /// The authority that decided it, where it was not the rules.
     pub(super) decided_by: &'static str,
     /// Whether it went ahead.
     pub(super) is_approved: bool,
@@ -39,18 +39,18 @@ pub(super) struct DecisionWords {
     pub(super) rules: Vec<RuleLine>,
     /// How many of them failed.
     pub(super) failed_count: usize,
-    /// What together would have approved it whole.
+    /// The changes that together would have approved the whole amount.
     pub(super) remedies: Vec<String>,
     /// The largest amount that would have been approved.
     pub(super) at_most: Option<String>,
-    /// Whether limits of the card are among what declined it.
+    /// Whether limits of the card are among the causes of the decline.
     pub(super) is_by_limits: bool,
 }
 
 /// A rule in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleLine {
-    /// What it found.
+    /// Its finding, as a sentence.
     pub(super) text: String,
     /// Whether it passed.
     pub(super) is_passed: bool,
@@ -59,7 +59,7 @@ pub(super) struct RuleLine {
 /// An increment in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IncrementWords {
-    /// When it was asked for.
+    /// The time of the request.
     pub(super) at: Moment,
     /// How much more.
     pub(super) amount: String,
@@ -67,19 +67,20 @@ pub(super) struct IncrementWords {
     pub(super) decision: DecisionWords,
 }
 
-/// How decisions of a company are told to somebody.
+/// The words for decisions of a company, as a visitor may see them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Teller<'a> {
-    /// Whose decisions.
+    /// The company of the decisions.
     pub(crate) company: &'a Company,
-    /// What may be told.
+    /// Whether figures of the account may be shown.
     pub(crate) figures: AccountFigures,
-    /// When.
+    /// The present time.
     pub(crate) now: Timestamp,
 }
 
 impl<'a> Teller<'a> {
-    /// As a visitor may be told: who sees only what is theirs sees nothing of the account.
+    /// The words that a visitor may see: one limited to their own things sees nothing of the
+    /// account.
     pub(crate) fn of(acting: &Acting, view: &View<'a>) -> Self {
         let figures = match acting.limited_to() {
             Some(_) => AccountFigures::Kept,
@@ -120,7 +121,7 @@ impl<'a> Teller<'a> {
         let failed_count = rules.iter().filter(|rule| !rule.is_passed).count();
         let remedies = explanation.remedies.iter();
         let remedies = remedies.map(|remedy| sentence(&self.remedy(remedy, scope)));
-        // Where the account sets the bound, the amount is what is in it.
+        // A bound set by the account is left out: it would tell how much is in the account.
         let is_bound_by_account = explanation.remedies.iter().any(|remedy| self.keeps(remedy.rule));
         let at_most = explanation.amount_at_most.filter(|_| !is_bound_by_account);
         DecisionWords {
@@ -137,19 +138,19 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Whether what a rule compared says how much is in the account.
+    /// Whether the figures of a rule tell how much is in the account.
     fn keeps(&self, rule: Rule) -> bool {
         self.figures == AccountFigures::Kept
             && matches!(rule, Rule::AvailableCredit | Rule::OutOfBounds)
     }
 
-    /// What a rule found, as a sentence.
+    /// The finding of a rule, as a sentence.
     pub(crate) fn rule(&self, finding: &RuleFinding) -> String {
         let compared = finding.compared.filter(|_| !self.keeps(finding.rule));
         PageReader::of(self.company).sentence(&RuleFinding { compared, ..*finding })
     }
 
-    /// What would have satisfied a rule, within a sentence.
+    /// The change that would have satisfied a rule, within a sentence.
     pub(crate) fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
         if self.keeps(remedy.rule) {
             return "raise the available funds".to_owned();

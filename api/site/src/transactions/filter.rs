@@ -1,4 +1,4 @@
-//! What is looked for among transactions: as typed, as `/v1` takes it, and as the form shows it.
+//! The filter of a list of transactions: as typed, as `/v1` takes it, and as the form shows it.
 //!
 //! Days shown in the company, both ends included; everything else is the filter of `/v1` by the
 //! same names.
@@ -21,10 +21,11 @@ use crate::faults::Faults;
 use crate::pager::{ListForm, ORDERS};
 use crate::words::{card_name, person};
 
-/// How many cards and members the form offers; what is beyond is reached from its own page.
+/// How many cards and members the form offers; further ones are reached from their own pages.
 const OFFERED_MAX: usize = 200;
 
-/// With ids where names or codes of dimensions were written; what names none stays as it is.
+/// The filter with ids in place of names or codes of dimensions; a text that names none stays as it
+/// is.
 /// Errors: the tables cannot be read.
 pub(super) fn with_ids(mut asked: ListForm, view: &View<'_>) -> Result<ListForm, StoreError> {
     for (kind, name) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS) {
@@ -39,7 +40,7 @@ pub(super) fn with_ids(mut asked: ListForm, view: &View<'_>) -> Result<ListForm,
     Ok(asked)
 }
 
-/// Whether anything is looked for that the form keeps folded away.
+/// Whether the filter uses a field that the form keeps folded away.
 pub(super) fn is_detailed(asked: &ListForm) -> bool {
     ["card", "member"].into_iter().chain(DIMENSION_FIELDS).any(|name| !asked.of(name).is_empty())
 }
@@ -76,7 +77,7 @@ fn days(asked: &ListForm) -> Result<[Option<BusinessDate>; 2], Faults> {
     if faults.is_empty() { Ok(days) } else { Err(faults) }
 }
 
-/// What the form offers.
+/// The choices that the form offers.
 pub(super) struct Offered {
     /// States.
     pub(super) states: Vec<Choice>,
@@ -91,7 +92,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// To whom sees the whole company.
+    /// The choices for a visitor who sees the whole company.
     /// Errors: the tables cannot be read.
     pub(super) fn of_company(view: &View<'_>, asked: &ListForm) -> Result<Self, StoreError> {
         let (company, page) = (view.company.slot, Page::first(OFFERED_MAX));
@@ -120,7 +121,7 @@ impl Offered {
         })
     }
 
-    /// To whom sees what is theirs: the cards they hold.
+    /// The choices for a visitor who sees only their own transactions: the cards they hold.
     /// Errors: the tables cannot be read.
     pub(super) fn of_member(
         view: &View<'_>,

@@ -1,4 +1,4 @@
-//! The transactions of a company, or of the member who looks. GET /transactions.
+//! The transactions of a company, or the visitor's own. GET /transactions.
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -94,14 +94,14 @@ pub(super) async fn list_transactions(
     Ok(with_status(page, faults.status()))
 }
 
-/// None where the filter names what is unknown.
+/// None where the filter names something unknown.
 fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
     (own, page): (Option<MemberSlot>, Page),
 ) -> Result<Option<Listed<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
-    // Whatever was asked for, who does not see the company sees what is theirs.
+    // A visitor limited to their own transactions sees those alone, whatever the filter says.
     filter.member = own.or(filter.member);
     let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
     found.load(|row| TransactionLine::of(&row, view)).map(Some)

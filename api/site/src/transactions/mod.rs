@@ -1,15 +1,15 @@
-//! Transactions: their list, and each one's page, on which books and receipts are kept. Who sees all
-//! of a company sees all of them; everybody else their own.
+//! Transactions: their list, and each one's page, on which books and receipts are kept. Visitors
+//! who see the whole company see all of them; everybody else sees their own.
 //!
 //! | file | what |
 //! |---|---|
-//! | `filter` | what is looked for, and what the form offers |
+//! | `filter` | the filter, and the choices of its form |
 //! | `list` | the list |
-//! | `words` | what transactions are called |
+//! | `words` | sizes of files, and flags |
 //! | `page` | one of them |
-//! | `decision` | why it was approved or declined |
-//! | `story` | what happened to it, in order |
-//! | `tags` | where it is booked, and a note |
+//! | `decision` | the reasons of the decision |
+//! | `story` | its history, in order |
+//! | `tags` | its dimensions, and a note |
 //! | `receipt`, `upload` | its receipt |
 
 pub(super) mod decision;
@@ -69,8 +69,8 @@ async fn find_own(state: &AppState, acting: &Acting, id: Uuid) -> Result<Transac
     if may_note(acting, &row) { Ok(row) } else { Err(ApiError::not_found()) }
 }
 
-/// Whether the visitor may write its note and hand in its receipt: who keeps the books may, and
-/// whose transaction it is.
+/// Whether the visitor may write its note and hand in its receipt: bookkeepers may, and the member
+/// of the transaction.
 fn may_note(acting: &Acting, row: &TransactionRow) -> bool {
     acting.may(Right::TagTransactions) || row.record.member == Some(acting.member.slot)
 }

@@ -1,5 +1,5 @@
-//! One transaction: what it is, why it was decided as it was, what happened to it, and what the books
-//! say of it. GET /transactions/{id}.
+//! One transaction: its facts, the reasons of the decision, its history, and its tags. GET
+//! /transactions/{id}.
 
 use askama::Template;
 use axum::extract::State;
@@ -37,14 +37,14 @@ use crate::words::{
     place, title, transaction_badge, zone_words,
 };
 
-/// What the page says about forms that were sent, and what was typed into them.
+/// The page's messages about forms that were sent, and the values typed into them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionForms {
-    /// What was typed of tags; as they stand where nothing was.
+    /// The tags as typed; the stored ones where nothing was typed.
     pub(super) fields: Option<TagFields>,
-    /// What is wrong with it.
+    /// The faults of the tags.
     pub(super) faults: Faults,
-    /// What is wrong with a receipt.
+    /// The message about a receipt.
     pub(super) receipt_alert: String,
 }
 
@@ -80,7 +80,7 @@ struct TransactionContent {
     may_note: bool,
 }
 
-/// Something with a page of its own, where the visitor has a way there.
+/// An object with a page of its own, where the visitor may see that page.
 struct Linked {
     words: String,
     path: Option<String>,
@@ -93,7 +93,7 @@ struct MerchantWords {
     number: String,
 }
 
-/// The books' side: what can be chosen for those who sort, else what is.
+/// The tags: choices for visitors who may sort, else the present ones.
 struct Tags {
     may_sort: bool,
     seen: Seen,
@@ -149,7 +149,7 @@ async fn transaction_page(
     Ok(frame::page(state, &title, Some(&acting.session), content))
 }
 
-/// What a page is made of.
+/// The sources of a page.
 struct TransactionFacts<'a> {
     view: &'a View<'a>,
     acting: &'a Acting,
@@ -207,7 +207,8 @@ impl TransactionContent {
 }
 
 impl TransactionFacts<'_> {
-    /// Where whoever manages cards changes the limits of its card, filled in for a purchase like this.
+    /// The path on which a card manager changes the limits of its card, filled in for a purchase
+    /// like this.
     fn allow(&self) -> Result<Option<String>, StoreError> {
         let Some(slot) = self.row.record.card.filter(|_| self.acting.may(Right::ManageCards))
         else {
@@ -223,7 +224,7 @@ impl TransactionFacts<'_> {
         let Some(slot) = self.row.record.card else { return Ok(None) };
         let card = self.view.snapshot.card(slot)?;
         Ok(card.map(|card| {
-            // Who sees only what is theirs sees the cards they hold now.
+            // A visitor who sees only their own things sees the cards they hold now.
             let own = self.acting.limited_to();
             let is_there = own.is_none() || card.profile.assigned_to == own;
             let path = is_there.then(|| format!("/cards/{}", card.profile.id.0));
@@ -296,14 +297,14 @@ impl Tags {
     }
 }
 
-/// What the form shows of a transaction: its note, and its dimensions without deleted ones.
+/// The values that a transaction's form shows: its note, and its dimensions without deleted ones.
 pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> Seen {
     let named = DIMENSION_FIELDS.into_iter().zip(dimensions);
     let seen = Seen::default().field("note", row.note());
     named.fold(seen, |seen, (name, id)| seen.field(name, id))
 }
 
-/// Which receipt the page shows; blank where there is none.
+/// The id of the receipt that the page shows; blank where there is none.
 pub(super) fn receipt_seen(row: &TransactionRow) -> String {
     row.receipt().map(|receipt| receipt.id.0.to_string()).unwrap_or_default()
 }

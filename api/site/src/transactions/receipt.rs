@@ -22,7 +22,7 @@ use crate::forms::SiteForm;
 use crate::notice::{Notice, go_on};
 use crate::rights::Acting;
 
-/// What is said where somebody else was quicker.
+/// The message where somebody else was quicker.
 const CHANGED: &str = "Not saved: someone else changed the receipt while you had this page open. Review it and try again.";
 
 /// Fetches the file, to be saved. GET /transactions/{id}/receipt.
@@ -88,7 +88,7 @@ fn done(state: &AppState, id: Uuid, notice: Notice) -> Response {
     go_on(state, &format!("/transactions/{id}"), notice).into_response()
 }
 
-/// What the forms about a receipt carry.
+/// The fields of the forms about a receipt.
 #[derive(Debug, Deserialize)]
 pub(super) struct ReceiptForm {
     #[serde(default)]

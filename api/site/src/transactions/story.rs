@@ -1,5 +1,5 @@
-//! What happened to a transaction, in the order in which it did: what was asked for and added, what
-//! was posted, and what is held now.
+//! The history of a transaction, in order: amounts requested and added, amounts posted, and the
+//! amount held now.
 //!
 //! Lines are not found by their transaction, but they follow each other: from the one posted when the
 //! transaction was first posted, the next ones are looked through, up to a bound.
@@ -23,14 +23,14 @@ const LINES_LOOKED_AT_MAX: usize = 1_000;
 /// How many of them at a time.
 const LINES_AT_A_TIME: usize = 100;
 
-/// Something that happened.
+/// A step of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// When; none for how it stands now.
+    /// The time; none for the present state.
     pub(super) at: Option<Moment>,
-    /// What.
+    /// The event, in words.
     pub(super) what: String,
-    /// How much.
+    /// The amount.
     pub(super) amount: String,
 }
 
@@ -40,7 +40,7 @@ struct Posted {
     is_whole: bool,
 }
 
-/// Everything that happened to a transaction.
+/// The history of a transaction.
 /// Errors: the tables cannot be read.
 /// Cost: reads up to `LINES_LOOKED_AT_MAX` lines of the account.
 pub(super) fn story(

@@ -1,4 +1,4 @@
-//! Where a transaction is booked, and what is noted about it. POST /transactions/{id}.
+//! The dimensions and the note of a transaction. POST /transactions/{id}.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -19,7 +19,7 @@ use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, Right};
 
-/// What was sent; a field that the form did not have stays as it is.
+/// The fields of the form; a field that was not sent stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct TagFields {
     #[serde(flatten)]
@@ -34,7 +34,7 @@ enum Extent {
 }
 
 impl TagFields {
-    /// As `/v1` takes it.
+    /// The body that `/v1` takes.
     fn body(&self, extent: Extent) -> Map<String, Value> {
         let mut body = Map::new();
         if extent == Extent::All {

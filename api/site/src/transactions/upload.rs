@@ -1,7 +1,8 @@
 //! A form with a file in it, which a page of the site has sent.
 //!
-//! Who sends it is known before any of it is read, and it is read within the bounds that `/v1` has for
-//! receipts. INVARIANT: what is bound to another visitor, or to none, is refused whatever is in it.
+//! The sender is known before any of the form is read, and it is read within the bounds that `/v1`
+//! has for receipts. INVARIANT: a form that is bound to another visitor, or to none, is refused
+//! whatever is in it.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -21,21 +22,21 @@ use crate::error_page::failure_page;
 use crate::forms::{foreign_form, refusal_where_changed, stale_form};
 use crate::rights::Acting;
 
-/// What was sent.
+/// The fields of the form.
 #[derive(Debug)]
 pub(super) struct UploadForm {
     /// The file; none where none was chosen.
     pub(super) file: Option<Upload>,
-    /// Which receipt the page showed.
+    /// The id of the receipt that the page showed.
     pub(super) seen: String,
 }
 
 /// Why a form cannot be taken.
 #[derive(Debug)]
 pub(super) enum UploadError {
-    /// It is longer than it may be, which the page tells.
+    /// The form is too long, which the page says.
     TooLong,
-    /// Anything else, with its page.
+    /// Any other failure, with its page.
     Refused(Box<Response>),
 }
 
@@ -82,7 +83,7 @@ pub(super) async fn read_upload_form(
     }
 }
 
-/// The form, and what binds it to the visitor.
+/// The form, and the value that binds it to the visitor.
 async fn read_fields(body: Bytes, boundary: String) -> Result<(UploadForm, String), UploadError> {
     let mut form = multer::Multipart::new(Body::from(body).into_data_stream(), boundary);
     let mut read = UploadForm { file: None, seen: String::new() };
@@ -92,7 +93,7 @@ async fn read_fields(body: Bytes, boundary: String) -> Result<(UploadForm, Strin
             Some("file") => {
                 let filename = field.file_name().map(name_in_form);
                 let content = field.bytes().await?;
-                // What browsers send where no file was chosen.
+                // Browsers send an empty file without a name where no file was chosen.
                 let is_chosen =
                     !content.is_empty() || filename.as_ref().is_some_and(|name| !name.is_empty());
                 read.file = is_chosen.then_some(Upload { filename, content });

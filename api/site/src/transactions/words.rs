@@ -1,4 +1,5 @@
-//! What else is said on the page of a transaction: sizes of files, and what reviewers look for.
+//! Further words on the page of a transaction: sizes of files, and the flags that reviewers look
+//! for.
 
 use cardswitch_engine::domain::money::Minor;
 
@@ -11,7 +12,7 @@ pub(super) fn size_words(bytes: u32) -> String {
     }
 }
 
-/// What reviewers look for, in words. Source: `TransactionFlags`, names.
+/// The flags that reviewers look for, in words. Source: `TransactionFlags`, names.
 pub(super) fn flag_words(name: &str) -> &str {
     match name {
         "advice" => "Stand-in decision by the network (advice).",

@@ -1,5 +1,5 @@
-//! What is sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
-//! The page that follows says first what came of it: `endpoint.rs`, `attempt` of its query.
+//! Messages sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
+//! The page that follows shows the outcome first: `endpoint.rs`, `attempt` of its query.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};

@@ -1,4 +1,4 @@
-//! One endpoint: what it is, how deliveries do, what was tried, and what can be done about it.
+//! One endpoint: its settings, its health, its attempts, and the actions on it.
 //! GET and POST /webhooks/{id}, and POST of `state`, `secret`, `recover` and `delete` below it.
 
 use askama::Template;
@@ -35,7 +35,7 @@ use crate::words::{Badge, Moment, field_time, moment, moment_to_second, parse_fi
 
 /// How many attempts a page shows.
 const ATTEMPTS_SHOWN: usize = 50;
-/// From when on things are told again, unless another time is typed. Units: microseconds.
+/// How far back events are delivered again, unless another time is typed. Units: microseconds.
 const RECOVER_DEFAULT_US: i64 = 24 * 3_600 * 1_000_000;
 
 #[derive(Template)]
@@ -85,7 +85,7 @@ struct AttemptRow {
     bodies: Bodies,
 }
 
-/// What a page says besides what is known.
+/// The page's additions to the stored facts of the endpoint.
 #[derive(Default)]
 struct EndpointNotes<'a> {
     sent: Option<Uuid>,
@@ -97,7 +97,7 @@ struct EndpointNotes<'a> {
     delete_error: &'a str,
 }
 
-/// What `GET /webhooks/{id}` takes.
+/// The query of `GET /webhooks/{id}`.
 #[derive(Debug, Deserialize)]
 pub(super) struct EndpointQuery {
     /// The attempt that the visitor has just made.
@@ -130,7 +130,7 @@ async fn endpoint_page(
     let shown = |at: Timestamp| moment(at, zone);
     let row = |attempt: &Attempt| attempt_row(attempt, zone);
     let told_of = state.switch.read_at_once(|snapshot| told_of(snapshot, endpoint))?;
-    // Where deliveries are not at work, nothing is known of them.
+    // The health of endpoints is unknown while deliveries are not at work.
     let health = state.webhooks.health(vec![endpoint.id]).await.unwrap_or_default();
     let health = health.into_iter().next().flatten();
     let attempts = state.webhooks.attempts(endpoint.id).await.unwrap_or_default();
@@ -206,7 +206,7 @@ fn attempt_row(attempt: &Attempt, zone: Tz) -> AttemptRow {
     }
 }
 
-/// Changes where it is and what it is called. POST /webhooks/{id}.
+/// Changes its address and its description. POST /webhooks/{id}.
 pub(super) async fn save(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
@@ -235,7 +235,7 @@ pub(super) async fn save(
     }
 }
 
-/// What `POST /webhooks/{id}/state` takes.
+/// The form of `POST /webhooks/{id}/state`.
 #[derive(Debug, Deserialize)]
 pub(super) struct SwitchForm {
     to: String,
@@ -274,13 +274,13 @@ pub(super) async fn rotate(
     Ok(shown.page(&state, "New signing secret", &acting.session))
 }
 
-/// What `POST /webhooks/{id}/recover` takes.
+/// The form of `POST /webhooks/{id}/recover`.
 #[derive(Debug, Deserialize)]
 pub(super) struct RecoverForm {
     since: String,
 }
 
-/// Has everything told again since a time. POST /webhooks/{id}/recover.
+/// Has everything since a time delivered again. POST /webhooks/{id}/recover.
 pub(super) async fn recover(
     State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,

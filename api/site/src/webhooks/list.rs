@@ -48,7 +48,7 @@ pub(super) async fn show(
     };
     let (named, count) = state.switch.read(read).await?;
     let ids = named.iter().map(|(endpoint, _)| endpoint.id).collect();
-    // Where deliveries are not at work, nothing is known of them.
+    // The health of endpoints is unknown while deliveries are not at work.
     let mut health = state.webhooks.health(ids).await.unwrap_or_default().into_iter();
     let row = |(endpoint, told_of): (WebhookEndpoint, String)| {
         let health = health.next().flatten();
@@ -68,7 +68,7 @@ pub(super) async fn show(
     Ok(frame::page(&state, "Webhooks", Some(&acting.session), content))
 }
 
-/// Whose events an endpoint is told of.
+/// The company or app whose events an endpoint gets.
 pub(super) fn told_of(
     snapshot: &Snapshot,
     endpoint: &WebhookEndpoint,

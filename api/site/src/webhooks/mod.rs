@@ -1,11 +1,11 @@
-//! Where events are sent to, for administrators and developers.
+//! The endpoints to which events are sent, for administrators and developers.
 //!
 //! | file | what |
 //! |---|---|
-//! | `list` | endpoints, and how each does |
-//! | `form` | what is typed of one |
+//! | `list` | endpoints, and the health of each |
+//! | `form` | the form of an endpoint |
 //! | `new` | a new one, whose secret is shown once |
-//! | `endpoint` | one: what it is, what was tried, and what can be done about it |
+//! | `endpoint` | one: its settings, its attempts, and the actions on it |
 //! | `attempts` | examples, and messages sent once more |
 
 mod attempts;

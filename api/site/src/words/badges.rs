@@ -7,7 +7,7 @@ use cardswitch_engine::domain::transaction::TransactionState;
 /// A badge: `<span class="tag {{ badge.look }}">{{ badge.word }}</span>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Badge {
-    /// What it says.
+    /// Its word.
     pub(crate) word: &'static str,
     /// A class of the stylesheet: `good`, `bad`, `off`, `wait`.
     pub(crate) look: &'static str,

@@ -1,10 +1,10 @@
-//! What came of an authorization, in a few words. Source: spec "Response codes".
+//! The outcome of an authorization, in a few words. Source: spec "Response codes".
 
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::TransactionRecord;
 use cardswitch_wire::glossary::{capitalized, deciding_rule, entry};
 
-/// Why a transaction was declined: by the rule that did it, else by what is known.
+/// The cause of a decline: by the rule that decided it, else by the response code.
 pub(crate) fn decline_words(record: &TransactionRecord) -> String {
     match (deciding_rule(record), record.sub_reason) {
         (Some(rule), _) => capitalized(entry(rule).people.failed),
@@ -16,7 +16,7 @@ pub(crate) fn decline_words(record: &TransactionRecord) -> String {
     }
 }
 
-/// What came of an authorization: why it was declined, or that it was not.
+/// The outcome of an authorization: approved, or the reason why it was declined.
 pub(crate) const fn outcome_words(code: ResponseCode) -> &'static str {
     match code {
         ResponseCode::Approved => "Approved",

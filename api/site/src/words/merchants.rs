@@ -2,7 +2,7 @@
 
 use cardswitch_engine::domain::merchant_category;
 
-/// What a merchant category, or a group of them, is called; its number where it has no name.
+/// The name of a merchant category, or of a group of them; its number where it has no name.
 pub(crate) fn merchant_kind(code: u16) -> String {
     match (merchant_category::group(code), merchant_category::category(code)) {
         (Some(group), _) => group.name.to_owned(),

@@ -1,14 +1,14 @@
-//! What pages say of money, time, cards, transactions and requisitions: in words for people, by the
-//! currency and the clock of their company. What programs read is in `wire`.
+//! The words of pages for money, time, cards, transactions and requisitions: for people, by the
+//! currency and the clock of their company. The forms for programs are in `wire`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `money` | amounts |
 //! | `times` | instants and days |
 //! | `badges` | states |
-//! | `declines`, `rules` | response codes, and what each rule found |
+//! | `declines`, `rules` | response codes, and the findings of rules |
 //! | `merchants` | kinds of merchants |
-//! | `transactions` | what a transaction is called, and what it amounts to |
+//! | `transactions` | the names of transactions, and their amounts |
 
 mod badges;
 mod declines;
@@ -31,13 +31,13 @@ pub(super) use self::times::{
 };
 pub(super) use self::transactions::{amount_words, kind_words, place, title};
 
-/// What is shown of a card's number.
+/// The masked number of a card, with its last four digits.
 pub(super) fn last_four(digits: [u8; 4]) -> String {
     let digits: String = digits.into_iter().map(char::from).collect();
     format!("•••• {digits}")
 }
 
-/// What a card is called where there is room for one line only.
+/// The name of a card where there is room for one line only.
 pub(super) fn card_name(profile: &CardProfile) -> String {
     format!("{} {}", profile.texts.description, last_four(profile.last_four))
 }

@@ -35,8 +35,8 @@ pub(crate) fn field_amount(amount: Minor, currency: CurrencyCode) -> String {
     plain
 }
 
-/// What somebody typed as an amount, as `/v1` takes it: without blanks around it, and without commas
-/// where they stand between thousands. Whether it is an amount is for its reader to say.
+/// An amount as typed, in the form that `/v1` takes: without blanks around it, and without commas
+/// that stand between thousands. Its reader judges whether it is an amount.
 pub(crate) fn typed_amount(text: &str) -> String {
     let text = text.trim();
     let (whole, rest) =
@@ -79,7 +79,7 @@ mod tests {
             (" 12.50 ", "12.50"),
             ("1,000", "1000"),
             ("12,345,678.90", "12345678.90"),
-            // Where a comma could be a decimal point, nobody guesses.
+            // A comma that could be a decimal point stays for the reader to refuse.
             ("1,5", "1,5"),
             ("1,50", "1,50"),
             ("1234,567", "1234,567"),

@@ -14,7 +14,7 @@ use super::merchants::merchant_kind;
 use super::money::money;
 use super::times::{day_words, moment};
 
-/// Somebody who reads of a company's decisions on a page.
+/// The reader of a company's decisions on a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageReader {
     /// The currency of its account.
@@ -24,12 +24,12 @@ pub(crate) struct PageReader {
 }
 
 impl PageReader {
-    /// Of a company.
+    /// The reader of a company.
     pub(crate) const fn of(company: &Company) -> Self {
         Self { currency: company.currency, zone: company.zone }
     }
 
-    /// What a rule found, as a sentence.
+    /// The finding of a rule, as a sentence.
     pub(crate) fn sentence(&self, finding: &RuleFinding) -> String {
         sentence(&self.finding(finding))
     }
@@ -56,7 +56,7 @@ impl Reader for PageReader {
         merchant_kind(code)
     }
 
-    /// Why it is suspended, where nobody did it.
+    /// The reason of a suspension, where nobody did it by hand.
     fn card(&self, _: CardState, reason: SuspensionReason) -> Option<String> {
         match reason {
             SuspensionReason::SingleUse => Some("single-use card, already used".to_owned()),

@@ -8,15 +8,15 @@ use chrono_tz::Tz;
 
 use crate::session::Session;
 
-/// An instant as a page shows it, see `parts.html`. Days are written in one way on all pages, and so
-/// are instants: by the company's clock, to the minute unless their order is what matters.
+/// An instant as a page shows it, see `parts.html`. Days are written in one way on all pages, and
+/// so are instants: by the company's clock, to the minute unless their order matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// For programs.
+    /// The form for programs.
     pub(crate) exact: String,
-    /// For people.
+    /// The form for people.
     pub(crate) words: String,
-    /// For people who want to know it to the second, and by which clock.
+    /// The form for people to the second, with its clock.
     pub(crate) title: String,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn clock_words(at: Timestamp, zone: Tz) -> String {
     written(at, zone, "%H:%M:%S")
 }
 
-/// What a zone is called, such as `America/Los Angeles`.
+/// The name of a zone, such as `America/Los Angeles`.
 pub(crate) fn zone_words(zone: Tz) -> String {
     zone.name().replace('_', " ")
 }

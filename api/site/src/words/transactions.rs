@@ -1,4 +1,4 @@
-//! What transactions are called, and what they amount to, in lists and on their pages.
+//! The names of transactions and their amounts, in lists and on their pages.
 
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::CurrencyCode;
@@ -9,7 +9,7 @@ use cardswitch_engine::store::query::TransactionRow;
 
 use super::money::money;
 
-/// What kind of movement it is.
+/// The name of a kind of movement.
 pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
     match kind {
         TransactionKind::Purchase => "Purchase",
@@ -22,7 +22,8 @@ pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
     }
 }
 
-/// What it is called: by the merchant or the bank account, where there is one.
+/// The name of a transaction: the merchant's or the bank account's, where there is one, else its
+/// kind's.
 pub(crate) fn title(record: &TransactionRecord) -> String {
     let merchant = record.merchant.as_ref().map(|merchant| merchant.name.trim());
     let bank = record.bank_account.as_ref().map(|bank| bank.name.trim());
@@ -30,7 +31,7 @@ pub(crate) fn title(record: &TransactionRecord) -> String {
     name.unwrap_or_else(|| kind_words(record.kind)).to_owned()
 }
 
-/// Where a merchant is.
+/// The place of a merchant: city, state and country.
 pub(crate) fn place(merchant: &Merchant) -> String {
     let parts = [merchant.city.trim(), merchant.state.trim(), merchant.country.trim()];
     let named: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();

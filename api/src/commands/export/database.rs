@@ -26,7 +26,7 @@ const BEGIN_COMPANY: &str = "INSERT INTO cardswitch.progress (company_id) VALUES
 const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
     WHERE company_id = ($1::text)::uuid";
 
-/// Where an export has come to.
+/// The progress of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExportedPlace {
     /// Behind the last event written; none before the first.
@@ -141,7 +141,7 @@ fn merge_statement() -> String {
     )
 }
 
-/// What passes by itself is tried again: a database that starts, stops or is full.
+/// An error that passes by itself is tried again: a database that starts, stops or is full.
 fn ended(error: Error) -> Ended {
     let passes = |code: &SqlState| {
         ["08", "40", "53", "57"].iter().any(|class| code.code().starts_with(class))

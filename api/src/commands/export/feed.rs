@@ -56,7 +56,7 @@ struct PageEvents<'a> {
 }
 
 impl ExportedPages {
-    /// Of pages that follow each other.
+    /// The events of pages that follow each other.
     /// Errors: one is none that this build understands.
     pub(super) fn read(pages: &[AnsweredPage]) -> Result<Self, Ended> {
         let mut read = Vec::with_capacity(pages.len() * PAGE_EVENTS);
@@ -91,7 +91,7 @@ impl Feed {
         Ok(Self { url, authorization: format!("Token {token}"), client })
     }
 
-    /// Whose events they are.
+    /// The company of the events.
     /// Errors: the token opens nothing.
     pub(super) async fn company(&mut self) -> Result<Uuid, Ended> {
         let (body, _) = self.ask("/v1/company").await?;

@@ -64,7 +64,7 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
     exported
 }
 
-/// What was written.
+/// The counts of written rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     events: usize,

@@ -110,9 +110,9 @@ impl ExportedTransaction<'_> {
 /// The rows of a page, one for each transaction, as its last event has it.
 #[derive(Debug, Default)]
 pub(super) struct PageRows {
-    /// Of transactions that the page itself tells the making of.
+    /// The rows of transactions that the page itself makes.
     pub(super) made: Bytes,
-    /// Of others, which have rows already.
+    /// The rows of other transactions, which have rows already.
     pub(super) changed: Bytes,
 }
 

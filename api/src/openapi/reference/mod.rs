@@ -6,7 +6,7 @@
 //! | `parts` | an operation and a schema as HTML |
 //! | `sections` | which schema stands on which page |
 //!
-//! INVARIANT: what comes from a document is escaped where it becomes HTML.
+//! INVARIANT: text from a document is escaped where it becomes HTML.
 
 mod parts;
 mod sections;
@@ -155,7 +155,7 @@ fn errors_page() -> DocPage {
     DocPage { slug: "errors".to_owned(), title: "Errors".to_owned(), group: BOTH, html }
 }
 
-/// What `/llms.txt` says: what there is to read, as https://llmstxt.org proposes.
+/// The text of `/llms.txt`: a list of the documents, as https://llmstxt.org proposes.
 pub(super) fn llms_text(company: &Value, network: &Value, base: &str) -> String {
     let mut out = format!(
         "# cardswitch\n\n> {}\n\n",

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::path_of;
 use super::sections::{Section, Shown};
 
-/// Which page each schema stands on.
+/// The page of each schema.
 pub(super) struct Links(BTreeMap<String, String>);
 
 impl Links {
@@ -190,7 +190,7 @@ fn table_head(label: &str, columns: [&str; 4]) -> String {
     )
 }
 
-/// What a value may be, in a few words of HTML.
+/// The kind of a value, in a few words of HTML.
 fn kind(schema: &Value, links: &Links) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return links.to(reference);
@@ -234,7 +234,7 @@ fn breakable(name: &str) -> String {
     escaped(name).replace('_', "_<wbr>").replace('/', "/<wbr>")
 }
 
-/// The paragraphs of a description; what stands between backticks is code.
+/// The paragraphs of a description; text between backticks is code.
 pub(super) fn paragraphs(description: &Value) -> String {
     let paragraphs = text(description).split("\n\n").filter(|text| !text.is_empty());
     paragraphs.map(|text| format!("<p>{}</p>", with_code(text))).collect()

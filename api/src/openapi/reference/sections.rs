@@ -1,6 +1,6 @@
-//! Which page an operation and a schema stand on: operations on the page of their tag, or of their
-//! resource where a tag has many; a schema on the first page of the only tag that uses it, what several
-//! use on a page of its own.
+//! The page of each operation and schema. An operation stands on the page of its tag, or of its
+//! resource where a tag has many. A schema stands on the first page of the only tag that uses it;
+//! shared schemas stand on a page of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub(super) struct Section {
     pub(super) about: String,
     /// The tag whose operations it has; none for shared schemas.
     pub(super) tag: Option<String>,
-    /// The one resource among those of the tag, by its name in paths; all where there is none.
+    /// The only resource of the tag that it has, by its name in paths; all where there is none.
     resource: Option<String>,
     /// The schemas on it.
     pub(super) schemas: Vec<String>,
@@ -51,7 +51,7 @@ fn resource_of(path: &str) -> &str {
 /// How many operations stand on one page; of more each resource has its own.
 const OPERATIONS_MAX: usize = 12;
 
-/// The sections of a document, in the order of its tags; what several use comes last.
+/// The sections of a document, in the order of its tags; shared schemas come last.
 pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
     let prefix = if door == Door::Company { "" } else { "network-" };
     let tags = document["tags"].as_array().map_or(&[][..], Vec::as_slice);
@@ -129,8 +129,8 @@ fn operations_of<'a>(document: &'a Value, tag: Option<&str>) -> Vec<Shown<'a>> {
     all.filter(|shown| tag.is_some_and(|tag| shown.operation["tags"][0] == tag)).collect()
 }
 
-/// The names of all schemas that operations of a tag refer to. What all answers of failures have in
-/// common is not followed.
+/// The names of all schemas that operations of a tag refer to. The schemas of failures, common to
+/// all operations, are left out.
 fn schemas_of_tag(document: &Value, tag: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut waiting: Vec<_> =

@@ -32,13 +32,13 @@ pub(super) struct PdfFile<'f> {
     pdf: Pdf,
     next_ref: Ref,
     pages: Vec<Ref>,
-    /// What is drawn on the page at hand.
+    /// The drawing on the page at hand.
     content: Content,
     fonts: &'f Fonts,
     subsets: BTreeMap<FaceIndex, Subset>,
 }
 
-/// What viewers show of the file, and libraries index.
+/// The metadata that viewers show and libraries index.
 #[derive(Debug)]
 pub(super) struct FileInfo {
     pub(super) title: String,
@@ -59,7 +59,7 @@ impl<'f> PdfFile<'f> {
         }
     }
 
-    /// What follows is drawn in a grey between 0 (black) and 255 (white).
+    /// Sets the grey of all that is drawn next, between 0 (black) and 255 (white).
     pub(super) fn set_grey(&mut self, shade: u8) {
         self.content.set_fill_gray(f32::from(shade) / 255.0);
     }
@@ -93,7 +93,7 @@ impl<'f> PdfFile<'f> {
         line.content.end_text();
     }
 
-    /// Ends the page at hand; what is drawn next stands on another.
+    /// Ends the page at hand; later drawing goes to another page.
     pub(super) fn end_page(&mut self) {
         let content = std::mem::replace(&mut self.content, Content::with_settings(COMPACT));
         let (page, contents) = (self.next_ref.bump(), self.next_ref.bump());
@@ -228,7 +228,7 @@ fn cluster_len(glyphs: &[Glyph]) -> usize {
     glyphs.chunk_by(Glyph::is_of_cluster).next().map_or(0, <[Glyph]>::len)
 }
 
-/// What pages call a font.
+/// The name of a font on pages.
 fn resource_name(face: FaceIndex) -> String {
     format!("F{face}")
 }

@@ -140,7 +140,7 @@ impl Fonts {
             return before;
         }
         let others = BOLD + 1..self.faces.len();
-        // What no font has shows as the box that the plain one has for it.
+        // A letter that no font has shows as the box that the plain font has for it.
         std::iter::once(plain).chain(others).find(|face| has(*face)).unwrap_or(plain)
     }
 

@@ -1,4 +1,4 @@
-//! What stands above and below the rows of a statement, and what its file says of itself.
+//! The texts above and below the rows of a statement, and the metadata of its file.
 
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::Timestamp;
@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::file::FileInfo;
 use crate::export::Export;
 
-/// What stands above and below the rows.
+/// The texts above and below the rows.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) company: String,
@@ -38,7 +38,7 @@ impl Head {
         }
     }
 
-    /// What viewers show of the file, and libraries index.
+    /// The metadata that viewers show and libraries index.
     pub(super) fn file_info(&self) -> FileInfo {
         FileInfo {
             title: format!("Statement of account {}, {}", self.number, self.period),

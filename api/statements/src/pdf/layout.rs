@@ -1,4 +1,4 @@
-//! Which rows stand on which sheet of a statement, and what they add up to.
+//! The rows on each sheet of a statement, and their totals.
 
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
@@ -57,7 +57,7 @@ pub(super) struct Sheet {
     room: f32,
 }
 
-/// What the lines add up to.
+/// The totals of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) opening: Minor,
@@ -125,7 +125,7 @@ impl LineRow {
     }
 }
 
-/// What names a line whose description is blank.
+/// The name of a line whose description is blank.
 fn far_end(snapshot: &Snapshot, line: &StatementLine) -> Result<String, StoreError> {
     let origin = Background::read(snapshot, line)?.origin.record;
     let bank_account = origin.bank_account.map(|account| account.name);

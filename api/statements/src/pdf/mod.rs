@@ -49,7 +49,7 @@ impl PdfStatement {
         let failed = |what: String| StatementError::Pdf { what };
         let turn = DRAWN.acquire().await.map_err(|error| failed(error.to_string()))?;
         let drawing = tokio::task::spawn_blocking(move || {
-            // Whoever hangs up leaves the thread at work: its turn ends with it.
+            // The thread goes on after its client hangs up, so it keeps its turn until it ends.
             let _turn = turn;
             draw(self.export)
         });

@@ -19,7 +19,7 @@ const IDENTITY: SystemInfo =
     SystemInfo { registry: Str(b"Adobe"), ordering: Str(b"Identity"), supplement: 0 };
 /// Letters before the name of a font of which a file has a part.
 const TAG_LEN: usize = 6;
-/// What zlib does unless told otherwise.
+/// The default level of zlib.
 const COMPRESSION_LEVEL: u8 = 6;
 
 /// The glyphs of a font that were shown.

@@ -8,7 +8,7 @@ use unicode_bidi::{BidiInfo, Level};
 
 use super::fonts::{FaceIndex, Fonts, NO_GLYPH, Weight};
 
-/// What stands where a text was cut.
+/// The mark at the end of a text that was cut.
 const ELLIPSIS: &str = "…";
 
 /// A text whose letters have their places. Units: ems.
@@ -52,7 +52,7 @@ impl Fonts {
         SetText { text, runs, width }
     }
 
-    /// Breaks a text into lines, at spaces where there are any; what does not fit is cut.
+    /// Breaks a text into lines, at spaces where there are any; the rest that does not fit is cut.
     /// Units: ems.
     pub(super) fn wrap(&self, text: &str, width: f32, lines_max: usize) -> Vec<String> {
         let mut lines = Vec::new();
@@ -187,7 +187,7 @@ impl Glyph {
     }
 }
 
-/// Where letters that belong together start, and behind them the end of the text.
+/// The starts of letters that belong together, and behind them the end of the text.
 fn clusters(starts: impl Iterator<Item = u32>, end: usize) -> Vec<usize> {
     let mut clusters: Vec<usize> = starts.map(|start| start as usize).collect();
     clusters.push(end);
@@ -196,7 +196,7 @@ fn clusters(starts: impl Iterator<Item = u32>, end: usize) -> Vec<usize> {
     clusters
 }
 
-/// Where a line ends: behind its last space, or where it is full.
+/// The end of a line: behind its last space, or where it is full.
 fn break_at(text: &str, fitting: usize) -> usize {
     let next_is_space = text[fitting..].starts_with(' ');
     let space = text[..fitting].rfind(' ').map(|at| at + 1);

@@ -268,7 +268,7 @@ pub async fn update_allowance(
 }
 
 /// Changes what `fields` name of an allowance.
-/// Errors: what is wrong with them, or it was not changed.
+/// Errors: faults of the fields, or the reason why it was not changed.
 pub async fn change_allowance(
     state: &AppState,
     company: &Company,

@@ -1,7 +1,7 @@
-//! What is secret of a card: its number is shown and its PIN set by administrators only.
+//! The secrets of a card: only administrators see its number and set its PIN.
 //!
-//! Extension. Who was shown a number is in the log, by ids; numbers and PINs are nowhere but in the
-//! answer and the request.
+//! Extension. The log names, by ids, each caller who was shown a number. Numbers and PINs are only
+//! in the answer and the request.
 
 use axum::Json;
 use cardswitch_edge::error::{ApiError, ErrorBody};
@@ -28,7 +28,7 @@ use super::cards::{CardBody, read_card};
 use super::no_store::NoStore;
 use super::view::read_view;
 
-/// How many digits a PIN has. Source: ISO 9564-1.
+/// The number of digits of a PIN. Source: ISO 9564-1.
 const PIN_LEN: std::ops::RangeInclusive<usize> = 4..=12;
 
 /// Payment details of a virtual card.

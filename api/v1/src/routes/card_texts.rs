@@ -83,7 +83,7 @@ pub(super) fn parse_card_texts(fields: &mut Fields<'_>) -> CardTexts {
     texts.map(|text| text.clone().unwrap_or_default())
 }
 
-/// What is embossed on a card where nobody says.
+/// The default text that is embossed on a card.
 pub(super) fn default_billing_name(description: &LineText) -> LineText {
     LineText::spaced(&description.chars().take(BILLING_NAME_CHARS_MAX).collect::<String>())
 }

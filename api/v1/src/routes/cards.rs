@@ -76,7 +76,7 @@ pub struct CardBody {
 
 impl CardBody {
     /// The card as it is shown.
-    /// Errors: what it refers to cannot be read.
+    /// Errors: an object that it refers to cannot be read.
     pub fn new(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (profile, usage) = (&card.profile, &card.record.usage);
         let [category, department, label, location] =
@@ -121,7 +121,7 @@ queries! {
 const ASSIGNED_ABOUT: &str = "The member who uses it.";
 const DIMENSION_ABOUT: &str = "The category of its transactions.";
 
-/// What a card takes from its company where nothing else is said.
+/// The defaults that a card takes from its company.
 #[derive(Clone, Copy)]
 pub(super) struct CompanyTerms<'a> {
     company: CompanyId,
@@ -310,7 +310,7 @@ pub async fn create_card(
 }
 
 /// Makes the card that is asked for in `fields`.
-/// Errors: what is wrong with them, or the card was not made.
+/// Errors: faults of the fields, or the reason why the card was not made.
 pub async fn make_card(
     state: &AppState,
     reader: Reader<'_>,
@@ -364,7 +364,7 @@ pub async fn update_card(
 }
 
 /// Changes what `fields` name of a card.
-/// Errors: what is wrong with them, there is no such card, or it was not changed.
+/// Errors: faults of the fields, there is no such card, or it was not changed.
 pub async fn change_card(
     state: &AppState,
     reader: Reader<'_>,

@@ -78,7 +78,7 @@ fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Vec<(usize, Iss
     fields.must_objects::<cards::NewCard, _>("cards", about, CARDS_AT_ONCE_MAX, read)
 }
 
-/// What a card refers to that is not there: the field, and what it should name.
+/// The references of a card to missing objects: the field, and the kind of object it should name.
 fn unknown_in(
     request: &IssuingOrder,
     view: &View<'_>,
@@ -107,7 +107,7 @@ async fn issue_cards(state: &AppState, orders: &[IssuingOrder]) -> Result<Vec<Ca
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
 }
 
-/// Which kinds of dimensions any of the cards was to carry.
+/// The kinds of dimensions that at least one of the cards names.
 fn any_dimensions(orders: &[IssuingOrder]) -> [bool; 4] {
     let mut is_set = [false; 4];
     for order in orders {

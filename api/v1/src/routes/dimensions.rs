@@ -54,7 +54,7 @@ pub struct DimensionBody {
 
 impl DimensionBody {
     /// The dimension as it is shown, with everything it stands below.
-    /// Errors: what it stands below cannot be read.
+    /// Errors: a dimension above it cannot be read.
     pub fn new(dimension: &Dimension, view: &View<'_>) -> Result<Self, StoreError> {
         let mut line = vec![dimension.clone()];
         while let Some(parent) = line.last().and_then(|lowest| lowest.parent)
@@ -81,7 +81,7 @@ impl DimensionBody {
     }
 }
 
-/// Which of the four resources a path is about.
+/// The kind of dimension that a path names.
 #[derive(Clone, Copy, Debug)]
 pub struct OfKind(pub DimensionKind);
 
@@ -134,8 +134,8 @@ fn parse_changes(fields: &mut Fields<'_>) -> DimensionChanges {
     }
 }
 
-/// What is to become of each dimension of another object: absent, cleared or set. `about` is what
-/// its category means.
+/// The change to each dimension of another object: absent, cleared or set. `about` describes its
+/// category.
 pub fn parse_dimensions(
     fields: &mut Fields<'_>,
     about: &'static str,

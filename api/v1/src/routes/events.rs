@@ -1,7 +1,7 @@
-//! Events for those who ask for them: in pages, waiting for the next one or not, and as a stream. An
-//! extension beside webhooks, and the same events in the same order.
+//! Events on request: in pages, with or without a wait for the next event, and as a stream. An
+//! extension beside webhooks, with the same events in the same order.
 //!
-//! A place in the log is an opaque text. Whoever keeps the last one misses nothing.
+//! A place in the log is an opaque text. A client that keeps the last one misses nothing.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -37,21 +37,21 @@ use super::transactions::TransactionBody;
 use super::view::read_view;
 use crate::words;
 
-/// How many events a page has where the client does not say.
+/// The default length of a page. Units: events.
 const LIMIT_DEFAULT: usize = 100;
-/// How many it has at most.
+/// The greatest length of a page. Units: events.
 const LIMIT_MAX: usize = 1_000;
-/// How long a request waits for an event at most. Units: seconds.
+/// The longest wait of a request for an event. Units: seconds.
 const WAIT_S_MAX: usize = 30;
-/// How many events of all companies are looked at for one page.
+/// The most events, of all companies, that are scanned for one page.
 const SCANNED_MAX: usize = 50_000;
-/// How many events of others are looked at again for a place that stays.
+/// The most events of other companies that are scanned again for a place that stays.
 const UNSHOWN_MAX: u64 = 10_000;
-/// How often a stream looks for events at most: what comes meanwhile is sent together.
+/// The pause of a stream between two looks for events; events of the pause are sent together.
 const STREAM_PAUSE: Duration = Duration::from_millis(100);
-/// How often a silent stream gives a sign of life.
+/// The interval between two signs of life of a silent stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How many events a stream reads at a time.
+/// The most events that a stream reads at a time.
 const STREAM_EVENTS_MAX: usize = 100;
 
 /// An event in a page or a stream.
@@ -106,12 +106,12 @@ struct ListedEvents {
     is_expanded: bool,
 }
 
-/// What `after` and `since` mean for a list.
+/// The meaning of `after` and `since` for a list.
 const LIST_START: [&str; 2] = [
     "Events behind this place: the `cursor` of an earlier answer. Without it, from the first one.",
     "Events from this instant on; not together with `after`.",
 ];
-/// What `after` and `since` mean for a stream.
+/// The meaning of `after` and `since` for a stream.
 const STREAM_START: [&str; 2] = [
     "Behind this place; the header `Last-Event-ID` comes before it. Without either, with what\nhappens from now on.",
     "With what happened then or later; not together with `after`.",
@@ -147,7 +147,7 @@ pub async fn list_events(
     let ListedEvents { start, limit, wait_s, is_expanded } = parse_list(&mut query, parse);
     query.finish()?;
     let reading = if wait_s > 0 { Reading::AsItIs } else { Reading::Durable };
-    // Who waits takes a place, like a stream, and one of those for requests at work.
+    // A waiting request takes a place, like a stream, and one of those for requests at work.
     let _place = match wait_s {
         0 => None,
         _ => Some(state.webhooks.take_page_place(caller.company.slot)?),
@@ -198,7 +198,7 @@ fn steady(page: EventPage, after: EventNumber) -> EventPage {
     if page.is_end && is_near { EventPage { next: shown, ..page } } else { page }
 }
 
-/// Where a client wants to begin.
+/// The place from which a client reads.
 enum Start {
     /// At this place.
     At(EventPlace),
@@ -208,12 +208,12 @@ enum Start {
     Unsaid,
 }
 
-/// Which tables are looked at.
+/// The choice of tables to read.
 #[derive(Clone, Copy)]
 enum Reading {
-    /// Those that show everything that is durable by now.
+    /// Tables that show everything that is durable by now.
     Durable,
-    /// Those that there are: for who waits for news anyway, nobody needs to hurry.
+    /// The newest tables at hand. A client that waits for news needs no fresher ones.
     AsItIs,
 }
 
@@ -281,7 +281,7 @@ async fn next_page(
                 () = tokio::time::sleep_until(until) => {}
                 () = stopped => {}
             }
-            // What comes together is told together.
+            // The pause gathers events that come together into one answer.
             tokio::time::sleep_until(until.min(Instant::now() + STREAM_PAUSE)).await;
         }
     }
@@ -358,7 +358,7 @@ pub async fn stream_events(
     Ok(response)
 }
 
-/// One who reads a stream.
+/// The reader of a stream.
 struct Follower {
     state: AppState,
     caller: Caller,

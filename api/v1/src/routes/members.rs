@@ -61,7 +61,7 @@ pub struct MemberBody {
 
 impl MemberBody {
     /// The member as it is shown.
-    /// Errors: what it refers to cannot be read.
+    /// Errors: an object that it refers to cannot be read.
     pub fn new(member: &Member, view: &View<'_>) -> Result<Self, StoreError> {
         let [_, department, label, location] = view.dimension_references(&member.dimensions)?;
         Ok(Self {
@@ -186,7 +186,7 @@ pub fn code(value: &RawValue) -> Result<String, Flaw> {
     fields::digits(value, CODE_DIGITS_MAX)
 }
 
-/// What is to become of each dimension: absent, cleared or set. Members have no category.
+/// The change to each dimension: absent, cleared or set. Members have no category.
 fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
     DIMENSION_FIELDS.map(|name| {
         let is_theirs = name != "category";
@@ -281,7 +281,7 @@ pub async fn create_member(
 }
 
 /// Makes the member that `fields` describe, and has the invitation sent.
-/// Errors: what is wrong with the fields, or why there can be no such member.
+/// Errors: faults of the fields, or the reason why there can be no such member.
 pub async fn invite_member(
     state: &AppState,
     reader: Reader<'_>,
@@ -322,7 +322,7 @@ pub async fn update_member(
 }
 
 /// Changes a member as `fields` say.
-/// Errors: what is wrong with the fields, or why it cannot be so; the company has no such member.
+/// Errors: faults of the fields, or the reason against the change; the company has no such member.
 pub async fn change_member(
     state: &AppState,
     reader: Reader<'_>,
@@ -339,7 +339,7 @@ pub async fn change_member(
     })
     .await?;
     let known = known.ok_or_else(ApiError::not_found)?;
-    // Who sends back what was read must be able to, whatever the role.
+    // A client can send back the role that it read, even one that cannot be set.
     let changes =
         MemberChanges { role: changes.role.filter(|role| *role != known.role), ..changes };
     if changes.role.is_some_and(|role| !is_settable(role)) {

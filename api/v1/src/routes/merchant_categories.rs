@@ -1,4 +1,4 @@
-//! Merchant categories: what the numbers in an allowance's scope mean. Extension.
+//! Merchant categories: the meaning of the numbers in an allowance's scope. Extension.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,6 +1,6 @@
 //! The handlers of `/v1`, one file a resource: parse, check access, ask or read, render.
 //!
-//! No business rule lives here: what may change is the engine's to say.
+//! No business rule lives here: the engine decides which changes are allowed.
 
 pub mod access_tokens;
 pub mod accounts;

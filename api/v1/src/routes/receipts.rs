@@ -108,9 +108,9 @@ fn parse_loss(fields: &mut Fields<'_>) {
 /// A file as it was handed in.
 #[derive(Debug)]
 pub struct Upload {
-    /// What its sender calls it.
+    /// The file's name at its sender.
     pub filename: Option<String>,
-    /// What is in it.
+    /// The file's bytes.
     pub content: Bytes,
 }
 
@@ -268,7 +268,7 @@ pub async fn receipt_file(
     let content = content
         .map_err(|error| ApiError::internal(&error))?
         .map_err(|error| ApiError::internal(&error))?;
-    // Whatever is in the file, a browser neither guesses what it is nor runs any of it here.
+    // These headers keep a browser from guessing the file's type and from running any of it.
     let headers = [
         (CONTENT_TYPE, media_type(receipt.content_type).to_owned()),
         (CONTENT_DISPOSITION, render_attachment(&receipt.filename)),
@@ -305,7 +305,7 @@ pub async fn lose_receipt(
     Ok(Json(ReceiptBody::new(&receipt, id, state.urls())))
 }
 
-/// What stands where a receipt was lost.
+/// The record of a lost receipt.
 pub fn lost(state: &AppState) -> Receipt {
     Receipt {
         id: ReceiptId(state.switch.new_id()),

@@ -1,4 +1,4 @@
-//! What holds for uploads of any bytes. The fuzz target `multipart` and the test below run it.
+//! Properties of uploads of any bytes. The fuzz target `multipart` and the test below run them.
 
 use bytes::Bytes;
 use futures_util::FutureExt;

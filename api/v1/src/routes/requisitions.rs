@@ -76,7 +76,7 @@ pub struct RequisitionBody {
 
 impl RequisitionBody {
     /// The requisition as it is shown.
-    /// Errors: what it refers to cannot be read.
+    /// Errors: an object that it refers to cannot be read.
     pub fn new(requisition: &Requisition, view: &View<'_>) -> Result<Self, StoreError> {
         let [category, department, label, location] =
             view.dimension_references(&requisition.dimensions)?;
@@ -186,7 +186,7 @@ fn parse_new_requisition(
 #[derive(Debug)]
 struct UpdateRequisitionRequest {
     changes: RequisitionChanges,
-    /// What it is to be; as it is, where that is what it is.
+    /// The new status; the present one is allowed and changes nothing.
     status: Option<VerdictGiven>,
     card: Option<CardId>,
     reviewed_by: Option<MemberId>,
@@ -218,7 +218,7 @@ impl UpdateRequisitionRequest {
         self.changes.dimensions.map(Option::flatten)
     }
 
-    /// What this request names that is not there.
+    /// The references of this request to missing objects.
     fn check(&self, view: &View<'_>) -> Result<Unknown, StoreError> {
         let card = self.card.map(|id| view.find_card(id)).transpose()?;
         let reviewer = self.reviewed_by.map(|id| may_review(view, id)).transpose()?;
@@ -230,7 +230,7 @@ impl UpdateRequisitionRequest {
     }
 }
 
-/// What of a body names nothing.
+/// The fields of a body that name missing objects.
 #[derive(Debug)]
 struct Unknown {
     dimensions: [bool; 4],
@@ -379,7 +379,7 @@ pub async fn create_requisition(
 }
 
 /// Makes the requisition that `fields` describe.
-/// Errors: what is wrong with the fields, or why it cannot be asked for.
+/// Errors: faults of the fields, or the reason against the request.
 pub async fn ask_for(
     state: &AppState,
     reader: Reader<'_>,
@@ -436,8 +436,9 @@ pub async fn update_requisition(
     read_requisition(&state, &caller, id).await.map(Json)
 }
 
-/// Changes, approves or denies a requisition as `fields` say; `by` whom, where it is known.
-/// Errors: what is wrong with the fields, or why it cannot be so; the company has no such
+/// Changes, approves or denies a requisition as `fields` say. `whom` has the acting member, where
+/// that is known.
+/// Errors: faults of the fields, or the reason against the change; the company has no such
 /// requisition.
 pub async fn change_requisition(
     state: &AppState,
@@ -551,7 +552,7 @@ async fn approve_with_new_card(
     Ok(Err(WriteError::Rejected(Rejection::CardNumberTaken)))
 }
 
-/// The order of a card for a requisition; what may change meanwhile is up to the shard.
+/// The order of a card for a requisition; the shard checks for changes meanwhile.
 fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> IssuingOrder {
     let known_description = || LineText::spaced(&known.description);
     let description = changes.description.clone().unwrap_or_else(known_description);

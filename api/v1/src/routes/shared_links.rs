@@ -84,7 +84,7 @@ struct RecipientBody {
 
 impl SharedLinkBody {
     /// The link as it is shown.
-    /// Errors: what it refers to cannot be read, or was not sealed here.
+    /// Errors: an object that it refers to cannot be read, or was not sealed here.
     pub fn new(link: &SharedLink, view: &View<'_>) -> Result<Self, StoreError> {
         let recipient = link.recipient.clone();
         Ok(Self {
@@ -180,7 +180,7 @@ struct CreateSharedLinkRequest {
     terms: LinkTerms,
 }
 
-/// What can be changed about a link, and is said of a new one, too.
+/// The changeable attributes of a link, given for a new one, too.
 #[derive(Debug)]
 struct LinkTerms {
     recipient: Option<Option<Addressee>>,
@@ -248,7 +248,7 @@ fn no_randomness(error: impl std::fmt::Display) -> ApiError {
     ApiError::internal(&error)
 }
 
-/// Whom a link is for, and whether and how they are told.
+/// The recipient of a link, and whether and with which message a mail tells them of it.
 #[derive(Debug)]
 struct Addressee {
     recipient: Recipient,
@@ -284,7 +284,7 @@ fn read_addressee(fields: &mut Fields<'_>) -> Addressee {
     }
 }
 
-/// What a viewer has to know: absent, nothing (null or an empty list) or something.
+/// The passphrase that a viewer needs: absent, none (null or an empty list) or some fields.
 fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseField>>> {
     let mut names = HashSet::new();
     let read = |_, inner: &mut Fields<'_>| {
@@ -339,7 +339,7 @@ pub async fn create_shared_link(
 }
 
 /// Makes the link that is asked for in `fields`.
-/// Errors: what is wrong with them, or the link was not made.
+/// Errors: faults of the fields, or the reason why the link was not made.
 pub async fn share_card(
     state: &AppState,
     reader: Reader<'_>,

@@ -68,7 +68,7 @@ pub struct OriginBody {
 
 impl StatementLineBody {
     /// The line as it is shown.
-    /// Errors: what it refers to cannot be read.
+    /// Errors: an object that it refers to cannot be read.
     pub fn new(
         line: &StatementLine,
         account: AccountId,

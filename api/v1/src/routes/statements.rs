@@ -21,7 +21,7 @@ use cardswitch_wire::time::render_date;
 use super::view::Reader;
 use crate::words;
 
-/// What a statement can be had as.
+/// The file format of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A row a line.
@@ -140,7 +140,7 @@ fn body_of<W: StatementWriter + Unpin>(writer: W, access: LastingAccess) -> Body
     Body::new(StatementBody::new(WhileAllowed::new(writer, access)))
 }
 
-/// What browsers save the file as.
+/// The file name under which browsers save the statement.
 fn disposition(export: &Export, format: Format) -> HeaderValue {
     let name = format!(
         "statement-{}-{}-to-{}.{}",

@@ -1,4 +1,4 @@
-//! Tags of a transaction: where it is booked, and what somebody noted about it.
+//! Tags of a transaction: its dimensions, and a note on it.
 //! Source: spec "Transactions", PUT.
 
 use axum::Json;

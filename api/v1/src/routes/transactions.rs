@@ -117,7 +117,7 @@ pub struct TransactionReference {
 
 impl TransactionBody {
     /// The transaction as it is shown.
-    /// Errors: what it refers to cannot be read.
+    /// Errors: an object that it refers to cannot be read.
     pub fn new(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (record, progress) = (&row.record, &row.progress);
         let [category, department, label, location] =

@@ -1,4 +1,4 @@
-//! A company's data at one moment: what rendering an object needs beyond its own row.
+//! A company's data at one moment: the rows that rendering an object needs beyond its own.
 
 use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::directory::member::{Member, MemberState};
@@ -27,11 +27,11 @@ use cardswitch_wire::urls::Urls;
 pub struct View<'a> {
     /// The tables.
     pub snapshot: &'a Snapshot,
-    /// Whose objects are shown.
+    /// The company whose objects are shown.
     pub company: &'a Company,
     /// The addresses of objects.
     pub urls: &'a Urls,
-    /// What opens the keys in shared links.
+    /// The secrets that open the keys in shared links.
     pub secrets: &'a Secrets,
     /// Whether the caller may see shared links.
     pub shows_links: bool,
@@ -39,12 +39,12 @@ pub struct View<'a> {
     pub now: Timestamp,
 }
 
-/// Whose data is read, and how much of it.
+/// The company whose data is read, and the extent of the reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    /// Whose objects are shown.
+    /// The company whose objects are shown.
     pub company: &'a Company,
-    /// Whether shared links are.
+    /// Whether the caller may see shared links.
     pub shows_links: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'a> From<&'a Caller> for Reader<'a> {
     }
 }
 
-/// Reads a company's data, for whoever asks.
+/// Reads a company's data for a caller.
 /// Errors: the tables cannot be read.
 pub async fn read_view<'a, T: Send>(
     state: &AppState,
@@ -134,8 +134,8 @@ impl View<'_> {
         self.snapshot.own(self.company.slot, id)
     }
 
-    /// The newest link by which a card is shared, for callers who may see links: whoever holds one
-    /// sees the card, so it is no reading matter for every token.
+    /// The newest link by which a card is shared, for callers who may see links. A link shows its
+    /// card to any holder, so not every token may read it.
     pub fn shared_link_of(
         &self,
         card: CardSlot,
@@ -154,14 +154,14 @@ impl View<'_> {
         .transpose()
     }
 
-    /// What anyone needs to see a shared card.
+    /// The address under which anyone can see a shared card.
     /// Errors: its key was not sealed here.
     pub fn link_address(&self, link: &SharedLink) -> Result<String, StoreError> {
         let key = LinkKey::open(self.secrets, link.id, &link.sealed_key).ok_or_else(not_ours)?;
         Ok(self.urls.shared_link(&key.text()))
     }
 
-    /// What has to be known to see a shared card; none where nothing has.
+    /// The passphrase of a shared card; none where it needs none.
     /// Errors: it was not sealed here.
     pub fn passphrase_of(
         &self,
@@ -191,7 +191,7 @@ impl View<'_> {
         Ok(found.filter(|dimension| dimension.kind == kind))
     }
 
-    /// Which of these dimensions are not the company's, or not of their kind, or deleted.
+    /// For each dimension, whether it is not the company's, or not of its kind, or deleted.
     pub fn unknown_dimensions(&self, wanted: &Dimensions) -> Result<[bool; 4], StoreError> {
         let mut is_unknown = [false; 4];
         for ((kind, id), is_unknown) in
@@ -204,8 +204,8 @@ impl View<'_> {
         Ok(is_unknown)
     }
 
-    /// The references to dimensions. One that was deleted shows as none: objects that carried it are
-    /// not touched when it goes.
+    /// The references to dimensions. A deleted dimension shows as none: its deletion leaves the
+    /// objects that carry it untouched.
     pub fn dimension_references(
         &self,
         dimensions: &Dimensions,

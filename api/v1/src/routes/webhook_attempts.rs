@@ -1,4 +1,4 @@
-//! What was tried to tell a webhook endpoint, and trying it by hand. An extension.
+//! The delivery attempts of a webhook endpoint, and attempts by hand. An extension.
 
 use axum::Json;
 use axum::extract::Path;

@@ -1,8 +1,8 @@
 //! Webhook endpoints: making, listing, changing and taking them away. An extension: the specification
 //! knows the URLs of apps only.
 //!
-//! Secrets are shown once, when they are made. How deliveries do is the dispatcher's to know, not the
-//! tables'.
+//! Secrets are shown once, when they are made. The health of deliveries comes from the dispatcher,
+//! not from the tables.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -74,7 +74,7 @@ pub struct DeliveryBody {
 impl DeliveryBody {
     fn new(health: Option<Health>) -> Self {
         let time = |at: fn(&Health) -> Option<Timestamp>| {
-            // What is due at once after a restart has no time of its own.
+            // A delivery that is due at once after a restart has no time of its own.
             health.as_ref().and_then(at).filter(|at| at.0 > 0).map(render_time)
         };
         Self {
@@ -112,7 +112,7 @@ impl WebhookEndpointBody {
 /// Adds how deliveries do.
 async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
     let ids = bodies.iter().map(|body| WebhookEndpointId(body.id)).collect();
-    // Where deliveries are not at work, nothing is known of them.
+    // Health is unknown where the dispatcher does not run.
     let health = state.webhooks.health(ids).await.unwrap_or_default();
     for (body, health) in bodies.iter_mut().zip(health) {
         body.delivery = DeliveryBody::new(health);

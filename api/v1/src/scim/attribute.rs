@@ -15,12 +15,12 @@ pub(super) const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User
 /// The schema of what employers add to users.
 pub(super) const ENTERPRISE_SCHEMA: &str =
     "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
-/// What stands before the names of its attributes.
+/// The prefix of the names of its attributes.
 pub(super) const ENTERPRISE_PREFIX: &str = "enterprise:";
-/// What stands for `ENTERPRISE_SCHEMA` in the names below.
+/// The short form of `ENTERPRISE_SCHEMA` in the names below.
 const ENTERPRISE: &str = "enterprise";
 
-/// What a filter can ask for.
+/// A field that a filter can compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     /// The id given here.
@@ -41,7 +41,7 @@ pub(super) enum Field {
     UserType,
     /// The only e-mail address.
     Email,
-    /// What it is for.
+    /// The purpose of the e-mail address.
     EmailType,
     /// Whether it is the first one.
     EmailPrimary,
@@ -51,11 +51,11 @@ pub(super) enum Field {
     Department,
     /// When it was made.
     Created,
-    /// What it is.
+    /// The type of the resource.
     ResourceType,
 }
 
-/// How the values of a field compare.
+/// The way in which the values of a field compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Text, in any case the same.
@@ -98,7 +98,7 @@ impl Field {
     }
 }
 
-/// What a change can be about.
+/// An attribute that a change can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The e-mail address that people sign in with.
@@ -123,7 +123,7 @@ pub(super) enum Target {
     EmployeeNumber,
     /// The department.
     Department,
-    /// What only this side says.
+    /// An attribute that only this side sets.
     Settled,
     /// A standard attribute that members do not have: taken and forgotten.
     Unkept,
@@ -159,7 +159,7 @@ const UNKEPT: &[&str] = &[
 ];
 
 impl Target {
-    /// What the key of a body names; none where users have no such attribute.
+    /// The attribute that the key of a body names; none where users have no such attribute.
     #[must_use]
     pub(super) fn find(name: &str) -> Option<Self> {
         let name = canonical(name);
@@ -167,8 +167,8 @@ impl Target {
         known.or_else(|| is_unkept(&name).then_some(Self::Unkept))
     }
 
-    /// What the path of a PATCH names; a filter in it is read and then does not matter, since
-    /// nothing here has several values.
+    /// The attribute that the path of a PATCH names. A filter in it is read and then ignored, since
+    /// no attribute here has several values.
     /// Errors: the path cannot be read, or users have no such attribute.
     pub(super) fn parse(path: &str) -> Result<Self, ApiError> {
         let unknown = || {

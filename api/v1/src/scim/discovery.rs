@@ -1,5 +1,5 @@
-//! What a client can find out before it begins: what this side can do, and which attributes users
-//! have. Source: RFC 7643, 5 to 7; RFC 7644, 4.
+//! Discovery for clients: the capabilities of this side, and the attributes of users.
+//! Source: RFC 7643, 5 to 7; RFC 7644, 4.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ static SCHEMAS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/scim_schemas.json")).unwrap_or_default()
 });
 
-/// What this side can do.
+/// The capabilities of this side.
 pub(super) async fn get_config(State(state): State<AppState>) -> ScimJson {
     let unsupported = json!({"supported": false});
     ScimJson(json!({

@@ -1,8 +1,8 @@
-//! A user as a client wants it: what is sent, name by name, before anything is done about it.
+//! A user as a client wants it: the attributes sent, name by name, before any change is made.
 //!
-//! POST and PUT fill an empty draft, PATCH changes that of the user as it is; what differs from the
-//! user at the end is the change. Nobody's rule is repeated here: values are read by what reads
-//! them on `/v1`.
+//! POST and PUT fill an empty draft, PATCH changes that of the user as it is. The difference from
+//! the user at the end is the change. No rule is repeated here: the parsers of `/v1` read the
+//! values.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::MemberRole;
@@ -61,7 +61,7 @@ impl Draft {
         }
     }
 
-    /// Reads the body of POST or PUT. What only this side says is not looked at, null is absent.
+    /// Reads the body of POST or PUT. It ignores null, and attributes that only this side sets.
     /// Errors: a value that nobody could have.
     pub(super) fn read(body: &Map<String, Value>) -> Result<Self, ApiError> {
         let mut draft = Self::default();
@@ -174,7 +174,7 @@ impl Draft {
     }
 }
 
-/// What the keys of a body are about; keys that nobody knows are left out.
+/// The attributes that the keys of a body name; unknown keys are left out.
 fn targets(body: &Map<String, Value>) -> impl Iterator<Item = (Target, &Value)> {
     body.iter().filter_map(|(key, value)| Some((Target::find(key)?, value)))
 }

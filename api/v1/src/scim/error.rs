@@ -9,7 +9,7 @@ use serde_json::json;
 
 use cardswitch_edge::error::ApiError;
 
-/// What bodies are in both directions.
+/// The media type of bodies in both directions.
 pub(super) const SCIM_JSON: &str = "application/scim+json";
 const ERROR_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:Error";
 

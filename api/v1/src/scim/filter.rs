@@ -1,10 +1,10 @@
 //! Filters of users: `userName eq "ada@example.com" and (active eq true or not (title pr))`.
 //! Source: RFC 7644, 3.4.2.2.
 //!
-//! A filter is read once, into steps in the order in which a stack of truths takes them, so that
-//! neither reading nor asking goes deeper the deeper a client nests. `and` binds before `or`. What
-//! stands in brackets after a list is about the elements of that list; since no list of a user has
-//! more than one element, it is the same as asking for each by itself.
+//! A filter is read once, into steps in the order in which a stack of truths takes them. So neither
+//! reading nor asking goes deeper the deeper a client nests. `and` binds before `or`. The filter in
+//! brackets after a list is about the elements of that list. No list of a user has more than one
+//! element, so each comparison in brackets can be asked by itself.
 //!
 //! An attribute that users do not have is one without a value.
 
@@ -20,10 +20,10 @@ use super::attribute::{Field, Kind, shorten};
 const FILTER_BYTES_MAX: usize = 4_096;
 /// The most comparisons in one.
 const TESTS_MAX: usize = 100;
-/// How deep parentheses and brackets are nested at most.
+/// The greatest depth of parentheses and brackets.
 const DEPTH_MAX: usize = 20;
 
-/// What is wanted of a list.
+/// The condition that the users of a list meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     steps: Vec<Step>,
@@ -40,7 +40,7 @@ enum Step {
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Test {
-    /// Of what; nothing where users have no such attribute.
+    /// The field compared; none where users have no such attribute.
     field: Option<Field>,
     operator: Operator,
     operand: Operand,
@@ -216,7 +216,7 @@ enum Token<'a> {
     Text(String),
 }
 
-/// What is left of a filter.
+/// The unread rest of a filter.
 struct Tokens<'a> {
     text: &'a str,
 }
@@ -272,7 +272,7 @@ fn word(text: &str) -> Result<(Token<'_>, usize), ApiError> {
     Ok((Token::Word(&text[..end]), end))
 }
 
-/// What waits for the end of what stands after it.
+/// An operator or an opening piece that waits for the end of its operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Waiting {
     And,

@@ -1,11 +1,11 @@
-//! What holds for a filter of any text. The fuzz target `scim_filter` and the test below run it.
+//! Properties of filters of any text. The fuzz target `scim_filter` and the test below run them.
 
 use cardswitch_wire::time::parse_time;
 
 use super::super::attribute::Field;
 use super::{FieldValue, Filter};
 
-/// A filter is read or refused; what is read accepts a user or its negation does, never both.
+/// Either a filter or its negation accepts a user, never both. Text that is no filter is refused.
 pub fn check(text: &str) {
     let Ok(filter) = Filter::parse(text) else { return };
     let _ = filter.sole_text();

@@ -1,8 +1,8 @@
-//! What filters find, what is no filter, and that nothing a client writes goes too deep.
+//! The users that filters find, texts that are no filters, and bounds on the depth of a filter.
 
 use super::*;
 
-/// Somebody in no department.
+/// The values of a user in no department.
 fn value_of(field: Field) -> Option<FieldValue<'static>> {
     Some(match field {
         Field::Id => FieldValue::Text("0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"),
@@ -61,7 +61,7 @@ fn every_operator_finds_what_it_says() {
         ("urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department pr", false),
         (r#"emails eq "ada@example.com""#, true),
         (r#"emails.type eq "home""#, false),
-        // Nobody has these.
+        // No user has these attributes.
         ("title pr", false),
         ("nothing.at.all pr", false),
         (r#"title eq "x""#, false),

@@ -1,5 +1,5 @@
-//! What handlers take from a request: an id, a query, a body. As under `/v1`, but a failure has the
-//! shape of SCIM, and a body its type.
+//! The extractors of handlers: an id, a query, a body. They differ from those of `/v1` in the shape
+//! of a failure and in the media type of a body.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;

@@ -39,8 +39,8 @@ use self::error::{SCIM_JSON, ScimError};
 
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// Everything under `/scim/v2`. Whatever is asked there needs a token of the scope, also to be told
-/// that it does not exist.
+/// The routes under `/scim/v2`. Every request there needs a token of the scope, even one to a path
+/// that does not exist.
 pub fn scim_routes(state: &AppState) -> Router<AppState> {
     let routes = Router::new()
         .route("/ServiceProviderConfig", get(discovery::get_config))

@@ -57,8 +57,8 @@ fn apply_one(draft: &mut Draft, operation: &Value) -> Result<(), ApiError> {
     }
 }
 
-/// Sets what the keys of a value without a path name. What nobody knows is not looked at, as in
-/// other bodies.
+/// Sets the attributes that the keys of a value without a path name. Unknown keys are ignored, as
+/// in other bodies.
 fn set_each(draft: &mut Draft, value: &Value) -> Result<(), ApiError> {
     let object = value.as_object();
     let object = object.ok_or_else(|| ApiError::invalid_field("value", Flaw::not_an_object()))?;

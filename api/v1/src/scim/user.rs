@@ -12,11 +12,11 @@ use super::filter::{FieldValue, Filter};
 use crate::routes::members::render_role;
 use crate::routes::view::View;
 
-/// What users are called as resources.
+/// The name of users as resources.
 pub(super) const RESOURCE_TYPE: &str = "User";
-/// What the only e-mail address is for.
+/// The purpose of the only e-mail address.
 const EMAIL_TYPE: &str = "work";
-/// Where the department is among a member's dimensions.
+/// The place of the department among a member's dimensions.
 const DEPARTMENT: usize = DimensionKind::Department as usize;
 
 /// A member with what is kept beside it.
@@ -32,7 +32,7 @@ pub(super) struct User {
 
 impl User {
     /// The user that a member is.
-    /// Errors: what is kept beside it cannot be read.
+    /// Errors: the rows kept beside it cannot be read.
     pub(super) fn new(member: Member, view: &View<'_>) -> Result<Self, StoreError> {
         let department = view.dimension_reference(member.dimensions[DEPARTMENT])?;
         Ok(Self {

@@ -1,6 +1,6 @@
 //! `/scim/v2/Users`: members, made, read, changed and removed by an identity provider.
 //!
-//! Whatever a member's leaving does, it does when it is said here.
+//! A removal here has every effect of a member's removal elsewhere.
 
 use std::cell::RefCell;
 
@@ -39,7 +39,7 @@ use super::{ScimJson, list_response};
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
 
-/// Where departments are among the dimensions of a member.
+/// The place of the department among the dimensions of a member.
 const DEPARTMENT: usize = DimensionKind::Department as usize;
 
 /// Lists users, the oldest first.
@@ -209,7 +209,8 @@ fn new_member(
     })
 }
 
-/// Replaces a user: what is not sent is taken away where a user can be without it, and else stays.
+/// Replaces a user. An attribute that is not sent is removed where a user can be without it, and
+/// else stays.
 pub(super) async fn replace_user(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -303,7 +304,7 @@ pub(super) async fn delete_user(
     Extension(caller): Extension<Caller>,
     ScimId(id): ScimId,
 ) -> Result<StatusCode, ScimError> {
-    // One that is gone already is gone here, whatever its row says.
+    // A deleted member counts as missing here, though its row exists.
     read_user(&state, &caller, id).await?;
     let command = AdminCommand::Member(MemberCommand::Delete(caller.company.id, id));
     state.carry_out(command).await.map_err(refused)?;
@@ -326,7 +327,7 @@ fn department(
     Ok(found.map(|found| Some(found.id)).ok_or_else(unknown))
 }
 
-/// What is told of a change that was not made.
+/// The error of a change that was refused.
 fn refused(error: WriteError) -> ScimError {
     match error {
         WriteError::Rejected(Rejection::MemberNotFound | Rejection::MemberDeleted) => {

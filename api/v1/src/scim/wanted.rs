@@ -1,4 +1,4 @@
-//! What a client wants to see: which users, which page of them, which of their attributes.
+//! The selection of a client: which users, which page of them, which of their attributes.
 //! Source: RFC 7644, 3.4.2, 3.4.3 and 3.9.
 
 use cardswitch_edge::error::ApiError;
@@ -10,23 +10,23 @@ use super::attribute::canonical;
 use super::filter::Filter;
 use super::patch::member;
 
-/// How many users a page has where the client does not say.
+/// The default length of a page. Units: users.
 const COUNT_DEFAULT: usize = 100;
-/// How many it has at most.
+/// The greatest length of a page. Units: users.
 pub(super) const COUNT_MAX: usize = cardswitch_engine::limits::PAGE_LEN_MAX;
 /// The most attributes that are named.
 const NAMES_MAX: usize = 100;
 
-/// Which users are wanted, and what of them.
+/// The users that a client selects, and their shown attributes.
 #[derive(Clone, Debug)]
 pub(super) struct UserSelection {
-    /// Which; all where there is none.
+    /// The condition on users; none selects all.
     pub(super) filter: Option<Filter>,
     /// The place of the first one, from 1 on.
     pub(super) start_index: usize,
-    /// How many at most.
+    /// The most users on the page.
     pub(super) count: usize,
-    /// What of them.
+    /// The shown attributes.
     pub(super) shown: Shown,
 }
 
@@ -87,18 +87,18 @@ fn parse_number(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// Which attributes of a user are shown.
+/// The shown attributes of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// Those that are shown where nobody says otherwise: all.
+    /// The default: all attributes.
     Usual,
-    /// These only, and those without which nobody would know whose they are.
+    /// These only, and those of `ALWAYS`, which tell whose they are.
     Only(Vec<String>),
     /// All but these.
     Without(Vec<String>),
 }
 
-/// What is shown in any case. Source: RFC 7643, 7, `returned`.
+/// The attributes that are always shown. Source: RFC 7643, 7, `returned`.
 const ALWAYS: [&str; 2] = ["schemas", "id"];
 
 impl Shown {
@@ -128,7 +128,7 @@ impl Shown {
         }
     }
 
-    /// What is shown of a user.
+    /// The shown part of a user.
     #[must_use]
     pub(super) fn of(&self, whole: Value) -> Value {
         let Value::Object(whole) = whole else { return whole };

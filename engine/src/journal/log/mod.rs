@@ -459,10 +459,6 @@ impl Journal for LogJournal {
         self.tip
     }
 
-    fn first(&self) -> BatchNumber {
-        self.index.first()
-    }
-
     fn append(&mut self, batches: &[SealedBatch]) -> Result<(), JournalError> {
         let mut tip = self.tip;
         for batch in batches {

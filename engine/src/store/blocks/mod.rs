@@ -13,11 +13,11 @@
 //!
 //! A value stays a little under 16 KiB, since redb gives it pages of a power of two. The newest
 //! block may be partial: the next commit writes it again with more rows. A row longer than a block
-//! stands alone in a longer one. Where a number is missing, a new block begins behind the hole.
+//! stands alone in a longer one. A missing number ends a block: a new one begins behind the hole.
 //!
 //! INVARIANT: the sum of a block is checked whenever it is read from the table; redb's reads check
 //! nothing.
-//! What must not live here: what a row means.
+//! Out of scope: the meaning of a row.
 
 mod read;
 mod write;
@@ -49,7 +49,7 @@ pub(in crate::store) struct BlockRow<'a> {
     pub(in crate::store) number: u64,
     /// Its bytes.
     pub(in crate::store) bytes: &'a [u8],
-    /// What its table's owner noted about it.
+    /// The mark of the row, whose meaning the table's owner sets.
     pub(in crate::store) is_marked: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::store::tables::{AUDIT_EVENTS, AUDIT_MARKS};
 pub(in crate::store) const MARK_ACTOR: u8 = 0;
 pub(in crate::store) const MARK_OBJECT: u8 = 1;
 
-/// Where events are listed: under their company, those of none behind all companies.
+/// The list of an event: that of its company, or one behind all companies for events without one.
 pub(in crate::store) fn audit_owner(company: Option<CompanySlot>) -> u32 {
     company.map_or(u32::MAX, |company| company.0)
 }

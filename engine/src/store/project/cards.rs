@@ -1,4 +1,4 @@
-//! What a run changes about a card, and the row and index entries that follow.
+//! A run's changes of cards, and the row and index entries that follow.
 //!
 //! A card's row holds all parts but its usage; effects replace one part at a time.
 
@@ -112,7 +112,7 @@ fn no_such_card(slot: u32) -> StoreError {
     StoreError::Inconsistent { what: format!("there is no card {slot}") }
 }
 
-/// What a card is found by besides its company: its last digits, who holds it and its dimensions.
+/// The index marks of a card: its last digits, its holder and its dimensions.
 fn marks_of(profile: &CardProfile) -> BTreeSet<CardMark> {
     let digits = CardMark::last_four(profile.company, profile.last_four);
     let member = profile.assigned_to.map(CardMark::member);

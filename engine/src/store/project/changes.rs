@@ -1,5 +1,5 @@
-//! How transactions stand that were made in earlier runs: small rows over their blocks, folded into
-//! the block once it has many.
+//! The progress of transactions from earlier runs: small rows over their blocks, folded into the
+//! block once it has many.
 //!
 //! Most transactions change once or twice, days after they were made. A row for each change costs
 //! little now; writing its whole block again pays when one block has so many of them.
@@ -19,9 +19,9 @@ use crate::store::rows;
 use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES};
 
-/// So many changes are folded into their block: about a quarter of its rows.
+/// Changes that make a block due for folding: about a quarter of its rows.
 const FOLD_CHANGES: usize = 16;
-/// So many blocks are folded in one commit; others wait for their next change.
+/// The most blocks that one commit folds; others wait for their next change.
 const FOLDS_MAX: usize = 256;
 
 /// Changes of transactions of earlier runs, by sequence number.
@@ -67,11 +67,11 @@ struct ChangedBlock {
     first: u64,
     /// The number behind its last.
     end: u64,
-    /// Those that change, in order.
+    /// The changed transactions, in order.
     made: Vec<Made>,
 }
 
-/// What of a row in its block says which set it is in, and whose hold it is.
+/// The parts of a stored row that say which set it is in, and whose hold it is.
 struct Made {
     company: CompanySlot,
     kind: TransactionKind,
@@ -79,7 +79,7 @@ struct Made {
     standing: Standing,
 }
 
-/// How a transaction stood before a change.
+/// The standing of a transaction before a change.
 #[derive(Clone, Copy)]
 struct Standing {
     state: TransactionState,
@@ -111,8 +111,8 @@ impl ChangedTables<'_> {
         Ok(ChangedBlock { first: block.first(), end: block.end(), made })
     }
 
-    /// Notes how a transaction stands; returns how it stood before, where that was newer than the
-    /// block's.
+    /// Notes the new standing of a transaction; returns the one before, where that was newer than
+    /// the block's.
     fn replace(
         &mut self,
         seq: u64,

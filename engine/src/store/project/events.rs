@@ -1,5 +1,5 @@
-//! Which events a run of records leaves: at most one for a record and a transaction, by the order of
-//! the records and, within one, of the transactions.
+//! The events of a run of records: at most one for a record and a transaction, by the order of the
+//! records and, within one, of the transactions.
 
 use smallvec::SmallVec;
 
@@ -34,7 +34,7 @@ impl EventChanges {
     /// Takes what one record does to transactions.
     pub(super) fn take(&mut self, mut touched: Touched, at: Timestamp) {
         touched.0.sort_unstable();
-        // What was made is told once, as made: that comes first of the same transaction.
+        // A new transaction leaves one event, `Created`, which sorts before its updates.
         touched.0.dedup_by_key(|(seq, _)| *seq);
         for (transaction, kind) in touched.0 {
             match kind {
@@ -45,14 +45,14 @@ impl EventChanges {
     }
 }
 
-/// What one record does to transactions.
+/// The transactions that one record makes or changes.
 #[derive(Debug, Default)]
 pub(super) struct Touched(SmallVec<[(TransactionSeq, EventKind); 4]>);
 
 impl Touched {
-    /// Notes what an effect does to a transaction. A dimension that goes changes none: whoever reads
-    /// one does not see it any more. Nor does the decision on an increment, which comes with what it
-    /// added.
+    /// Notes the change of a transaction by an effect. A deleted dimension changes none: readers of
+    /// a transaction leave it out. The decision on an increment changes none either: it comes with
+    /// the posting it added.
     pub(super) fn note(&mut self, effect: &Effect<NewTransactionView<'_>>) {
         let found = match effect {
             Effect::Transaction(made) => (made.row().seq(), EventKind::Created),

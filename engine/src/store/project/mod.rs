@@ -68,15 +68,15 @@ pub struct Projection {
     card_states: BTreeMap<u32, CardState>,
     balances: Vec<(u32, AccountBalances)>,
     transactions: PackedRows,
-    /// That transactions were made and changed.
+    /// Events of the transactions that were made and changed.
     events: EventChanges,
     progress: BTreeMap<u64, TransactionProgress>,
     increments: BTreeMap<IncrementKey, IncrementDecision>,
     lines: PackedRows,
     account_lines: Vec<Entry>,
-    /// Those that no transaction's row implies.
+    /// Postings that no transaction's row implies.
     postings: Vec<Posting>,
-    /// Those that no transaction's row says.
+    /// Answers that no transaction's row says.
     answers: BTreeMap<u64, StoredAnswer>,
     answer_keys: Vec<Entry>,
     early_reversals: BTreeSet<EarlyReversalKey>,
@@ -129,7 +129,7 @@ impl Projection {
         self.transactions.bytes.reserve(bytes);
     }
 
-    /// How many records were taken.
+    /// The number of records taken.
     #[must_use]
     pub const fn records(&self) -> u64 {
         self.records
@@ -286,8 +286,8 @@ impl Projection {
         }
     }
 
-    /// Notes a hold that stays open after a change. Where it ends as it would have, it is noted for
-    /// nothing: its transaction is not at hand to tell.
+    /// Notes a hold that stays open after a change. A hold whose end is the usual one is noted in
+    /// vain: its transaction is not at hand to tell.
     fn note_hold(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {
         if !progress.held.is_empty() && progress.hold_expires_at != Timestamp::MAX {
             self.moved_holds.insert((progress.hold_expires_at.0, seq.0));
@@ -316,16 +316,16 @@ impl Projection {
     }
 }
 
-/// What a record is about.
+/// The subject of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// A transaction, new or not.
     Network,
-    /// Something else.
+    /// Another subject.
     Other,
 }
 
-/// What of one record belongs together.
+/// The parts of one record that belong together.
 #[derive(Default)]
 struct RecordParts {
     at: Timestamp,

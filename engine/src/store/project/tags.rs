@@ -1,6 +1,5 @@
-//! What is written on transactions by hand, and the lists of dimensions that follow: a transaction
-//! stays in the run of the dimension it was made with, and what was done to that by hand stands
-//! beside it.
+//! Changes of transactions by hand, and the lists of dimensions that follow. A transaction stays in
+//! the run of the dimension it was made with; changes of that by hand are kept beside the run.
 
 use std::collections::BTreeMap;
 

@@ -29,22 +29,22 @@ use crate::store::tables::{
     NETWORK_LOG, POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
-/// What a run has come to.
+/// The outcome of writing a run.
 pub(in crate::store) struct Written {
-    /// How far the tables are now.
+    /// The checkpoint of the tables after it.
     pub(in crate::store) checkpoint: Checkpoint,
     /// Whether the run was not there before.
     pub(in crate::store) is_new: bool,
-    /// What it adds to numbers that are written with the next checkpoint.
+    /// Its additions to numbers that are written with the next checkpoint.
     pub(in crate::store) added: AddedNumbers,
 }
 
-/// What a run adds to numbers.
+/// A run's additions to numbers.
 #[derive(Default)]
 pub(in crate::store) struct AddedNumbers {
-    /// To the figures of decisions.
+    /// Additions to the figures of decisions.
     pub(in crate::store) figures: NewFigures,
-    /// To what the purchases of cards hold.
+    /// Additions to the holds of cards' purchases.
     pub(in crate::store) held: Vec<(u32, Minor)>,
 }
 
@@ -79,7 +79,7 @@ impl Projection {
         Ok(Written { checkpoint, is_new, added })
     }
 
-    /// What grows with the organization: companies, members, cards.
+    /// Writes the rows that grow with the organization: companies, members, cards.
     fn write_organization(
         &self,
         write_txn: &WriteTransaction,
@@ -104,7 +104,7 @@ impl Projection {
         self.organization.write(write_txn, at)
     }
 
-    /// What grows with history: transactions, lines, postings, and what they are found by.
+    /// Writes the rows that grow with history: transactions, lines, postings, and their indexes.
     fn write_history(
         &self,
         write_txn: &WriteTransaction,
@@ -192,9 +192,9 @@ impl Projection {
         blocks.finish()
     }
 
-    /// What is remembered for a time. Lets go of what ended at or before `at`, the instant of the
-    /// newest record. INVARIANT: the shard forgets by the same rule, so both always remember the
-    /// same.
+    /// Writes rows that are kept for a time. Deletes those that ended at or before `at`, the
+    /// instant of the newest record.
+    /// INVARIANT: the shard forgets by the same rule, so both always remember the same.
     fn write_memory(&self, write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
         write_table(write_txn, &NETWORK_LOG, &self.network_log)?;
         write_table(write_txn, &ANSWERS, &self.answers)?;
@@ -209,7 +209,7 @@ impl Projection {
     }
 }
 
-/// What a run adds to the runs, by kind.
+/// A run's entries for the sorted runs, by kind.
 #[derive(Default)]
 struct RunEntries([Vec<Entry>; RunKind::ALL.len()]);
 
@@ -280,7 +280,7 @@ fn write_increments(
     Ok(())
 }
 
-/// Writes the ends of holds, and lets go of those that are over by `at`: what was due then has run.
+/// Writes the ends of holds, and deletes those that are over by `at`: holds due then have ended.
 fn write_moved_holds(
     write_txn: &WriteTransaction,
     holds: &BTreeSet<(i64, u64)>,
@@ -337,8 +337,8 @@ where
     Ok(())
 }
 
-/// Lets go of the oldest answers as far as they have ended. One behind an answer that lasts longer
-/// stays until that has ended too; whoever reads answers looks at their end.
+/// Deletes the oldest answers as far as they have ended. An answer behind one that lasts longer
+/// stays until that has ended too; readers of answers look at their end.
 fn forget_answers(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
     let mut answers = write_txn.open_table(ANSWERS.definition())?;
     loop {

@@ -1,8 +1,8 @@
 //! Audit events: who changed what in a company.
 //!
 //! Events are numbered within their company, so a page of all of them is counted and found at once,
-//! and the newest number is their count. What somebody did, and what was done to something, is
-//! listed by its mark; an action is looked for among those.
+//! and the newest number is their count. Events by one actor or on one object are listed by its
+//! mark; an action is looked for among those.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::store::project::{MARK_ACTOR, MARK_OBJECT, audit_owner};
 use crate::store::query::Snapshot;
 use crate::store::tables::{AUDIT_EVENTS, AUDIT_MARKS};
 
-/// Which events of a company are wanted; absent means any.
+/// A filter for the events of a company; absent parts match any.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
     /// Done by this token, user or member.

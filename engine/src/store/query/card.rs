@@ -27,11 +27,11 @@ use crate::store::tables::{
 /// A card as it stands. Its usage is as of its last change: past periods are not left behind yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardRow {
-    /// What people know of it.
+    /// The part that people set and see.
     pub profile: CardProfile,
-    /// What decisions read of it.
+    /// The part that decisions read.
     pub record: CardRecord,
-    /// What its purchases hold; those that were settled in part do, too.
+    /// The sum of its purchases' holds, those that were settled in part among them.
     pub held: Minor,
     /// Its number.
     pub sealed_pan: SealedPan,
@@ -40,15 +40,15 @@ pub struct CardRow {
 /// A card's number, sealed, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedNumber {
-    /// Where.
+    /// The slot of the card.
     pub slot: CardSlot,
-    /// Whose number.
+    /// The id of the card.
     pub card: CardId,
     /// The number.
     pub sealed_pan: SealedPan,
 }
 
-/// Which cards of a company to list; every part that is set has to fit.
+/// A filter for the cards of a company; every part that is set has to fit.
 /// Source: spec "Cards", filters.
 #[derive(Clone, Debug, Default)]
 pub struct CardFilter {
@@ -65,7 +65,7 @@ pub struct CardFilter {
 }
 
 impl CardFilter {
-    /// The marks of a company's cards that fit; what has the fewest cards comes first.
+    /// The marks that a company's cards have to carry; that with the fewest cards comes first.
     fn marks(&self, company: CompanySlot) -> Vec<CardMark> {
         let digits = self.last_four.map(|digits| CardMark::last_four(company, digits));
         let member = self.assigned_to.map(CardMark::member);
@@ -241,7 +241,7 @@ impl Snapshot {
         .collect()
     }
 
-    /// How many cards there are.
+    /// The number of cards.
     pub fn card_count(&self) -> Result<u64, StoreError> {
         Ok(self.table(CARDS.definition())?.len()?)
     }

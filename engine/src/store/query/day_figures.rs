@@ -1,4 +1,4 @@
-//! What was decided in a stretch of time.
+//! Figures of the decisions in a stretch of time.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use crate::store::figures::{QUARTER, figures_of, quarter_of};
 use crate::store::query::Snapshot;
 use crate::store::tables::COMPANY_ACCOUNTS;
 
-/// What was decided in a quarter of an hour.
+/// The decisions of a quarter of an hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarterFigures {
     /// Its first instant.
     pub from: Timestamp,
     /// The first instant after it.
     pub to: Timestamp,
-    /// By response code: how many decisions, and over how much: what was approved, or what was asked
-    /// for where it was declined.
+    /// The number of decisions by response code, and the sum of the approved amounts, or of the
+    /// requested ones where they were declined.
     pub outcomes: Vec<(ResponseCode, u64, Minor)>,
 }
 
 impl Snapshot {
-    /// What was decided for a company in the quarter hours, of UTC, that begin at `from` or later and
-    /// before `to`; those in which nothing was are left out.
+    /// The decisions for a company in the quarter hours, of UTC, that begin at `from` or later and
+    /// before `to`; quarter hours without a decision are left out.
     /// Units: minor units of the account's currency. Cost: O(quarter hours with a decision).
     pub fn day_figures(
         &self,

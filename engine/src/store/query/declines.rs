@@ -1,5 +1,5 @@
-//! Purchases that were declined to somebody, in the order they came, for whoever tells people of
-//! them. Rows are looked at as they are packed, so following the switch at work costs little.
+//! Purchases that were declined to a member, in the order they came, for notifications. Rows are
+//! looked at as they are packed, so following the switch at work costs little.
 
 use super::list;
 use crate::domain::ids::{CardSlot, MemberSlot, Timestamp, TransactionSeq};
@@ -9,24 +9,24 @@ use crate::store::query::Snapshot;
 /// A declined purchase with a card that a member held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeclineRow {
-    /// Which one.
+    /// The transaction.
     pub seq: TransactionSeq,
     /// The card.
     pub card: CardSlot,
-    /// Who held it then.
+    /// Its holder then.
     pub member: MemberSlot,
-    /// Why, by the number of the response code.
+    /// The number of the response code.
     pub response_number: u16,
-    /// When it was asked for.
+    /// The time of the request.
     pub authorized_at: Timestamp,
 }
 
-/// Declines, and where to read on.
+/// Declines, and the place to read on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclinePage {
     /// The declines, in order.
     pub declines: Vec<DeclineRow>,
-    /// What was looked at last: reading on goes on after it.
+    /// The last transaction that was looked at: reading goes on after it.
     pub next: TransactionSeq,
     /// Whether nothing is left to look at.
     pub is_end: bool,
@@ -58,7 +58,8 @@ impl Snapshot {
         Ok(DeclinePage { declines, next: TransactionSeq(next), is_end: next >= last })
     }
 
-    /// When a transaction was made; none where there is none of that number. Cost: O(log n).
+    /// The instant when a transaction was authorized; none if there is none of that number.
+    /// Cost: O(log n).
     pub fn transaction_made_at(
         &self,
         seq: TransactionSeq,

@@ -19,7 +19,7 @@ use crate::store::tables::EVENT_BLOCKS;
 pub struct EventPage {
     /// The events, in order.
     pub events: Vec<Event>,
-    /// What was looked at last: reading on goes on after it.
+    /// The last event that was looked at: reading goes on after it.
     pub next: EventNumber,
     /// Whether nothing is left to look at.
     pub is_end: bool,
@@ -95,8 +95,8 @@ impl Snapshot {
         Ok(EventPlace { number, at: Some(event.at(&mut self.transaction_rows()?)?) })
     }
 
-    /// The event behind which one goes on who has come to a place. Where the log has another event
-    /// there, or none, it has lost its newest part since: then it is the last one before the instant.
+    /// The event after which a reader at a place goes on. A log with another event there, or none,
+    /// has lost its newest part since: then it is the last one before the instant.
     /// Cost: O(log n).
     pub fn resume_after(&self, place: EventPlace) -> Result<EventNumber, StoreError> {
         let Some(at) = place.at else { return Ok(place.number.min(self.last_event()?)) };
@@ -158,7 +158,7 @@ struct Logged {
     number: EventNumber,
     kind: EventKind,
     transaction: TransactionSeq,
-    /// When, where it is not when the transaction was made.
+    /// The instant of the change; none if it is that of the transaction.
     changed_at: Option<Timestamp>,
 }
 

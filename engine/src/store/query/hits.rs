@@ -21,29 +21,30 @@ type Seqs<'r> = Box<dyn Iterator<Item = Result<u64, StoreError>> + 'r>;
 
 /// A list of sequence numbers, or of slots.
 pub(super) enum Hits<'t> {
-    /// What a run has under one owner.
+    /// The entries of a run under one owner.
     Run {
         /// The runs of its kind.
         runs: Runs<'t>,
-        /// Whose list.
+        /// The owner of the list.
         owner: u64,
     },
-    /// What was made with a dimension, less what lost it by hand, and what got it by hand.
+    /// Transactions made with a dimension, less those that lost it by hand, and those that got it
+    /// by hand.
     Tagged {
         /// The runs of its kind.
         runs: Runs<'t>,
-        /// Whose list.
+        /// The owner of the list.
         owner: u64,
-        /// What was done by hand.
+        /// The changes by hand.
         moves: TagMoves,
     },
-    /// What of a company is of some classes.
+    /// The members of a company's sets of some classes.
     Classes {
         /// The sets.
         sets: &'t SetReader,
-        /// Whose.
+        /// The company of the sets.
         company: CompanySlot,
-        /// Which.
+        /// The classes of the sets.
         classes: Classes,
     },
 }
@@ -68,7 +69,7 @@ impl<'t> Hits<'t> {
         })
     }
 
-    /// How many of these numbers are in the list.
+    /// The number of hits within these numbers.
     pub(super) fn count(&self, seqs: Range<u64>) -> Result<u64, StoreError> {
         match self {
             Self::Run { runs, owner } => runs.count(*owner, seqs),
@@ -81,7 +82,7 @@ impl<'t> Hits<'t> {
         }
     }
 
-    /// Those of these numbers that are in the list, in order.
+    /// The hits within these numbers, in order.
     pub(super) fn scan(&self, seqs: Range<u64>, order: Order) -> Seqs<'_> {
         match self {
             Self::Run { runs, owner } => Box::new(runs.scan(*owner, seqs, order)),
@@ -128,7 +129,7 @@ impl<'t> Hits<'t> {
         self.scan(rest, order).take(limit).collect()
     }
 
-    /// What is left of these numbers behind the first `offset` hits.
+    /// The rest of these numbers behind the first `offset` hits.
     fn behind(
         &self,
         seqs: Range<u64>,
@@ -152,7 +153,7 @@ impl<'t> Hits<'t> {
     }
 }
 
-/// What was done to one dimension's list by hand, rising.
+/// Changes by hand of one dimension's list, rising.
 #[derive(Debug, Default)]
 pub(super) struct TagMoves {
     /// Transactions that got the dimension.
@@ -193,7 +194,7 @@ impl TagMoves {
     }
 }
 
-/// Where the numbers within `seqs` stand in a rising list.
+/// The places in a rising list of the numbers within `seqs`.
 fn places_of(list: &[u64], seqs: &Range<u64>) -> Range<usize> {
     let start = list.partition_point(|seq| *seq < seqs.start);
     let end = list.partition_point(|seq| *seq < seqs.end);

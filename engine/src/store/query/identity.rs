@@ -1,6 +1,7 @@
-//! People and programs: users, tickets, apps, access tokens and what they were given for.
+//! People and programs: users, tickets, apps, access tokens and their grants.
 //!
-//! Rows of tickets may be there a little after they have expired: whoever reads one looks at its end.
+//! Rows of tickets may outlive their expiration a little: every reader looks at the end of a
+//! ticket.
 
 use super::list::{Listed, Page};
 use crate::directory::access_token::AccessToken;
@@ -32,8 +33,7 @@ impl Snapshot {
         self.first_row(&User::BY_EMAIL, &email_key(email))
     }
 
-    /// The members, of whatever company, that take part and have this e-mail address, the oldest
-    /// first.
+    /// The members of any company that take part and have this e-mail address, the oldest first.
     pub fn memberships(&self, email: &str) -> Result<Vec<(Company, Member)>, StoreError> {
         let members = self.rows_under(&Member::OF_PERSON, &email_key(email))?;
         let taking_part = members.into_iter().filter(Member::takes_part);
@@ -47,7 +47,7 @@ impl Snapshot {
         with_company.collect()
     }
 
-    /// Whether members, of whatever company, have this e-mail address, also such as were deactivated;
+    /// Whether members of any company have this e-mail address, deactivated ones among them;
     /// deleted ones have none any more.
     pub fn is_of_members(&self, email: &str) -> Result<bool, StoreError> {
         Ok(self.first_row(&Member::OF_PERSON, &email_key(email))?.is_some())
@@ -70,7 +70,7 @@ impl Snapshot {
         self.row(slot)
     }
 
-    /// Finds an app of whatever company by its id, not a deleted one.
+    /// Finds an app of any company by its id, not a deleted one.
     pub fn app_by_id(&self, id: AppId) -> Result<Option<App>, StoreError> {
         Ok(self.row_by_id(id.0)?.filter(|app: &App| !app.is_deleted))
     }

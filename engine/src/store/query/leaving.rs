@@ -1,4 +1,4 @@
-//! What ends when a member leaves, before it does: for whoever is to confirm it.
+//! The consequences of a member's leaving, for the confirmation before it.
 
 use crate::directory::access_token::AccessToken;
 use crate::directory::member::Member;
@@ -12,26 +12,26 @@ use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 use crate::store::tables::{CARD_MARKS, CardMark};
 
-/// What ends when a member is deactivated or deleted. INVARIANT: the same as the shard ends in the
-/// record of that, as far as nobody changes anything in between.
+/// The consequences of deactivating or deleting a member.
+/// INVARIANT: the shard ends the same in its record of that, as long as nothing changes in between.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeavingEffects {
     /// Cards that are closed for good: the first `limits::LEAVING_CARDS_NAMED_MAX` of them.
     pub cards: Vec<CardId>,
-    /// How many that are in all.
+    /// The number of such cards in all.
     pub card_count: u64,
-    /// How many requisitions are denied.
+    /// The number of requisitions that are denied.
     pub pending_requisitions: u64,
-    /// How many links that were sent to them are taken away.
+    /// The number of links sent to them that are taken away.
     pub shared_links: u64,
-    /// How many access tokens that act for them are revoked.
+    /// The number of access tokens acting for them that are revoked.
     pub tokens: u64,
     /// Whether their sessions end: they take part in no other company.
     pub sessions_end: bool,
 }
 
 impl Snapshot {
-    /// What ends when a member leaves; nothing where there is no such member.
+    /// The consequences of a member's leaving; none if there is no such member.
     /// Cost: O(cards, pending requisitions and links, tokens of the member).
     pub fn effects_of_leaving(&self, slot: MemberSlot) -> Result<LeavingEffects, StoreError> {
         let mut effects = LeavingEffects::default();

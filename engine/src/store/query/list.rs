@@ -5,7 +5,7 @@ use redb::{AccessGuard, Key, StorageError, Value};
 use crate::domain::ids::Timestamp;
 use crate::store::error::StoreError;
 
-/// Which end of a list comes first.
+/// The end of a list that comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// The newest; for statement lines the highest number.
@@ -15,18 +15,18 @@ pub enum Order {
     OldestFirst,
 }
 
-/// Which part of a list is wanted. Source: spec "Limits", pagination parameters.
+/// The part of a list that is wanted. Source: spec "Limits", pagination parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// How many rows at most; the caller holds it to `limits::PAGE_LEN_MAX`.
+    /// The most rows to list; the caller holds it to `limits::PAGE_LEN_MAX`.
     pub limit: usize,
-    /// How many rows to leave out before them.
+    /// The number of rows to leave out before them.
     pub offset: usize,
     /// Only what was created at this instant or later.
     pub created_after: Option<Timestamp>,
     /// Only what was created before this instant.
     pub created_before: Option<Timestamp>,
-    /// Which end comes first.
+    /// The end that comes first.
     pub order: Order,
 }
 
@@ -53,9 +53,9 @@ impl Page {
 /// A page of a list, and how long the whole list is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<T> {
-    /// How many rows the list has in all.
+    /// The number of rows in the whole list.
     pub count: u64,
-    /// Those of the page, in order.
+    /// The rows of the page, in order.
     pub rows: Vec<T>,
 }
 

@@ -1,9 +1,9 @@
-//! What can be asked of the tables, one file a noun, all on a snapshot.
+//! Queries of the tables, one file a noun, all on a snapshot.
 //!
 //! Slots and sequence numbers rise with time, so creation order is key order, and a bound on the
 //! time becomes a bound on the key by binary search. Counts are exact.
 //!
-//! What must not live here: which caller may see what, and how it is shown.
+//! Out of scope: the rights of callers, and the form in which rows are shown.
 
 mod account;
 mod audit_event;
@@ -83,7 +83,7 @@ impl Snapshot {
         Self { read_txn, numbers, opened: RwLock::default() }
     }
 
-    /// How far the tables have come in this view.
+    /// The checkpoint of this view.
     pub fn checkpoint(&self) -> Result<Checkpoint, StoreError> {
         checkpoint::read(&*self.table(META)?)
     }
@@ -97,7 +97,7 @@ impl Snapshot {
         meta_bytes(&meta, META_NETWORK_KEY).map(Some)
     }
 
-    /// Which generations of the key of card numbers are of use.
+    /// The generations of the key of card numbers that are of use.
     pub fn pan_generations(&self) -> Result<PanGenerations, StoreError> {
         let meta = self.table(META)?;
         if meta.get(META_PAN_GENERATIONS)?.is_none() {
@@ -108,7 +108,7 @@ impl Snapshot {
         Ok(PanGenerations { oldest: generation([a, b, c, d]), newest: generation([e, f, g, h]) })
     }
 
-    /// What decisions of this view stand in no table yet.
+    /// Figures of this view's decisions that are in no table yet.
     pub(super) fn added_figures(&self) -> &AddedFigures {
         self.numbers.figures()
     }

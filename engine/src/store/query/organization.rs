@@ -1,5 +1,5 @@
-//! What people set up around cards: dimensions, shared links, requisitions, tags of transactions,
-//! single sign-on, answers under idempotency keys.
+//! Rows that people set up around cards: dimensions, shared links, requisitions, tags of
+//! transactions, single sign-on, answers under idempotency keys.
 
 use super::list::{Listed, Page};
 use crate::directory::dimension::Dimension;
@@ -18,7 +18,7 @@ use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 use crate::store::tables::{COMPANY_SSO, KEYED_ANSWERS, TRANSACTION_TAGS};
 
-/// Which requisitions of a company are wanted; absent means any.
+/// A filter for the requisitions of a company; absent parts match any.
 #[derive(Clone, Debug, Default)]
 pub struct RequisitionFilter {
     /// Fulfilled by this card.
@@ -124,7 +124,7 @@ impl Snapshot {
         }
     }
 
-    /// What was changed by hand on a transaction.
+    /// The changes by hand of a transaction.
     pub fn transaction_tags(&self, seq: TransactionSeq) -> Result<Option<TagChanges>, StoreError> {
         self.find(&TRANSACTION_TAGS, seq.0)
     }
@@ -137,12 +137,12 @@ impl Snapshot {
         self.each(&TRANSACTION_TAGS, |seq, tags| visit(TransactionSeq(seq), tags))
     }
 
-    /// How a company's members sign on, where that is elsewhere.
+    /// The single sign-on of a company's members, if they sign on elsewhere.
     pub fn company_sso(&self, company: CompanySlot) -> Result<Option<SingleSignOn>, StoreError> {
         self.find(&COMPANY_SSO, company.0)
     }
 
-    /// What was answered under an idempotency key, if that was not let go of yet.
+    /// The answer under an idempotency key, unless it was let go of.
     pub fn keyed_answer(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, StoreError> {
         self.find(&KEYED_ANSWERS, *key)
     }

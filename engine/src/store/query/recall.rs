@@ -1,9 +1,9 @@
-//! What the shard asks for that it does not keep in memory: transactions by number and by the names
-//! the network has for them, answers to messages, and the holds that end next.
+//! Queries of the shard for rows that it does not keep in memory: transactions by number and by the
+//! network's names for them, answers to messages, and the holds that end next.
 //!
-//! Keys here are halves of keyed hashes, so a hit is a candidate: whoever asks compares the rows.
+//! Keys here are halves of keyed hashes, so a hit is a candidate: the caller compares the rows.
 //!
-//! What must not live here: what is right to answer, which of several candidates counts.
+//! Out of scope: the right answer, and the choice among several candidates.
 
 use std::ops::Range;
 
@@ -25,15 +25,15 @@ use crate::store::restore::first_given;
 use crate::store::runs::{RunKind, RunWriter};
 use crate::store::tables::{ANSWERS, MOVED_HOLDS, StoredAnswer};
 
-/// So many transactions are looked at between two looks at how many holds were found.
+/// Transactions that are scanned between two counts of the holds found.
 const HOLD_SCAN_ROWS: u64 = 4_096;
 
-/// How a message names a transaction.
+/// The name of a transaction in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurchaseKey {
-    /// By STAN, transmission time, acquirer and card.
+    /// STAN, transmission time, acquirer and card.
     Original(OriginalKey),
-    /// By retrieval reference, acquirer and card.
+    /// Retrieval reference, acquirer and card.
     Retrieval(RetrievalKey),
 }
 
@@ -49,7 +49,7 @@ pub struct Recalled {
 /// The holds that end next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldsDue {
-    /// Which, and when, the first to end first.
+    /// The transactions and the ends of their holds, the first to end first.
     pub holds: Vec<(TransactionSeq, Timestamp)>,
     /// All that end by this instant are there.
     pub until: Timestamp,
@@ -75,8 +75,9 @@ impl Snapshot {
         Ok(self.entries_under(kind, key)?.into_iter().map(TransactionSeq).collect())
     }
 
-    /// Where the answers may be to messages with this key (`Fingerprint::message_key`); those that
-    /// ended may be missing. Transactions newest first, then records newest first.
+    /// The places where answers to messages with this key (`Fingerprint::message_key`) may be;
+    /// those of answers that ended may be missing. Transactions newest first, then records newest
+    /// first.
     /// Cost: a chunk of every run.
     pub fn answers_under(&self, message_key: u64) -> Result<Vec<AnswerPlace>, StoreError> {
         let transactions = self.entries_under(RunKind::TransactionMessages, message_key)?;
@@ -143,7 +144,7 @@ impl HoldsDue {
             found += self.add_rows(rows, low..end, after)?;
             low = end;
             if found > holds_max && low < high {
-                // Time rises with the numbers: what comes later ends no earlier.
+                // Time rises with the numbers: later transactions end no earlier.
                 let next = rows.authorized_at(low)?.unwrap_or(Timestamp::MAX);
                 self.until = self.until.min(next.plus(lifetime - 1));
                 break;
@@ -205,7 +206,7 @@ impl HoldsDue {
 }
 
 impl Store {
-    /// How many keys `message_keys_since` hands on, about: no fewer.
+    /// The number of keys that `message_keys_since` hands on, or somewhat more.
     pub fn message_key_count(&self, since: Timestamp) -> Result<u64, StoreError> {
         let snapshot = self.read()?;
         let runs = snapshot.runs()?;

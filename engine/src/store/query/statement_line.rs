@@ -15,7 +15,7 @@ use crate::store::error::StoreError;
 use crate::store::runs::{ChunkKey, RunKind, RunReader, RunTables};
 use crate::store::tables::LINE_BLOCKS;
 
-/// Which lines of an account to list; every part that is set has to fit.
+/// A filter for the lines of an account; every part that is set has to fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineFilter {
     /// Posted on this date or later.

@@ -1,4 +1,4 @@
-//! Transactions: what was made, and how it stands.
+//! Transactions: the records as made, and their progress.
 
 use std::ops::Range;
 
@@ -22,11 +22,11 @@ use crate::store::tables::{INCREMENTS, TRANSACTION_BLOCKS, TRANSACTION_CHANGES, 
 /// A transaction as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionRow {
-    /// What never changes.
+    /// The part that never changes.
     pub record: TransactionRecord,
-    /// What does.
+    /// The part that changes.
     pub progress: TransactionProgress,
-    /// What was changed by hand.
+    /// The changes by hand.
     pub tags: TagChanges,
 }
 
@@ -38,7 +38,7 @@ impl TransactionRow {
         self.tags.dimensions_over(&self.record.dimensions)
     }
 
-    /// What somebody noted about it; blank at first.
+    /// The note on the transaction; blank at first.
     #[must_use]
     pub fn note(&self) -> &str {
         self.tags.note.as_deref().unwrap_or_default()
@@ -164,7 +164,7 @@ impl TransactionRows {
         })
     }
 
-    /// When a transaction was authorized, or the first one after it.
+    /// The instant when a transaction, or the first one after it, was authorized.
     pub(in crate::store) fn authorized_at(
         &mut self,
         seq: u64,

@@ -1,8 +1,8 @@
 //! Lists of a company's transactions by what they are found by: time, card, member, dimensions,
 //! state and kind, in any combination.
 //!
-//! What fits one filter is a list of its own (`hits`); of several, the shortest is read, and what it
-//! names is compared with the others.
+//! Each filter has a list of its own (`hits`). A query with several reads the shortest, and
+//! compares its transactions with the other filters.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::store::runs::RunTables;
 use crate::store::sets::{ClassFilter, SetReader, TransactionClasses};
 use crate::store::tables::{ListKey, TAG_MOVES};
 
-/// Which transactions of a company to list; every part that is set has to fit.
+/// A filter for the transactions of a company; every part that is set has to fit.
 /// Source: spec "Transactions", filters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransactionFilter {
@@ -32,7 +32,7 @@ pub struct TransactionFilter {
     pub member: Option<MemberSlot>,
     /// With these dimensions, as they stand: those of the card at that time, or set by hand since.
     pub dimensions: Dimensions,
-    /// Of one of these states and kinds.
+    /// The states and kinds, one of which has to fit.
     pub classes: TransactionClasses,
 }
 
@@ -88,13 +88,13 @@ fn authorized_within(rows: &mut TransactionRows, page: &Page) -> Result<Range<u6
     Ok(low..high.max(low))
 }
 
-/// What is wanted of a transaction, besides its time.
+/// The criteria of a query besides the time.
 struct TransactionCriteria {
     company: CompanySlot,
     filters: Vec<Filter>,
 }
 
-/// One thing that is wanted.
+/// One criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filter {
     Company,
@@ -146,7 +146,7 @@ fn is_of(dimension: &Dimension, company: CompanySlot, kind: DimensionKind) -> bo
     dimension.company == company && dimension.kind == kind && !dimension.is_deleted
 }
 
-/// What is asked for lists.
+/// The tables that lists are read from.
 struct Lists {
     runs: RunTables,
     sets: SetReader,

@@ -15,7 +15,8 @@
 //! | | minors, less the base | in the order of the majors |
 //! | last 8 | zero | so that the last number can be read as eight bytes |
 //!
-//! INVARIANT: what is read back was checked against its sum and its key; nothing else checks a page.
+//! INVARIANT: every chunk that is read is checked against its sum and its key; nothing else checks
+//! a page.
 
 use std::ops::Range;
 
@@ -41,13 +42,13 @@ pub(super) struct ChunkBuilder {
 }
 
 impl ChunkBuilder {
-    /// For the chunk of `run` that begins at `position`.
+    /// A writer of the chunk of `run` that begins at `position`.
     pub(super) fn new(kind: RunKind, run: u64, position: u64) -> Self {
         let entries = Vec::with_capacity(CHUNK_BYTES_MAX / 5);
         Self { kind, run, position, entries, minor_low: u64::MAX, minor_high: 0 }
     }
 
-    /// How many entries the run has before the chunk.
+    /// The number of the run's entries before the chunk.
     pub(super) const fn position(&self) -> u64 {
         self.position
     }
@@ -81,7 +82,7 @@ impl ChunkBuilder {
         true
     }
 
-    /// Where the chunk goes.
+    /// The key of the chunk in its table.
     pub(super) fn key(&self) -> ChunkKey {
         let first = self.entries.first().copied().unwrap_or(Entry::FIRST);
         (self.kind.number(), self.run, first.major(), first.minor())
@@ -138,7 +139,7 @@ pub(super) struct ChunkView<'a> {
     bytes: &'a [u8],
 }
 
-/// Where the numbers of a chunk stand among its bytes.
+/// The places of a chunk's numbers among its bytes.
 #[derive(Clone, Copy, Debug)]
 struct ChunkLayout {
     count: usize,
@@ -204,12 +205,12 @@ impl<'a> ChunkView<'a> {
         ChunkCopy { layout: self.layout, bytes: spare }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) const fn count(&self) -> usize {
         self.layout.count
     }
 
-    /// How many entries the run has before these.
+    /// The number of the run's entries before these.
     pub(super) const fn position(&self) -> u64 {
         self.layout.position
     }
@@ -238,7 +239,7 @@ impl<'a> ChunkView<'a> {
         self.entry(self.layout.count - 1)
     }
 
-    /// How many entries are below `bound`.
+    /// The number of entries below `bound`.
     pub(super) fn rank(&self, bound: Entry) -> usize {
         self.rank_within(0..self.layout.count, bound)
     }
@@ -302,7 +303,7 @@ impl ChunkCopy {
     }
 }
 
-/// How many bytes a number needs.
+/// The bytes that a number needs.
 #[inline]
 const fn width_of(number: u64) -> usize {
     (u64::BITS - number.leading_zeros()).div_ceil(8) as usize

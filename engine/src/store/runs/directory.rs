@@ -1,8 +1,8 @@
-//! Which runs a kind has, oldest first, and how far their merges have come.
+//! The runs of a kind, oldest first, and the progress of their merges.
 //!
 //! One value a kind in `run_lists`: CRC32C over the rest, a format version, the encoded directory.
-//! A group is a run, or several runs that are being merged: then what is at or before the last
-//! merged entry stands in the target, what is behind it in the inputs.
+//! A group is a run, or several runs that are being merged: then entries up to the last merged one
+//! are in the target, later ones in the inputs.
 
 use redb::{ReadableTable, Table};
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,9 @@ const TABLE: &str = "run_lists";
 pub(super) struct Run {
     /// Its number, never used again.
     pub(super) run: u64,
-    /// How often its entries were merged, about.
+    /// The number of merges of its entries, about.
     pub(super) level: u8,
-    /// How many there are.
+    /// The number of its entries.
     pub(super) entries: u64,
     /// No entry has a minor below.
     pub(super) first_minor: u64,
@@ -32,13 +32,13 @@ pub(super) struct Run {
 /// Neighbouring runs on their way into one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Merge {
-    /// What they become; its entries are those written so far.
+    /// The run they become; its entries are those written so far.
     pub(super) target: Run,
-    /// What they were.
+    /// The runs they were.
     pub(super) inputs: Vec<Run>,
     /// The newest entry taken out of the inputs, major and minor.
     pub(super) merged_until: Option<(u64, u64)>,
-    /// How many entries of this merge are due.
+    /// The number of entries of this merge that are due.
     pub(super) due: u64,
 }
 

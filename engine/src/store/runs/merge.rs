@@ -2,7 +2,7 @@
 //!
 //! When `FAN_IN` neighbours are of one level they become one run of the next. Each entry appended
 //! makes two entries of every merge of its kind due, so a merge ends well before its result is
-//! needed, and the work of a commit follows what the commit appends. What was merged stands in the
+//! needed, and the work of a commit follows what the commit appends. Merged entries are in the
 //! target at once, and input chunks that were used up go in the same commit: no byte is kept
 //! twice, and a transaction that is dropped has changed nothing.
 //!
@@ -18,26 +18,26 @@ use super::seek::{ChunkCursor, ChunkReader, Segment};
 use super::{ChunkKey, Entry, RunKind, RunWriter};
 use crate::store::error::StoreError;
 
-/// How many runs become one.
+/// Runs that become one.
 const FAN_IN: usize = 8;
 /// A run of level n + 1 has at least this many entries times `FAN_IN` to the n: many tiny runs do
 /// not make many levels.
 const LEVEL_ENTRIES: u64 = 64;
 /// A merge waits until this many entries are due, or its rest.
 const QUANTUM: u64 = 16_384;
-/// How many entries of each input are put in order at a time.
+/// Entries of each input that are put in order at a time.
 const ROUND: usize = 512;
-/// How far a step may go beyond its allowance to end with a full chunk. Units: entries.
+/// The most that a step goes beyond its allowance to end with a full chunk. Units: entries.
 const OVERRUN: u64 = 65_536;
-/// How many chunks of runs below a floor one step removes.
+/// The most chunks of runs below a floor that one step removes.
 const DROPPED_CHUNKS_MAX: usize = 64;
 
-/// What a step has done.
+/// The progress of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct MergeProgress {
-    /// How many entries were merged.
+    /// The number of merged entries.
     pub(in crate::store) merged: u64,
-    /// How many are due and were left for a later step.
+    /// The number of entries that are due and were left for a later step.
     pub(in crate::store) left: u64,
 }
 
@@ -234,7 +234,7 @@ impl Merge {
         Self { target, inputs, merged_until: None, due: 0 }
     }
 
-    /// How many entries are still to be merged, at most.
+    /// The number of entries still to be merged, at most.
     fn rest(&self) -> u64 {
         let all: u64 = self.inputs.iter().map(|run| run.entries).sum();
         all.saturating_sub(self.target.entries)

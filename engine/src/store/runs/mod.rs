@@ -13,7 +13,7 @@
 //! INVARIANT: the minors of a kind rise: every minor in a run is above all those in older runs.
 //! So one list is the concatenation of its parts in the runs, and a difference of positions inside
 //! a run is an exact count.
-//! What must not live here: what majors and minors stand for.
+//! Out of scope: the meaning of majors and minors.
 
 mod chunk;
 mod directory;
@@ -37,15 +37,15 @@ pub(in crate::store) use read::{RunReader, RunTables};
 /// Kind, run, and the first entry of a chunk.
 pub(in crate::store) type ChunkKey = (u8, u64, u64, u64);
 
-/// What the runs are made of.
+/// The chunks of the runs.
 pub(in crate::store) const RUN_CHUNKS: TableDefinition<'_, ChunkKey, &[u8]> =
     TableDefinition::new("run_chunks");
-/// Which runs there are.
+/// The runs of each kind.
 pub(in crate::store) const RUN_LISTS: TableDefinition<'_, u8, &[u8]> =
     TableDefinition::new("run_lists");
 
 enumeration! {
-    /// What is indexed by runs. The numbers are part of the format.
+    /// An index that runs hold. The numbers are part of the format.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     #[repr(u8)]
     pub(in crate::store) enum RunKind {
@@ -57,11 +57,11 @@ enumeration! {
         MemberTransactions = 2,
         /// Low half of the dimension's id, transaction; hits are checked against the row.
         FirstDimension = 3,
-        /// As above.
+        /// The same for the second dimension.
         SecondDimension = 4,
-        /// As above.
+        /// The same for the third dimension.
         ThirdDimension = 5,
-        /// As above.
+        /// The same for the fourth dimension.
         FourthDimension = 6,
         /// Account slot, statement line.
         AccountLines = 7,
@@ -87,7 +87,7 @@ impl RunKind {
     }
 }
 
-/// What a run holds: two numbers, sorted by the first, then the second.
+/// An entry of a run: two numbers, sorted by the first, then the second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::store) struct Entry(u128);
 
@@ -103,7 +103,7 @@ impl Entry {
         Self(((major as u128) << 64) | minor as u128)
     }
 
-    /// Whose list, or which key.
+    /// The owner of the list, or the key.
     #[inline]
     pub(in crate::store) const fn major(self) -> u64 {
         (self.0 >> 64) as u64
@@ -156,8 +156,8 @@ impl<'txn> RunWriter<'txn> {
         })
     }
 
-    /// Appends the entries of one commit as a run, and empties `entries`. What the kind has already
-    /// is not taken again.
+    /// Appends the entries of one commit as a run, and empties `entries`. Entries that the kind has
+    /// already are not taken again.
     /// Errors: `Inconsistent` if an entry is older than the kind's newest and not among them.
     /// Cost: O(n log n), one chunk for every 16 KiB.
     pub(in crate::store) fn append(
@@ -193,7 +193,7 @@ impl<'txn> RunWriter<'txn> {
         directory.write(&mut self.lists, kind)
     }
 
-    /// What the runs of a kind hold, with what this transaction appended.
+    /// The runs of a kind, with the entries that this transaction appended.
     #[cfg(test)]
     fn reader(
         &self,

@@ -29,7 +29,7 @@ impl RunTables {
         Self { chunks, lists }
     }
 
-    /// What the runs of a kind hold.
+    /// A reader of the runs of a kind.
     pub(in crate::store) fn reader(
         &self,
         kind: RunKind,
@@ -56,7 +56,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         Self { chunks, kind, floor: directory.floor, segments }
     }
 
-    /// How many entries of `major` have a minor in `minors`.
+    /// The number of entries of `major` with a minor in `minors`.
     /// Cost: at most two chunks a run.
     pub(in crate::store) fn count(
         &self,
@@ -92,13 +92,13 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         Ok(self.scan(major, minor..end, Order::NewestFirst).next().transpose()?.is_some())
     }
 
-    /// How many runs and parts of runs a question goes to.
+    /// The number of runs and parts of runs that a query goes to.
     #[cfg(test)]
     pub(super) fn runs(&self) -> usize {
         self.segments.len()
     }
 
-    /// How many entries the runs have that may have a minor of at least `first_minor`.
+    /// The number of entries in the runs that may have a minor of at least `first_minor`.
     pub(in crate::store) fn count_from(&self, first_minor: u64) -> u64 {
         let first_minor = first_minor.max(self.floor);
         let segments = self.segments.iter().filter(|part| part.run.last_minor >= first_minor);
@@ -173,7 +173,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         })
     }
 
-    /// How many entries a segment has.
+    /// The number of entries of a segment.
     fn count_segment(&self, segment: &Segment) -> Result<u64, StoreError> {
         let Some(chunk) = self.chunks.chunk_from(segment.run.run, segment.low)? else {
             return Ok(0);

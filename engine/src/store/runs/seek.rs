@@ -23,7 +23,7 @@ impl Segment {
         Self { run, low: Entry::FIRST, high: Entry::LAST }
     }
 
-    /// What a run has behind `entry`; all of it without one.
+    /// The part of a run behind `entry`; all of it without one.
     pub(super) fn behind(run: Run, entry: Option<Entry>) -> Option<Self> {
         let low = entry.map_or(Some(Entry::FIRST), Entry::next)?;
         Some(Self { run, low, high: Entry::LAST })
@@ -112,9 +112,9 @@ impl ChunkCursor {
     }
 }
 
-/// A chunk and where it stands.
+/// A chunk and its key.
 pub(super) struct LoadedChunk<'t> {
-    /// Where.
+    /// The key of the chunk.
     pub(super) key: ChunkKey,
     bytes: AccessGuard<'t, &'static [u8]>,
 }

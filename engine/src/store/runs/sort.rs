@@ -2,7 +2,7 @@
 
 use super::Entry;
 
-/// How much of a key is the place of its entry; above stand the highest bits of its major.
+/// Bits of a key for the place of its entry; above are the highest bits of its major.
 const PLACE_BITS: u32 = 20;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 

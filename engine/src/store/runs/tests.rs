@@ -20,7 +20,7 @@ fn tables_of(database: &Database) -> RunTables {
     RunTables::new(chunks, Arc::new(read_txn.open_table(RUN_LISTS).unwrap()))
 }
 
-/// What the runs should hold.
+/// The expected content of the runs.
 #[derive(Clone, Default)]
 struct Model {
     entries: BTreeSet<(RunKind, u64, u64)>,
@@ -47,7 +47,7 @@ fn random_major(kind: RunKind, random: &mut u64) -> u64 {
     }
 }
 
-/// One of them, if there is any.
+/// A random element, if there is any.
 fn pick<T>(all: &[T], random: u64) -> Option<&T> {
     let len = u64::try_from(all.len()).unwrap();
     all.get(usize::try_from(random.checked_rem(len)?).unwrap())

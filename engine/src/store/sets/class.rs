@@ -4,7 +4,7 @@
 use crate::domain::card::CardState;
 use crate::domain::transaction::{TransactionKind, TransactionState};
 
-/// How many classes there are.
+/// The number of classes.
 const CLASSES: u8 = 12;
 /// Set in the class of a verification.
 const VERIFICATION: u8 = 1 << 2;
@@ -58,7 +58,7 @@ impl Class {
 pub(in crate::store) struct Classes(u16);
 
 impl Classes {
-    /// Those of cards in one of these states.
+    /// The classes of cards in one of these states.
     pub(in crate::store) fn of_cards(states: &[CardState]) -> Self {
         Self(states.iter().fold(0, |bits, state| bits | Class::of_card(*state).bit()))
     }
@@ -89,7 +89,7 @@ impl TransactionClasses {
     /// Every transaction.
     pub const ALL: Self = Self(0xff);
 
-    /// Those that are in one of these states.
+    /// The transactions in one of these states.
     #[must_use]
     pub fn in_states(states: &[TransactionState]) -> Self {
         let kinds = [TransactionKind::Purchase, TransactionKind::Verification];

@@ -11,14 +11,14 @@ use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 
-/// How the sets compare with the rows.
+/// The result of comparing the sets with the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct SetComparison {
-    /// How many transactions and cards there are.
+    /// The number of transactions and cards.
     pub(in crate::store) rows: u64,
-    /// How many of them are in the set of their class.
+    /// The number of those in the set of their class.
     pub(in crate::store) found: u64,
-    /// How many pages and sums differ from what follows from the rows, are missing or too many.
+    /// The number of pages and sums that differ from the rows, are missing or too many.
     pub(in crate::store) differing: u64,
 }
 

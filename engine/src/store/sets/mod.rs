@@ -12,7 +12,7 @@
 //!
 //! INVARIANT: sets change in the commit that changes the rows they follow from; a page or a sum
 //! without members is not there.
-//! What must not live here: which classes a filter wants.
+//! Out of scope: the classes that a filter wants.
 
 mod class;
 mod expected;
@@ -38,7 +38,7 @@ pub(in crate::store) type SetKey = (u32, u8, u8, u64);
 
 const PAGES: u8 = 0;
 const SUMS: u8 = 1;
-/// How many pages a sum covers.
+/// Pages under a sum.
 const SUM_PAGES: u64 = 256;
 
 /// One page of one set.
@@ -55,12 +55,12 @@ impl PageKey {
         Self { company, class, page: number / PAGE_LEN }
     }
 
-    /// Where the page stands.
+    /// The key of the page.
     const fn key(self) -> SetKey {
         (self.company, self.class.number(), PAGES, self.page)
     }
 
-    /// Where the sum over it stands, and its place in there.
+    /// The key of the sum over it, and its place in that.
     const fn sum(self) -> (SetKey, u64) {
         let key = (self.company, self.class.number(), SUMS, self.page / SUM_PAGES);
         (key, self.page % SUM_PAGES)

@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::{SUM_PAGES, SetKey, damaged};
 use crate::store::error::StoreError;
 
-/// How many sequence numbers a page covers.
+/// Sequence numbers in a page.
 pub(super) const PAGE_LEN: u64 = 8_192;
 const WORD_BITS: u64 = 64;
 const WORDS: usize = 128;
@@ -26,9 +26,9 @@ const FORMAT: u8 = 1;
 const LIST: u8 = 0;
 const BITMAP: u8 = 1;
 const COUNTS: u8 = 2;
-/// So many members are shorter as a list, or as long.
+/// The most members that a list holds in no more bytes than a bitmap.
 const LISTED_MAX: usize = BITMAP_BYTES / 2;
-/// How many pages a sum covers.
+/// Pages under a sum.
 const SUM_PLACES: usize = 256;
 
 const _: () = assert!(WORDS as u64 * WORD_BITS == PAGE_LEN);
@@ -105,7 +105,7 @@ impl Members {
         self.0[word] & bit != 0
     }
 
-    /// How many there are.
+    /// The number of members.
     pub(super) fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -115,7 +115,7 @@ impl Members {
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// How many members both have.
+    /// The number of members that both have.
     pub(super) fn count_common(&self, other: &Self) -> usize {
         self.0.iter().zip(other.0).map(|(one, other)| (one & other).count_ones() as usize).sum()
     }
@@ -157,7 +157,7 @@ impl Members {
         None
     }
 
-    /// How many words there are: behind the last for `take_last`.
+    /// The number of words: behind the last for `take_last`.
     pub(super) const fn words() -> usize {
         WORDS
     }
@@ -170,12 +170,12 @@ impl Members {
     }
 }
 
-/// How many members each of 256 neighbouring pages has.
+/// The member counts of 256 neighbouring pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Counts([u16; SUM_PLACES]);
 
 impl Counts {
-    /// Of pages without members.
+    /// The counts of pages without members.
     pub(super) const NONE: Self = Self([0; SUM_PLACES]);
 
     /// Reads a sum.
@@ -218,13 +218,13 @@ impl Counts {
         self.0.iter().all(|count| *count == 0)
     }
 
-    /// How many members the pages before `place` have.
+    /// The number of members in the pages before `place`.
     pub(super) fn before(&self, place: u64) -> u64 {
         let pages = self.0.iter().take(index(place));
         pages.map(|count| u64::from(*count)).sum()
     }
 
-    /// How many members all pages have.
+    /// The number of members in all pages.
     pub(super) fn total(&self) -> u64 {
         self.0.iter().map(|count| u64::from(*count)).sum()
     }

@@ -20,7 +20,7 @@ impl SetReader {
         Self { pages }
     }
 
-    /// How many of a company are of these classes and have one of these numbers.
+    /// The number of a company's members of these classes within these numbers.
     /// Cost: for each class a page and a sum at either end, and a sum for each two million numbers.
     pub(in crate::store) fn count(
         &self,
@@ -37,7 +37,7 @@ impl SetReader {
         Ok(count)
     }
 
-    /// What of a company is of these classes and has one of these numbers.
+    /// The company's members of these classes within these numbers.
     /// Cost: for each class a page for every page that has one.
     pub(in crate::store) fn scan(
         &self,
@@ -50,7 +50,7 @@ impl SetReader {
         SetScan { reader: self, company, classes, seqs, order, page: 0, members, at: 0 }
     }
 
-    /// How many members of `page`'s set have a number below `seq`, which is in that page.
+    /// The number of members of `page`'s set below `seq`, which is in that page.
     fn count_before(&self, page: PageKey, seq: u64) -> Result<u64, StoreError> {
         if seq == 0 {
             return Ok(0);
@@ -200,7 +200,7 @@ pub(in crate::store) struct ClassFilter<'r> {
 }
 
 impl<'r> ClassFilter<'r> {
-    /// What of a company is of these classes.
+    /// A company's members of these classes.
     pub(in crate::store) const fn new(
         reader: &'r SetReader,
         company: CompanySlot,

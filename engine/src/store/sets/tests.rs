@@ -83,7 +83,7 @@ impl Life {
             let Some(seq) = known.get(place) else { break };
             changed.insert(*seq, self.class(TransactionKind::Purchase));
         }
-        // What is new in this commit comes in its last class.
+        // Changes of class are a write of their own, after that of the new members.
         let mut earlier = SetChanges::default();
         for (seq, class) in changed {
             let (company, before) = self.model[&seq];

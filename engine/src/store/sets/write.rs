@@ -9,7 +9,7 @@ use super::{Class, PageKey, STATE_PAGES, SetKey};
 use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
 
-/// What a commit changes about the sets, page by page.
+/// A commit's changes of the sets, page by page.
 #[derive(Debug, Default)]
 pub(in crate::store) struct SetChanges(BTreeMap<PageKey, PageChange>);
 
@@ -41,7 +41,7 @@ impl SetChanges {
         page.left.push(number);
     }
 
-    /// A card is of this class now, whatever it was before.
+    /// Puts a card in this class, from any other.
     pub(in crate::store) fn set_card(
         &mut self,
         pages: &impl ReadableTable<SetKey, &'static [u8]>,

@@ -1,5 +1,5 @@
-//! Crashes at every sync: what is reopened is a checkpoint, and the rest of the journal completes
-//! it.
+//! Crashes at every sync: the reopened tables are a checkpoint, and the rest of the journal
+//! completes them.
 
 use super::world::journal;
 use super::*;

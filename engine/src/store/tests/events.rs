@@ -116,7 +116,7 @@ fn the_log_is_found_by_time() {
 #[test]
 fn places_hold_where_the_log_is_the_same_and_are_found_by_time_where_it_is_not() {
     let all = journal(68, 800);
-    // The newest part is lost with a third of the records; what comes then comes later.
+    // The newest third of the records is lost.
     let kept = all.len() / 3 * 2;
     let (whole, cut) = (store_of(&all), store_of(&all[..kept]));
     let (whole, cut) = (whole.read().unwrap(), cut.read().unwrap());
@@ -128,7 +128,7 @@ fn places_hold_where_the_log_is_the_same_and_are_found_by_time_where_it_is_not()
         assert_eq!(place.at.is_none(), number.0 == 0);
         assert_eq!(whole.resume_after(place).unwrap(), number);
         assert_eq!(cut.resume_after(place).unwrap(), number.min(common));
-        // Only the number was kept: what is behind the end begins at the end.
+        // A bare number behind the end begins at the end.
         let bare = EventPlace { number, at: None };
         assert_eq!(cut.resume_after(bare).unwrap(), number.min(common));
         // The number was given out again, to an event of another instant.
@@ -141,7 +141,7 @@ fn places_hold_where_the_log_is_the_same_and_are_found_by_time_where_it_is_not()
     assert_eq!(beyond, EventPlace { number: last.next(), at: None });
 }
 
-/// Approvals alone take no room: what is written of the log does not grow with them.
+/// Approvals alone take no room: the log's written blocks do not grow with them.
 #[test]
 fn a_log_of_approvals_is_short() {
     let records = journal(67, 2_000);
@@ -257,7 +257,7 @@ fn figures_are_those_of_the_slow_store() {
     }
 }
 
-/// What is counted and not written yet belongs to its commit.
+/// Figures that are counted and not written yet belong to their commit.
 #[test]
 fn a_snapshot_keeps_the_figures_of_its_commit() {
     let records = journal(75, 300);
@@ -292,7 +292,7 @@ fn endpoints_and_the_companies_of_apps_are_those_of_the_slow_store() {
     let live: Vec<_> = model.endpoints.values().filter(|row| !row.is_deleted).cloned().collect();
     assert!(live.len() > 10 && live.len() < model.endpoints.len());
     assert_eq!(snapshot.all_webhook_endpoints().unwrap(), live);
-    // What people have taken away over the years costs nothing.
+    // Endpoints that were deleted over the years cost nothing: their rows are not read.
     for row in model.endpoints.values().filter(|row| row.is_deleted) {
         damage_row(&store, WebhookEndpoint::ROWS.definition(), row.slot.0);
     }

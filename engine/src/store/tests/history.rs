@@ -68,7 +68,7 @@ fn a_long_life_is_what_the_model_says() {
             store.commit(&run, position_after(&records[..end]), kind).unwrap();
             done = end;
             match next_random(&mut random) % 12 {
-                // Closed in order: what was visible is there.
+                // Closed in order: all visible records are there.
                 0 => {
                     drop(store);
                     store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
@@ -160,7 +160,7 @@ fn a_recent_restore_takes_back_the_newest_transactions_and_their_answers() {
             expected.retain(|seq, _| seq.0 >= first);
             expected.values_mut().for_each(|row| row.tags = TagChanges::default());
             assert_eq!(restored.transactions, expected, "{transactions}");
-            // What is held follows from all transactions, and no shard asks for it.
+            // The sums of holds follow from all transactions, and no shard asks for them.
             for (slot, card) in &mut restored.cards {
                 card.held = model.cards[slot].held;
             }

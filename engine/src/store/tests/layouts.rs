@@ -17,7 +17,7 @@ use crate::layouts::FINGERPRINT;
 use crate::store::runs::{RUN_CHUNKS, RUN_LISTS};
 use crate::store::tables::BLOCKS;
 
-/// How many kinds of effects there are, each resource's row being one.
+/// The number of kinds of effects, each resource's row being one.
 const EFFECT_KINDS: usize = 36;
 
 /// Every table as it is on disk.

@@ -1,4 +1,4 @@
-//! Tests of the store as a whole: what it shows, what survives, and what its audit finds.
+//! Tests of the store as a whole: its queries, its survival of crashes, and its audit.
 //!
 //! `world` makes journals whose money is sound; `model` is the slow and obvious store that the
 //! real one is compared with.
@@ -78,7 +78,7 @@ fn store_of(records: &[Record]) -> Store {
     store
 }
 
-/// Makes a row unreadable: whatever reads it fails.
+/// Makes a row unreadable: every read of it fails.
 fn damage_row(store: &Store, rows: SlotTable, slot: u32) {
     let write_txn = store.database.begin_write().unwrap();
     write_txn.open_table(rows).unwrap().insert(slot, [9].as_slice()).unwrap();

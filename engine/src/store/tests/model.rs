@@ -60,9 +60,9 @@ pub(super) struct Model {
     pub(super) events: Vec<AuditEvent>,
     pub(super) endpoints: BTreeMap<WebhookEndpointSlot, WebhookEndpoint>,
     pub(super) exchanged_keys: BTreeMap<ExchangedKeySlot, ExchangedKey>,
-    /// What each record did to transactions, a record and a transaction once.
+    /// The transactions that each record made or changed, a record and a transaction once.
     pub(super) log: Vec<(EventKind, TransactionSeq, Timestamp)>,
-    /// How many decisions, and over how much, by company, first instant of the quarter and code.
+    /// The number and the sum of decisions, by company, first instant of the quarter and code.
     pub(super) decisions: BTreeMap<(CompanySlot, Timestamp, ResponseCode), (u64, Minor)>,
 }
 
@@ -84,7 +84,7 @@ impl Model {
         model
     }
 
-    /// What a record did to transactions: those it made first of all, also where it changed them too.
+    /// Logs the transactions of a record: as made if it made them, even where it changed them too.
     fn log(&mut self, record: &Record) {
         let mut touched = BTreeMap::new();
         for effect in &record.effects {
@@ -214,7 +214,7 @@ impl Model {
         self.cards.get_mut(&slot).unwrap()
     }
 
-    /// What of it a shard needs after a restart.
+    /// The part of it that a shard needs after a restart.
     pub(super) fn hot(mut self) -> Self {
         self.transactions.retain(|_, row| row.progress.state != TransactionState::Declined);
         self.lines.clear();

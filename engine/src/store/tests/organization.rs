@@ -1,4 +1,4 @@
-//! What people set up around cards, as the tables show it.
+//! Rows that people set up around cards, as the tables show them.
 
 use redb::ReadableTableMetadata;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! How records become rows, and rows a shard again.
+//! Records become rows, and rows become a shard again.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ proptest! {
     }
 }
 
-/// How many answers and early reversals are stored.
+/// The numbers of answers and early reversals that are stored.
 fn remembered(store: &Store) -> [u64; 2] {
     use redb::ReadableTableMetadata;
     let read_txn = store.database.begin_read().unwrap();
@@ -162,7 +162,7 @@ fn tables_opened_beside_read_the_same_and_change_no_byte() {
     let store = Store::open(&path, DIRECTORY).unwrap();
     let records = journal(4, 300);
     commit(&store, &records, CommitKind::Checkpoint).unwrap();
-    // As a kill leaves it.
+    // A copy of the open file is as a kill leaves it.
     let left = directory.path().join("left.redb");
     std::fs::copy(&path, &left).unwrap();
 

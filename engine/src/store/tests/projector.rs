@@ -176,7 +176,7 @@ fn the_tables_follow_the_journal_and_go_on_after_a_restart() {
     }
 }
 
-/// Under load a commit waits for more; for whoever waits to read, it does not.
+/// A commit under load waits for more records, unless a reader waits.
 #[test]
 fn records_gather_until_somebody_waits_for_them() {
     let records = journal(34, 120);
@@ -261,7 +261,7 @@ fn a_failing_store_stops_the_projector_and_nothing_else() {
     }
     let why = follower.projector.health().failure().unwrap();
     assert!(why.starts_with("the tables cannot be written: "), "{why}");
-    // Whoever waits is woken and sees that it has not come; the journal goes on.
+    // Waiters are woken and see that the record has not come; the journal goes on.
     assert!(follower.wait_for(RecordSeq(60)) < RecordSeq(60));
     assert_eq!(line.commit(&records[done..]), CommitOutcome::Durable);
     assert_eq!(line.durable.durable_seq(), 60);

@@ -44,7 +44,7 @@ fn any_dimensions() -> impl Strategy<Value = Dimensions> {
 
 const STATES: [TransactionState; 4] = TransactionState::ALL;
 
-/// What is asked of state and kind: some states, without declines, without verifications.
+/// Criteria of state and kind: some states, without declines, without verifications.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     states: Option<Vec<TransactionState>>,

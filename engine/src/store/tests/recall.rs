@@ -1,4 +1,4 @@
-//! What the shard asks back, against a model that looks at every record.
+//! Queries of the shard, against a model that looks at every record.
 
 use std::collections::BTreeMap;
 

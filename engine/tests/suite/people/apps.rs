@@ -1,4 +1,4 @@
-//! Apps: what they may wish for, and what ends when one is shut out or deleted.
+//! Apps: the scopes they may wish for, and the consequences of shutting one out or deleting it.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -17,7 +17,7 @@ use super::{APP, BOOKS, code_of, exchange, grant_of, new_app};
 use crate::members::{ADA, BOB, FOREIGNER, Office, new_member};
 use crate::samples::{app_id, company_id};
 
-/// What an app may have at most goes in one record.
+/// The largest number of tokens of an app is revoked in one record.
 #[test]
 fn a_deleted_app_opens_nothing_any_more() {
     let mut office = Office::with_people();

@@ -1,4 +1,4 @@
-//! Companies and whom they take in: approval, ids of their own, invitations.
+//! Companies and their members: approval, ids of their own, invitations.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -56,7 +56,7 @@ fn external_ids_are_a_companys_own() {
     assert_eq!(office.update(10, called(Some("x"))), Ok(()), "its own");
     assert_eq!(office.update(10, called(None)), Ok(()));
     assert_eq!(office.update(BOB, called(Some("x"))), Ok(()));
-    // Who is away keeps it, who was deleted does not.
+    // A deactivated member keeps the id, a deleted one does not.
     assert_eq!(office.update(BOB, leaving()), Ok(()));
     assert_eq!(office.update(10, called(Some("x"))), taken);
     office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
@@ -72,13 +72,13 @@ fn an_invitation_makes_a_user_and_a_link_where_there_are_none() {
         let new = NewMember { invite: invite(office, number), ..new };
         office.asks(AdminCommand::Member(MemberCommand::Create(new)))
     };
-    // Nobody has the address.
+    // The address is new.
     assert_eq!(invited(&mut office, 20, 0, "new@example.com"), Ok(()));
     assert_eq!(told(&office), ["members", "users", "tickets"]);
-    // Somebody who has no password yet, in another company.
+    // The user has no password yet, and is a member of another company.
     assert_eq!(invited(&mut office, 21, 1, "New@example.com"), Ok(()));
     assert_eq!(told(&office), ["members", "tickets"]);
-    // Somebody who has one.
+    // The user has a password.
     assert_eq!(invited(&mut office, 22, 1, "ada@example.com"), Ok(()));
     assert_eq!(told(&office), ["members"]);
     // Both links open until one of them is used.

@@ -1,4 +1,4 @@
-//! What ends with a membership or a role, and what stays of it elsewhere.
+//! The ends that come with a lost membership or role, and the rest that stays elsewhere.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -37,7 +37,7 @@ fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
         leave(&mut office);
         let effects = office.last_effects();
         assert!(matches!(effects.first(), Some(Effect::Row(DirectoryRow::Member(_)))));
-        // Who takes part in another company stays signed in.
+        // A user who takes part in another company stays signed in.
         assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
         let revoked = effects.iter().find_map(|effect| match effect {
             Effect::Row(DirectoryRow::AccessToken(token)) => Some(token.id),
@@ -97,7 +97,7 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
     office.assert_replays();
 }
 
-/// Somebody new is given the address of somebody who is gone.
+/// A new member is given the address of a member who is gone.
 #[test]
 fn an_address_that_is_freed_lets_nobody_in() {
     let mut office = Office::with_people();
@@ -153,7 +153,7 @@ fn a_role_that_falls_takes_back_what_it_may_not_allow() {
     ];
     let (top, books, least) =
         (MemberRole::Administrator, MemberRole::Accountant, MemberRole::Member);
-    // How many of the five of each stay.
+    // The number of the five of each that stay.
     let rows = [(top, books, 2), (top, least, 0), (books, least, 0), (books, top, 5)];
     for (from, to, kept) in rows {
         let mut office = Office::with_people();

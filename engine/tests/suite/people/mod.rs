@@ -1,5 +1,5 @@
 //! The rules of users, tickets, apps and tokens, row by row, and what ends when somebody leaves.
-//! Here stands what all of them start with, and who has to be there for any of them.
+//! The common beginning of all of them is here, with the people that any of them needs.
 
 mod apps;
 mod companies;
@@ -74,8 +74,8 @@ impl Office {
         self.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
     }
 
-    /// What the last record says of tickets and tokens: the number of the first ones, which were
-    /// revoked.
+    /// The tickets and tokens of the last record: the number of tickets by state, and whether each
+    /// token was revoked.
     fn last_ends(&self) -> (Vec<(TicketState, usize)>, Vec<bool>) {
         let mut tickets: Vec<(TicketState, usize)> = Vec::new();
         let mut tokens = Vec::new();
@@ -94,7 +94,7 @@ impl Office {
         (tickets, tokens)
     }
 
-    /// How many entries a part of the state has.
+    /// The number of entries of a part of the state.
     fn entries(&self, part: &str) -> usize {
         let parts = self.driver.state.part_hashes();
         parts.iter().find(|found| found.name == part).unwrap().entries

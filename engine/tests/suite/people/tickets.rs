@@ -1,4 +1,4 @@
-//! Sessions, links and codes: to whom they are issued, what each is good for, when they end.
+//! Sessions, links and codes: their owners, their uses, their ends.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
@@ -56,7 +56,7 @@ fn a_link_sets_a_password_once_and_ends_every_other_way_in() {
     }
     office.issue(5, BOB, code_of(APP, 0, BOB)).unwrap();
     office.issue(6, ADA, session()).unwrap();
-    // One that was given for the old password, and two that were not.
+    // One token was given for the old password, two were not.
     office.grant(1, TokenOrigin::Password, (APP, BOB));
     office.grant(2, TokenOrigin::OwnCompany, (APP, BOB));
     office.grant(3, TokenOrigin::Password, (APP, ADA));
@@ -64,7 +64,7 @@ fn a_link_sets_a_password_once_and_ends_every_other_way_in() {
     let ended = vec![(TicketState::Used, 1), (TicketState::Ended, 4)];
     assert_eq!(office.last_ends(), (ended, vec![true]));
     assert_eq!(office.asks(exchange(5, 9, 0)), Err(Rejection::TicketSpent));
-    // The second of two who come with the same link, and whoever has the other one.
+    // The second use of the same link, and the use of the other one.
     assert_eq!(office.asks(use_link(1)), Err(Rejection::TicketSpent));
     assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
     assert_eq!(
@@ -184,7 +184,7 @@ fn one_more_ticket_than_there_may_be_ends_the_oldest() {
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, all)], vec![]));
 }
 
-/// Nobody fills the switch by signing in and out.
+/// Signing in and out does not fill the switch.
 #[test]
 fn what_is_spent_is_forgotten_at_once() {
     let mut office = Office::with_people();
@@ -223,7 +223,7 @@ fn what_is_spent_is_forgotten_at_once() {
     office.assert_replays();
 }
 
-/// Something harmless that is done for a password.
+/// A harmless command that needs a password.
 fn with_password(proven: ProvenPassword) -> AdminCommand {
     let ends = AdminCommand::User(UserCommand::EndSessions(user_id(BOB)));
     AdminCommand::WithPassword(proven, Box::new(ends))

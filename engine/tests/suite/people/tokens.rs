@@ -1,4 +1,4 @@
-//! Tokens: what a code gives, which are made once, and which one more displaces.
+//! Tokens: those of a code, those made once, and the one that a further one displaces.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
@@ -26,7 +26,7 @@ fn a_code_gives_one_token_and_a_replay_takes_it_back() {
             Effect::Row(DirectoryRow::AccessToken(token)),
             Effect::Row(DirectoryRow::Ticket(code)),
         ] => {
-            // Not what the exchange asked for: what was allowed.
+            // The allowed scope, not the one that the exchange asked for.
             assert_eq!((token.scope, token.is_revoked), (BOOKS, false));
             let grant = token.grant.as_ref().unwrap();
             assert_eq!((grant.origin, grant.app.is_some()), (TokenOrigin::Code, true));
@@ -45,7 +45,7 @@ fn a_code_gives_one_token_and_a_replay_takes_it_back() {
     office.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 1))));
     assert_eq!(office.driver.ends.len(), records, "there is nothing left to revoke");
 
-    // One that was not used is ended.
+    // A code that was not used is ended.
     office.issue(2, BOB, code_of(APP, 0, BOB)).unwrap();
     office.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 2))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
@@ -148,13 +148,13 @@ fn one_more_token_than_there_may_be_revokes_the_oldest() {
     office.assert_replays();
 }
 
-/// Whoever may sign in somewhere must not take away what others are given.
+/// A member who may sign in somewhere must not take away the tokens of others.
 #[test]
 fn a_token_displaces_only_its_own_like() {
     let room = limits::TOKENS_OF_MEMBER_MAX as u64;
     let (code, password, own) = (TokenOrigin::Code, TokenOrigin::Password, TokenOrigin::OwnCompany);
     let full = Err(Rejection::TooManyTokens);
-    // What the member's room is full of, and what comes: origin and app.
+    // The tokens that fill the member's room, and the new one: origin and app.
     let rows = [
         ((password, APP), (password, APP), Ok(())),
         ((password, APP), (password, 2), full),

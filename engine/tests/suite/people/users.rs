@@ -1,4 +1,4 @@
-//! What a user has and keeps: an address, names, a password, steps of one-time passwords.
+//! Users and their attributes: an address, names, a password, steps of one-time passwords.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;

@@ -20,7 +20,7 @@ use cardswitch_engine::verify::verify_on;
 use parking_lot::Mutex;
 use sha2::Digest as _;
 
-use super::{Executed, Executions, World, ZOMBIE_STEPS, open, options};
+use super::{Executed, Executions, World, ZOMBIE_STEPS, open, options, step_trail};
 use crate::disks::{Crash, Disks};
 use crate::happening::{BitFlip, DiskFault};
 use crate::marks::Mark;
@@ -41,12 +41,16 @@ impl World {
         let AssembledEngine { engine, parts } = self.running.take().unwrap();
         engine.shut_down();
         let EngineParts { deciding, following } = parts;
-        let DecidingParts { mut shard, mut committer } = deciding;
+        let DecidingParts { mut shard, mut committer, trail } = deciding;
         let FollowingParts { segments, mut projector } = following;
         assert_eq!(shard.step(), StepOutcome::Ended, "nobody is waiting");
         drop(shard);
         while committer.step() != StepOutcome::Ended {}
-        drop((committer, segments));
+        drop(committer);
+        if let Some(mut trail) = trail {
+            while trail.step() != StepOutcome::Ended {}
+        }
+        drop(segments);
         projector.stop();
         while projector.step() != StepOutcome::Ended {}
     }
@@ -169,9 +173,8 @@ impl World {
                 self.story.marks.pass(Mark::LeaderDied);
             }
             None => {
-                // Nothing that it still does is durable.
+                zombie = Some((led, self.disks.clone()));
                 self.disks = self.disks.after(Crash::Kill);
-                zombie = Some(led);
             }
         }
         self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
@@ -184,12 +187,14 @@ impl World {
         engine.parts.deciding.shard.set_witness(self.executions.clone());
         (self.place, self.disks) = (machine.place, machine.disks);
         (self.nodes, self.running, self.unwritten) = (Some(nodes), Some(engine), 0);
-        if let Some(mut zombie) = zombie {
+        if let Some((mut zombie, disks)) = zombie {
             for _ in 0..ZOMBIE_STEPS {
                 zombie.parts.deciding.shard.step();
                 zombie.parts.deciding.shard.step_loader();
                 zombie.parts.deciding.committer.step();
+                step_trail(&mut zombie.parts.deciding.trail);
             }
+            self.nodes.as_mut().unwrap().old_leader_stops(disks.after(Crash::Kill));
             for (tag, reply) in tray.0.lock().drain(..) {
                 let context = self.context();
                 assert_eq!(reply, Reply::OutcomeUnknown, "{context}: a zombie answers {tag}");

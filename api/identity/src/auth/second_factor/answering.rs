@@ -32,7 +32,7 @@ pub async fn answer(
     let _line = line.map_err(|_| TooMany { retry_after_s: LINE_RETRY_AFTER_S })?;
     let turn = Arc::clone(&known.turns.turn).lock_owned().await;
     let Some(now) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
-    // Where the same answer came twice at the same time, or the last one again, the first one counts.
+    // An answer that came twice at the same time, or the last one again, counts once.
     let is_new = now.stage() == known.stage() && !now.is_finishing;
     if is_new {
         match verify(state, digest, &now, given, (source, beyond)).await? {
@@ -53,7 +53,7 @@ pub async fn answer(
     })
 }
 
-/// What is found of an answer.
+/// The result of verifying an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verified {
     Right,
@@ -82,7 +82,8 @@ async fn verify(
     act_as(Actor::User { id: user.id, member: None });
     match is_right(state, &user, *factor, given).await {
         Ok(true) => {
-            // Half of a proof is none: who has the code may still be guessing the other answer.
+            // Half of a proof is none: an attacker who has the code may still be guessing the other
+            // answer.
             if asked.questions.len() == 1 {
                 attempt.succeeded();
             }
@@ -94,7 +95,7 @@ async fn verify(
             Ok(Verified::Wrong)
         }
         Err(error) => {
-            // Nobody can say that it was wrong.
+            // Nothing says that the answer was wrong.
             factors.give_back_try(digest);
             Err(error)
         }
@@ -117,7 +118,7 @@ async fn is_right(
     }
 }
 
-/// Whether a code is one of now that was not used before; uses it up.
+/// Whether a code is a present one that was not used before; uses it up.
 /// Errors: the switch cannot tell.
 pub async fn uses_step(state: &AppState, user: &User, given: &str) -> Result<bool, ApiError> {
     let Some(totp) = &user.totp else { return Ok(false) };

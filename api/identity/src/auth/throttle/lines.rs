@@ -15,16 +15,16 @@ use super::{Account, DELAY_MAX, REMEMBERED_MAX, Source, Verdict, too_many};
 pub(super) const FREE_TRIES: u32 = 3;
 /// How long the first try that waits does so; each after it twice as long.
 const DELAY_FIRST: Duration = Duration::from_millis(250);
-/// After so many wrong tries every further one waits that long.
+/// The number of wrong tries after which every further one waits that long.
 pub(super) const SLOWED_AFTER: u32 = 8;
 /// How many tries of an account may be under way: one is judged, the others wait in line.
 pub(super) const LINE_MAX: u32 = 64;
-/// How long one waits in line.
+/// How long a try waits in line.
 pub(super) const LINE_WAIT_MAX: Duration = Duration::from_secs(20);
-/// After how long wrong tries are forgotten.
+/// The time after which wrong tries are forgotten.
 pub(super) const MEMORY: Duration = Duration::from_secs(15 * 60);
 
-/// Whose tries count together: everybody's at an account, or those of one device.
+/// The tries that count together: everybody's at an account, or those of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Budget {
     Account([u8; 32]),
@@ -39,12 +39,12 @@ impl Budget {
     }
 }
 
-/// All lines.
+/// The lines of all accounts and devices.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// Of everybody else than devices.
+    /// The lines of accounts, for all sources but known devices.
     accounts: Mutex<BoundedTable<[u8; 32], Tries>>,
-    /// Apart, for nobody who never signed in gets a place in here.
+    /// The lines of devices, apart: a source that never signed in gets no place in here.
     devices: Mutex<BoundedTable<[u8; 32], Tries>>,
 }
 
@@ -85,7 +85,7 @@ impl Lines {
         entered.ok().flatten().ok_or_else(|| too_many(LINE_WAIT_MAX))
     }
 
-    /// How long the try whose turn it is waits.
+    /// The wait of the try at the head of the line.
     pub(super) fn due(&self, budget: Budget, now: Instant) -> Duration {
         let (table, key) = self.table(budget);
         let due = table.lock().change_known(key, |tries| {
@@ -105,7 +105,7 @@ impl Lines {
         table.lock().change_known(key, |tries| tries.wrong).unwrap_or_default()
     }
 
-    /// Takes a try out of the line, with what became of it.
+    /// Takes a try out of the line, with its verdict.
     pub(super) fn leave(&self, budget: Budget, verdict: Option<Verdict>, now: Instant) {
         let (table, key) = self.table(budget);
         table.lock().change_known(key, |tries| {
@@ -155,7 +155,7 @@ impl Entry for Tries {
     }
 
     fn weight(&self) -> u64 {
-        // A line with somebody in it is never forgotten: its next one would be judged beside them.
+        // A line with tries in it is never forgotten: its next one would be judged beside them.
         if self.under_way > 0 { BLOCKING } else { share(self.wrong, SLOWED_AFTER) }
     }
 }

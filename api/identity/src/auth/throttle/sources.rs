@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::{Beyond, DELAY_MAX, REMEMBERED_MAX, Verdict, too_many};
 
-/// In what time the wrong tries of a source are counted.
+/// The window in which the wrong tries of a source are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 /// How many of them an address may have, with those under way.
 pub(super) const WRONG_PER_ADDRESS_MAX: u32 = 100;
@@ -25,10 +25,10 @@ pub(super) const WRONG_PER_APP_MAX: u32 = 5_000;
 /// How many of one app work at the same time.
 const AT_ONCE_PER_APP: usize = 64;
 
-/// Who is answerable for a try.
+/// The source of a try, which is answerable for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// From where it came.
+    /// The address from which it came.
     Address(IpAddr),
     /// The device that signed in to the account before, wherever it is.
     Device([u8; 16]),
@@ -37,7 +37,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Whom it counts against: who has one IPv6 address has 2^64 of them.
+    /// The source that it counts against. An IPv6 address counts as its network: its holder has
+    /// 2^64 of them.
     pub(in crate::auth) fn counted(self) -> Self {
         match self {
             Self::Address(address) => Self::Address(network_of(address)),
@@ -60,7 +61,7 @@ impl Source {
     }
 }
 
-/// All sources.
+/// The tries of all sources.
 #[derive(Debug)]
 pub(super) struct Sources(Mutex<BoundedTable<Source, SourceTries>>);
 
@@ -71,7 +72,7 @@ impl Default for Sources {
 }
 
 impl Sources {
-    /// Counts a try of a source as under way: how long it waits, and among whom it works.
+    /// Counts a try of a source as under way. Returns its wait, and the places of the source.
     pub(super) fn begin(
         &self,
         source: Source,
@@ -95,7 +96,7 @@ impl Sources {
         counted.unwrap_or_else(|_| Err(too_many(WINDOW)))
     }
 
-    /// Takes a try as ended, with what became of it.
+    /// Takes a try as ended, with its verdict.
     pub(super) fn end(&self, source: Source, verdict: Option<Verdict>, now: Instant) {
         self.0.lock().change_known(source, |tries| {
             tries.under_way = tries.under_way.saturating_sub(1);
@@ -114,7 +115,7 @@ struct SourceTries {
     wrong: u32,
     wrong_max: u32,
     under_way: u32,
-    /// Where they work, one after the other where there are more.
+    /// The places of tries at work; further ones wait for one.
     places: Arc<Semaphore>,
 }
 

@@ -1,4 +1,4 @@
-//! What is written down of deliveries, and what others are shown of them.
+//! The saving of deliveries, and their published figures.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::Dispatcher;
 const IDLE_SAVES: u32 = 10;
 
 impl Dispatcher {
-    /// Writes down what has changed.
+    /// Writes down the changes.
     pub(super) async fn save(&mut self) {
         self.publish();
         self.idle_saves += 1;
@@ -46,7 +46,7 @@ impl Dispatcher {
             Ok((Ok(()), _)) => self.note_saved(),
             Ok((Err(fault), Changes { removed, attempts, .. })) => {
                 self.dirty.extend(dirty);
-                // Nothing happened since: whoever saves waits.
+                // Nothing happened since: the caller of this save waits.
                 (self.removed, self.unsaved) = (removed, attempts);
                 self.note_unsaved(&fault);
             }

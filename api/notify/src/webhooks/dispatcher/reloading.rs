@@ -1,4 +1,5 @@
-//! Which endpoints there are, and what they may be told: looked at anew whenever that may have changed.
+//! The endpoints and the companies whose events they may get: read anew whenever these may have
+//! changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use super::super::desk::{Desk, Missed};
 use super::super::lane::Lane;
 use super::{Dispatcher, READ_PAUSE};
 
-/// How often endpoints are looked at without anybody saying that they changed.
+/// How often endpoints are read without a notice that they changed.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
-/// How long before the newest event an endpoint begins whose place is not known, as in a directory that
-/// came out of a backup: all tries for what is older were over. Units: microseconds.
+/// How long before the newest event a lane begins whose place is not known, as in a directory that
+/// came out of a backup. All tries of older events were over. Units: microseconds.
 const SETTLED_US: i64 = 2 * 24 * 3600 * 1_000_000;
 
 impl Dispatcher {
@@ -46,14 +47,14 @@ impl Dispatcher {
             Ok((found.collect::<Result<Vec<_>, StoreError>>()?, last))
         };
         let read = self.tools.switch.read_at_once(read);
-        // However often somebody changes something, most of the time is for deliveries.
+        // Changes may be frequent: most of the time is left for deliveries.
         self.reload_from = Instant::now() + watch.elapsed() * 9;
         match read {
             Ok((found, last)) => {
                 self.is_stale = false;
                 self.take_endpoints(found, last);
                 for reply in self.reloads.drain(..) {
-                    // Whoever waited may be gone.
+                    // The waiting caller may be gone.
                     let _ = reply.send(());
                 }
                 self.reload_at = Instant::now() + RELOAD_INTERVAL;
@@ -66,10 +67,9 @@ impl Dispatcher {
         }
     }
 
-    /// What is to become of the lane of an endpoint: it is told of what happened from the record on
-    /// that made the endpoint or turned it on, whenever that is noticed. INVARIANT: a lane whose
-    /// receiver was gone is on again only by a later record, never by tables that do not show yet
-    /// what was decided.
+    /// The next state of an endpoint's lane. The lane gets the events from the record on that made
+    /// the endpoint or turned it on, whenever that is noticed. INVARIANT: a lane whose receiver was
+    /// gone is on again only by a later record, never by tables that lag behind.
     fn turn_of(
         &self,
         snapshot: &Snapshot,
@@ -118,7 +118,7 @@ impl Dispatcher {
             desk.endpoint = Arc::new(endpoint);
             desk.companies = companies;
             let has_turned = desk.turn(turn, self.followed.number);
-            // That its receiver is gone is known from before a crash, and in no table.
+            // A receiver that was gone before a crash is known from the lane, and from no table.
             let is_unreported = is_new && turn == Turn::Off && desk.endpoint.is_enabled();
             let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
@@ -153,7 +153,7 @@ struct Found {
     turn: Turn,
 }
 
-/// What becomes of a lane.
+/// The next state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// It is on as before.
@@ -177,7 +177,7 @@ impl Desk {
             }
             Turn::On(after) => {
                 (self.on_since, self.gone_url) = (self.endpoint.enabled_at, None);
-                // That it was off in between may never have been noticed.
+                // The lane may have been off in between without being noticed.
                 self.lane.turn_off(followed);
                 self.lane.turn_on(after)
             }

@@ -1,4 +1,4 @@
-//! Requests: which are made, and what comes of them.
+//! Requests: their start and their outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use super::{Dispatcher, UNSAVED_MAX};
 const ASKED_OF_COMPANY_MAX: usize = 2;
 
 const GONE: u16 = 410;
-/// How long to wait before the engine is told once more that a receiver is gone.
+/// How long to wait before the engine is asked once more to turn off an endpoint that is gone.
 const GONE_REPORT_WAIT: Duration = Duration::from_secs(1);
 
 /// A request that has ended.
@@ -41,12 +41,12 @@ pub(super) struct Done {
     told: RequestReport,
     /// The endpoint as it was then.
     tried: Arc<WebhookEndpoint>,
-    /// Who asked for it; none where it was the lane's.
+    /// The caller who waits for it; none where it was the lane's.
     asked: Option<Asked>,
     was_failing: bool,
 }
 
-/// Somebody waits for what comes of a request.
+/// A caller who waits for the outcome of a request.
 struct Asked {
     company: CompanySlot,
     reply: oneshot::Sender<Option<Attempt>>,
@@ -68,7 +68,7 @@ impl Drop for Ending {
 }
 
 impl Dispatcher {
-    /// Sends what is due, as far as there are places.
+    /// Sends messages that are due, as far as there are places.
     pub(super) fn start_due(&mut self) {
         let now = self.now();
         let bounds = self.tools.sends;
@@ -110,8 +110,8 @@ impl Dispatcher {
             message,
             kind,
             tries,
-            // Each record has an instant of its own, which may be ahead of a clock that stands: no attempt
-            // was before what it tells of.
+            // Each record has an instant of its own, which may be ahead of a clock that stands: no
+            // attempt was before the events of its message.
             at: self.followed.at.map_or(now, |followed| followed.max(now)),
             duration_ms: 0,
             result: AttemptResult::Unanswered(Failure::NotSent),
@@ -141,7 +141,7 @@ impl Dispatcher {
         });
     }
 
-    /// Notes what came of a request.
+    /// Notes the outcome of a request.
     pub(super) fn end(&mut self, done: Done) {
         let Done { id, mut attempt, told, tried, asked, was_failing } = done;
         match (&asked, was_failing) {
@@ -155,8 +155,8 @@ impl Dispatcher {
         let is_told = told.result.is_some();
         let untold = AttemptResult::Unanswered(Failure::NothingToTell);
         attempt.result = told.result.unwrap_or(untold);
-        // What is gone is the address that was tried; by now there may be another one, or somebody may
-        // have turned it on once more.
+        // The address that was tried is gone; by now there may be another one, or somebody may have
+        // turned it on once more.
         let is_gone = attempt.result == AttemptResult::Answered(GONE)
             && desk.endpoint.is_enabled()
             && (&desk.endpoint.url, desk.endpoint.enabled_at) == (&tried.url, tried.enabled_at);
@@ -177,7 +177,7 @@ impl Dispatcher {
         }
         self.refresh(id);
         if let Some(asked) = asked {
-            // Whoever asked may have hung up.
+            // The caller may have hung up.
             drop(asked.reply.send(Some(attempt)));
         }
     }
@@ -198,8 +198,9 @@ impl Dispatcher {
         }
     }
 
-    /// Has the engine turn an endpoint off whose receiver says that it is gone. Its lane is off already,
-    /// so no later try would ask for it once more: it is asked for until it is carried out.
+    /// Has the engine turn an endpoint off whose receiver says that it is gone. Its lane is off
+    /// already, so no later try would report it: the report is repeated until the engine has
+    /// carried it out.
     pub(super) fn report_gone(&self, endpoint: &Arc<WebhookEndpoint>) {
         let (switch, endpoint) = (self.tools.switch.clone(), Arc::clone(endpoint));
         let orders = self.tools.orders.clone();
@@ -213,7 +214,7 @@ impl Dispatcher {
         });
     }
 
-    /// Sends an example, and has whoever asked told what came of it.
+    /// Sends an example, and replies to the caller with the outcome.
     pub(super) fn send_example(
         &mut self,
         id: WebhookEndpointId,
@@ -224,7 +225,7 @@ impl Dispatcher {
         self.send_asked(Sent { id, kind, message, tries: 1, content }, reply);
     }
 
-    /// Sends the message of an attempt once more, and has whoever asked told what came of it.
+    /// Sends the message of an attempt once more, and replies to the caller with the outcome.
     pub(super) fn resend(
         &mut self,
         id: WebhookEndpointId,
@@ -244,7 +245,9 @@ impl Dispatcher {
         self.send_asked(Sent { id, kind, message, tries, content }, reply);
     }
 
-    /// Sends what somebody waits for. With too many of these under way, nothing is answered.
+    /// Sends a message for whose outcome a caller waits. With too many of these under way, no reply
+    /// follows.
+    /// is answered.
     fn send_asked(&mut self, sent: Sent, reply: oneshot::Sender<Option<Attempt>>) {
         let Some(desk) = self.desks.get(&sent.id) else {
             drop(reply.send(None));
@@ -278,7 +281,7 @@ async fn is_turned_off(switch: &Switch, endpoint: &WebhookEndpoint) -> bool {
             switch.visible(seq).await;
             true
         }
-        // It was deleted.
+        // The endpoint was deleted.
         Ok(Reply::Rejected(_)) => true,
         _ => false,
     }
@@ -293,7 +296,7 @@ struct Sent {
     content: Content,
 }
 
-/// Tells the lane of an endpoint what came of its message, and the attempt what becomes of it.
+/// Notes the outcome at the lane of an endpoint, and the message's next try at the attempt.
 fn settle(desk: &mut Desk, attempt: &mut Attempt, now: Timestamp) {
     let outcome = match attempt.result {
         _ if attempt.is_delivered() => Outcome::Delivered,

@@ -1,4 +1,4 @@
-//! What ends when a member leaves. Source: spec "States and transitions", Member.
+//! The effects of a member's leaving. Source: spec "States and transitions", Member.
 
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
@@ -7,7 +7,7 @@ use cardswitch_v1::routes::view::View;
 use crate::seen::Seen;
 use crate::words::card_name;
 
-/// What ends.
+/// The cards, requisitions, links, tokens and roles that end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Effects {
     /// The cards that are closed, by their names as far as those are shown.
@@ -26,7 +26,7 @@ pub(super) struct Effects {
     pub(super) role_is_lost: bool,
 }
 
-/// How many cards are named at first sight; the list must not hide what stands below it.
+/// How many cards are named at first sight; the list must not hide the form below it.
 const CARDS_AT_FIRST_SIGHT: usize = 5;
 
 impl Effects {
@@ -45,7 +45,7 @@ impl Effects {
         self.card_count.saturating_sub(self.cards.len() as u64)
     }
 
-    /// What the form shows of it.
+    /// The effects that the form shows, compared with those found when it is sent.
     pub(super) fn seen(&self) -> Seen {
         Seen::default()
             .field("cards", format!("{} {}", self.card_count, self.cards.join("\n")))
@@ -56,7 +56,7 @@ impl Effects {
     }
 }
 
-/// What ends when this member leaves.
+/// The effects of this member's leaving.
 /// Cost: O(cards and requisitions of the member, links and tokens of the company).
 pub(super) fn effects_of(view: &View<'_>, member: &Member) -> Result<Effects, StoreError> {
     let ends = view.snapshot.effects_of_leaving(member.slot)?;

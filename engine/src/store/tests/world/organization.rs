@@ -78,7 +78,7 @@ impl World {
         self.record(vec![Effect::row(member)]);
     }
 
-    /// Deletes whoever has the address: the shard would refuse a second owner.
+    /// Deletes the member with the address: the shard would refuse a second owner.
     pub(super) fn free_email(&mut self, company: CompanySlot, email: &str) {
         let holder = self.members.iter_mut().find(|member| {
             member.company == company

@@ -16,7 +16,7 @@ use crate::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
 use crate::domain::card::CardState;
 use crate::domain::ids::*;
 
-/// Whoever is known so far.
+/// The people known so far, and their rows.
 #[derive(Default)]
 pub(super) struct People {
     users: Vec<User>,
@@ -25,7 +25,7 @@ pub(super) struct People {
     tokens: Vec<AccessToken>,
     endpoints: Vec<WebhookEndpoint>,
     exchanged_keys: Vec<ExchangedKey>,
-    /// How many external ids were given out: none twice.
+    /// The number of external ids given out: none twice.
     external_ids: u32,
 }
 
@@ -97,7 +97,7 @@ impl World {
         let user = self.pick(self.people.users.len())?;
         let number = u32::try_from(self.people.tickets.len()).unwrap();
         let mut digest = [0; 32];
-        // Not in the order in which they are issued.
+        // Digests do not have the order in which tickets are issued.
         digest[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_le_bytes());
         let kind = self.below(3);
         let code = self.code();

@@ -1,0 +1,342 @@
+//! The log of a node that leads, written behind the window by a part of its own.
+//!
+//! A reply waits for the window only, so batches gather here while the log syncs: one sync writes all of
+//! them. Followers of the log get them afterwards, since a checkpoint must not name what the log lacks.
+//!
+//! INVARIANT: the log is a prefix of the chain in the window, and the batches here continue it.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::chain::SealedBatch;
+use super::committer::guard;
+use super::limits::{TRAIL_BATCHES_MAX, TRAIL_BYTES_MAX, TRAIL_PAUSE, TRAIL_SYNC_BYTES};
+use super::{
+    BatchFeed, DurablePosition, Journal, JournalError, JournalHealth, LogJournal, TrimControl,
+};
+use crate::inbox::Doorbell;
+use crate::steps::{StepOutcome, Steps};
+
+/// Hands batches from the committer to the log behind it.
+#[derive(Debug)]
+pub struct Trail {
+    state: Mutex<TrailState>,
+    /// Wakes the part that writes the log.
+    writer: Doorbell,
+    /// Wakes the committer, which may wait for room.
+    committer: Arc<Doorbell>,
+}
+
+#[derive(Debug, Default)]
+struct TrailState {
+    batches: Vec<SealedBatch>,
+    /// What the log lacks, with what is being written.
+    lacking: BatchSum,
+    /// Buffers of batches that are dealt with.
+    spent: Vec<Vec<u8>>,
+    /// The log lets more gather before it writes again.
+    is_pausing: bool,
+    is_closed: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct BatchSum {
+    batches: usize,
+    bytes: usize,
+}
+
+impl BatchSum {
+    fn of(batches: &[SealedBatch]) -> Self {
+        let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
+        Self { batches: batches.len(), bytes }
+    }
+}
+
+impl TrailState {
+    /// Whether what has gathered is not to wait for more.
+    const fn is_due(&self) -> bool {
+        self.is_closed || self.lacking.bytes >= TRAIL_SYNC_BYTES
+    }
+
+    const fn has_room(&self) -> bool {
+        self.lacking.batches < TRAIL_BATCHES_MAX && self.lacking.bytes < TRAIL_BYTES_MAX
+    }
+}
+
+impl Trail {
+    /// A trail behind the committer that this bell wakes.
+    pub(crate) fn behind(committer: &Arc<Doorbell>) -> Self {
+        let committer = Arc::clone(committer);
+        Self { state: Mutex::default(), writer: Doorbell::default(), committer }
+    }
+
+    /// Puts batches in that the window has, oldest first, and takes buffers out for new ones.
+    pub(super) fn offer(&self, batches: &mut Vec<SealedBatch>, spare_buffers: &mut Vec<Vec<u8>>) {
+        let BatchSum { batches: len, bytes } = BatchSum::of(batches);
+        let mut state = self.state.lock();
+        let was_waiting = state.batches.is_empty() && !state.is_pausing;
+        let was_due = state.is_due();
+        state.lacking.batches += len;
+        state.lacking.bytes += bytes;
+        state.batches.append(batches);
+        spare_buffers.append(&mut state.spent);
+        let wakes = was_waiting || (state.is_due() && !was_due);
+        drop(state);
+        if wakes {
+            self.writer.ring();
+        }
+    }
+
+    /// Whether the log is close enough for more to be committed.
+    pub(super) fn has_room(&self) -> bool {
+        self.state.lock().has_room()
+    }
+
+    /// Lets the log end once it has everything.
+    pub(super) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.writer.ring();
+    }
+
+    /// Lets more gather, unless what is there is not to wait. Returns whether it does.
+    fn pause(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_pausing = !state.is_due();
+        state.is_pausing
+    }
+
+    /// Takes what has gathered. Returns whether more may come.
+    fn take(&self, batches: &mut Vec<SealedBatch>) -> bool {
+        let mut state = self.state.lock();
+        state.is_pausing = false;
+        std::mem::swap(&mut state.batches, batches);
+        !state.is_closed
+    }
+
+    /// Makes room once batches are dealt with.
+    fn finish(&self, written: BatchSum, spent: &mut Vec<Vec<u8>>) {
+        let mut state = self.state.lock();
+        let had_room = state.has_room();
+        state.lacking.batches -= written.batches;
+        state.lacking.bytes -= written.bytes;
+        state.spent.append(spent);
+        drop(state);
+        if !had_room {
+            self.committer.ring();
+        }
+    }
+}
+
+/// What the log behind a window is connected to.
+#[derive(Debug)]
+pub(crate) struct TrailWiring {
+    /// Where a failure is reported.
+    pub(crate) health: Arc<JournalHealth>,
+    /// What never moves again after a failure.
+    pub(crate) position: Arc<DurablePosition>,
+    /// Where it is asked to let go of old batches.
+    pub(crate) trim: Arc<TrimControl>,
+    /// Where written batches go.
+    pub(crate) feed: Arc<BatchFeed>,
+}
+
+/// The log behind a window, as steps.
+pub struct TrailSteps {
+    trail: Arc<Trail>,
+    log: LogJournal,
+    wiring: TrailWiring,
+    batches: Vec<SealedBatch>,
+    spent: Vec<Vec<u8>>,
+    /// It has just written: more gathers before it writes again.
+    owes_pause: bool,
+    is_pausing: bool,
+}
+
+impl TrailSteps {
+    pub(crate) fn new(trail: Arc<Trail>, log: LogJournal, wiring: TrailWiring) -> Self {
+        let (batches, spent) = (Vec::new(), Vec::new());
+        Self { trail, log, wiring, batches, spent, owes_pause: false, is_pausing: false }
+    }
+
+    fn write(&mut self) {
+        let Self { trail, log, wiring, batches, spent, .. } = self;
+        let written = BatchSum::of(batches);
+        if !wiring.health.is_failed() {
+            match guard(|| log.append(batches)) {
+                Ok(()) => wiring.feed.offer(batches, spent),
+                Err(error) => wiring.fail(&error),
+            }
+        }
+        batches.clear();
+        trail.finish(written, spent);
+    }
+
+    /// Does one step of the log's upkeep; returns whether there was one.
+    fn keep_up(&mut self) -> bool {
+        let Self { log, wiring, .. } = self;
+        let before = wiring.trim.requested();
+        let is_due = !wiring.health.is_failed() && log.needs_upkeep(before);
+        if is_due && let Err(error) = guard(|| log.keep_up(before)) {
+            wiring.fail(&error);
+        }
+        is_due
+    }
+}
+
+impl TrailWiring {
+    /// Tells everybody that nothing is written any more.
+    fn fail(&self, error: &JournalError) {
+        self.health.fail(error.to_string());
+        self.position.close();
+    }
+}
+
+impl Steps for TrailSteps {
+    fn step(&mut self) -> StepOutcome {
+        self.is_pausing = std::mem::take(&mut self.owes_pause) && self.trail.pause();
+        if self.is_pausing {
+            return StepOutcome::Idle;
+        }
+        let may_come = self.trail.take(&mut self.batches);
+        if !self.batches.is_empty() {
+            self.write();
+            self.owes_pause = true;
+            // Every time: under load there is no idle moment.
+            self.keep_up();
+            return StepOutcome::Worked;
+        }
+        match (self.keep_up(), may_come) {
+            (true, _) => StepOutcome::Worked,
+            (false, true) => StepOutcome::Idle,
+            (false, false) => StepOutcome::Ended,
+        }
+    }
+
+    fn wait(&mut self) {
+        self.trail.writer.wait(self.is_pausing.then_some(TRAIL_PAUSE));
+    }
+}
+
+impl std::fmt::Debug for TrailSteps {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("TrailSteps").field("trail", &self.trail).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chain::{BatchBuilder, ChainPosition};
+    use super::super::log::Expectation;
+    use super::super::testing::{FaultPlan, FaultyDisk};
+    use super::super::{BatchNumber, DirectoryId, Fed, JournalIdentity, LogRetention};
+    use super::*;
+    use crate::inbox::inbox;
+
+    const EXPECTED: Expectation = Expectation {
+        identity: JournalIdentity { directory_id: DirectoryId([3; 16]), partition: 0 },
+        checkpoint: Some(ChainPosition::GENESIS),
+    };
+    const RETENTION: LogRetention = LogRetention { keep_bytes: 0, segment_bytes: 16 * 4096 };
+
+    /// A trail without a committer, which `tip` stands for.
+    struct Trailing {
+        disk: FaultyDisk,
+        trail: Arc<Trail>,
+        steps: TrailSteps,
+        feed: Arc<BatchFeed>,
+        health: Arc<JournalHealth>,
+        tip: ChainPosition,
+    }
+
+    impl Trailing {
+        fn start() -> Self {
+            let disk = FaultyDisk::default();
+            let log = LogJournal::open_on(Arc::new(disk.clone()), &EXPECTED, RETENTION).unwrap();
+            let (_, committer) = inbox::<()>(1);
+            let trail = Arc::new(Trail::behind(committer.bell()));
+            let (feed, health) = (Arc::<BatchFeed>::default(), Arc::<JournalHealth>::default());
+            let wiring = TrailWiring {
+                health: Arc::clone(&health),
+                position: Arc::default(),
+                trim: Arc::default(),
+                feed: Arc::clone(&feed),
+            };
+            let tip = log.tip();
+            let steps = TrailSteps::new(Arc::clone(&trail), log, wiring);
+            Self { disk, trail, steps, feed, health, tip }
+        }
+
+        fn offer(&mut self, bytes: usize) {
+            let mut builder = BatchBuilder::start(Vec::new());
+            builder.push(1, &vec![7; bytes]);
+            let batch = builder.seal(0, &self.tip);
+            self.tip = batch.position();
+            self.trail.offer(&mut vec![batch], &mut Vec::new());
+        }
+
+        fn fed_after(&self, number: u64) -> usize {
+            match self.feed.take_after(BatchNumber(number), usize::MAX) {
+                Fed::Batches(batches) => batches.len(),
+                _ => 0,
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_batch_is_written_at_once_and_others_gather_for_one_sync() {
+        let mut trailing = Trailing::start();
+        let first = trailing.tip.number.0;
+        trailing.offer(8);
+        assert_eq!(trailing.fed_after(first), 0, "what follows the log waits for it");
+        assert_eq!(trailing.steps.step(), StepOutcome::Worked);
+        assert_eq!(trailing.fed_after(first), 1);
+        trailing.offer(8);
+        assert_eq!(trailing.steps.step(), StepOutcome::Idle, "it pauses");
+        trailing.offer(8);
+        let syncs = trailing.disk.syncs();
+        assert_eq!(trailing.steps.step(), StepOutcome::Worked);
+        assert_eq!(trailing.fed_after(first + 1), 2);
+        assert_eq!(trailing.disk.syncs(), syncs + 1);
+        trailing.offer(TRAIL_SYNC_BYTES);
+        assert_eq!(trailing.steps.step(), StepOutcome::Worked, "so much does not wait");
+    }
+
+    #[test]
+    fn a_log_that_lacks_too_much_has_no_room_until_it_is_written() {
+        let mut trailing = Trailing::start();
+        for _ in 0..TRAIL_BATCHES_MAX {
+            assert!(trailing.trail.has_room());
+            trailing.offer(8);
+        }
+        assert!(!trailing.trail.has_room());
+        assert_eq!(trailing.steps.step(), StepOutcome::Worked);
+        assert!(trailing.trail.has_room());
+    }
+
+    #[test]
+    fn what_is_there_is_written_before_the_end() {
+        let mut trailing = Trailing::start();
+        trailing.offer(8);
+        trailing.steps.step();
+        trailing.offer(8);
+        trailing.trail.close();
+        while trailing.steps.step() != StepOutcome::Ended {}
+        assert_eq!(trailing.steps.log.tip(), trailing.tip);
+    }
+
+    #[test]
+    fn a_failure_ends_all_writing_and_keeps_nobody_waiting() {
+        let mut trailing = Trailing::start();
+        trailing.disk.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+        for _ in 0..TRAIL_BATCHES_MAX {
+            trailing.offer(8);
+        }
+        trailing.steps.step();
+        assert!(trailing.health.is_failed() && trailing.steps.wiring.position.is_closed());
+        assert!(trailing.trail.has_room());
+        assert_eq!(trailing.fed_after(0), 0);
+        trailing.trail.close();
+        while trailing.steps.step() != StepOutcome::Ended {}
+    }
+}
