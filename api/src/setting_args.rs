@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
-    const HEAD: &str = "| key | flag | default | meaning |\n|---|---|---|---|\n";
+    const HEAD: &str = "| key | default | meaning |\n|---|---|---|\n";
 
     #[derive(Parser)]
     struct OnlySettings {
@@ -97,12 +97,15 @@ mod tests {
         command.get_arguments().cloned().collect()
     }
 
+    /// The row of a setting; it names a flag that does not follow from the key.
     fn row(flag: &Arg) -> String {
         let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
         let (meaning, default) = help.split_once(DEFAULT).expect("each setting tells its default");
         let default = default.trim_end_matches(']');
-        let long = flag.get_long().expect("each setting has a flag");
-        format!("| `{}` | `--{long}` | {default} | {} |\n", flag.get_id(), meaning.trim_end())
+        let (key, long) = (flag.get_id().as_str(), flag.get_long().expect("a flag of the setting"));
+        let is_alike = key.replace(['_', '.'], "-") == long;
+        let flag = if is_alike { String::new() } else { format!(", `--{long}`") };
+        format!("| `{key}`{flag} | {default} | {} |\n", meaning.trim_end())
     }
 
     #[test]

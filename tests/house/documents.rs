@@ -78,7 +78,7 @@ fn each_link_of_a_page_leads_somewhere() {
             count += 1;
         }
     }
-    assert!(count > 100, "{count} links");
+    assert!(count > 50, "{count} links");
 }
 
 #[test]

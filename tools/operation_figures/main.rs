@@ -1,5 +1,5 @@
 //! The cost of operating a switch and the speed of its webhooks, measured on real processes of a
-//! release build. README.md of tools tells what each figure means.
+//! release build.
 //!
 //! | file | what |
 //! |---|---|

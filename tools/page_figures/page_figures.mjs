@@ -7,7 +7,8 @@
 //   tools/page_figures/page_figures.mjs                        # a million transactions
 //   tools/page_figures/page_figures.mjs --transactions 20000 --requests 50 --rounds 1 --seconds 2   # a look
 //
-// The data directory is made below TMPDIR and deleted at the end. README.md of tools says more.
+// The data directory is made below TMPDIR and deleted at the end. Times run from the request to the last
+// byte, on one kept connection; the first paint is the first contentful one, cold.
 
 import { parseArgs } from 'node:util';
 
