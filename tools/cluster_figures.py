@@ -27,6 +27,8 @@ import export_figures
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NODES = (1, 2, 3)
+# Purchases a second beside a running export; none: as many as there can be.
+EXPORTED_RATES = (10_000, 20_000, None)
 
 
 class Cluster:
@@ -174,10 +176,17 @@ def many_at_a_time(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> No
 
 
 def load_command(
-    cluster: Cluster, binaries: pathlib.Path, leader: int, seconds: int, connections: int = 4, in_flight: int = 256
+    cluster: Cluster,
+    binaries: pathlib.Path,
+    leader: int,
+    seconds: int,
+    connections: int = 4,
+    in_flight: int = 256,
+    rate: int | None = None,
 ) -> list:
     load = [binaries / "load", "iso", "--address", f"127.0.0.1:{cluster.ports + 10 + leader}"]
     load += ["--cards", cluster.home / "cards.jsonl", "--connections", str(connections), "--in-flight", str(in_flight)]
+    load += ["--rate", str(rate)] if rate else []
     return load + ["--warmup", "0", "--seconds", str(seconds), "--json"]
 
 
@@ -227,8 +236,10 @@ def export(cluster: Cluster, binaries: pathlib.Path, seconds: int) -> None:
     leader = cluster.leader()
     url = f"http://127.0.0.1:{cluster.ports + leader}"
     export_figures.beside_copy(cluster.cardswitch, url, cluster.token, 3)
-    load = load_command(cluster, binaries, leader, seconds)
-    export_figures.lag_under(cluster.cardswitch, url, cluster.token, load)
+    for rate in EXPORTED_RATES:
+        load = load_command(cluster, binaries, leader, seconds, rate=rate)
+        print(f"{rate:,} a second: " if rate else "1,024 in flight: ", end="")
+        export_figures.lag_under(cluster.cardswitch, url, cluster.token, load)
 
 
 def main() -> None:
