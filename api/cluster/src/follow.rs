@@ -173,10 +173,8 @@ struct Seen {
 }
 
 fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<Seen, OpenError> {
-    let Pulse { mut tip, beat: beat_bytes, .. } = window.pulse().map_err(JournalError::Window)?;
-    if tip.position != standby.tip() {
-        tip = standby.catch_up(window)?;
-    }
+    let Pulse { tip, beat: beat_bytes, .. } = window.pulse().map_err(JournalError::Window)?;
+    standby.catch_up_to(&tip, window)?;
     let beat: Option<Beat> = serde_json::from_slice(&beat_bytes).ok();
     let state = beat.filter(|beat| beat.writer == tip.writer.to_string()).map(|beat| beat.state);
     let mut sign = tip.position.to_bytes().to_vec();

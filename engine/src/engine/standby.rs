@@ -103,14 +103,24 @@ impl Standby {
     /// `Corrupt`; the node's own files. The node is to be opened again then, but not after
     /// `Unavailable`.
     pub fn catch_up(&mut self, window: &mut dyn ChainWindow) -> Result<WindowTip, OpenError> {
-        loop {
-            let tip = window.tip().map_err(JournalError::Window)?;
-            if self.has_reached(&tip.position)? {
-                return Ok(tip);
-            }
+        let tip = window.tip().map_err(JournalError::Window)?;
+        self.catch_up_to(&tip, window)?;
+        Ok(tip)
+    }
+
+    /// As `catch_up`, up to a tip that the window had a moment ago: one that is written all the time is
+    /// always ahead of its reader.
+    /// Errors: as for `catch_up`.
+    pub fn catch_up_to(
+        &mut self,
+        tip: &WindowTip,
+        window: &mut dyn ChainWindow,
+    ) -> Result<(), OpenError> {
+        while !self.has_reached(&tip.position)? {
             let next = BatchNumber(self.tip().number.0 + 1);
             let read = window.read_from(next, limits::PROJECTION_BYTES_MAX);
-            let read = read.map_err(JournalError::Window)?;
+            let mut read = read.map_err(JournalError::Window)?;
+            read.retain(|batch| batch.number <= tip.position.number);
             if read.is_empty() {
                 // A cluster that was made of another node's journal begins behind its end.
                 let first = BatchNumber(tip.position.number.0 + 1);
@@ -120,6 +130,7 @@ impl Standby {
             }
             self.take_in(read)?;
         }
+        Ok(())
     }
 
     /// Errors: the chain of the window is not one that this node's continues to.
