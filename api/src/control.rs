@@ -22,7 +22,6 @@ use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
 use crate::commands::administration::{Office, Outcome, carry_out_by};
-use crate::node_mark::cluster_of;
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
 
 /// The socket's name.
@@ -182,11 +181,9 @@ async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
     let keys = &desk.pan_keys;
     match request {
         Request::BackUp { to } => make_backup(to, desk).await,
-        Request::RotatePanKey if is_node(desk) => Answer::Failed(NODE_KEYS.to_owned()),
         Request::RotatePanKey => keys.rotate().await.map_or_else(failed, Answer::PanKeyProgress),
         Request::PanKeyProgress => Answer::PanKeyProgress(keys.progress()),
         Request::PanKeyReport => keys.report().await.map_or_else(failed, Answer::PanKeyReport),
-        Request::ForgetPanKeys if is_node(desk) => Answer::Failed(NODE_KEYS.to_owned()),
         Request::ForgetPanKeys => {
             let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
             keys.forget().await.map_or_else(failed, Answer::PanKeyReport)
@@ -197,13 +194,6 @@ async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
             Err(error) => failed(format!("not a command: {error}")),
         },
     }
-}
-
-const NODE_KEYS: &str = "each node of the cluster has the keys of card numbers in a file of its own: take this node \
-    out of the cluster first, and copy it to the others after";
-
-fn is_node(desk: &Desk) -> bool {
-    !matches!(cluster_of(desk.engine.directory().path()), Ok(None))
 }
 
 fn failed(error: impl std::fmt::Display) -> Answer {

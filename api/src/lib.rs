@@ -55,6 +55,7 @@ pub mod node_clocks;
 pub mod node_door;
 pub mod node_mark;
 pub mod node_notes;
+pub mod node_pan_keys;
 pub mod node_peers;
 pub mod node_renewal;
 #[cfg(test)]

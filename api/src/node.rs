@@ -39,9 +39,10 @@ use crate::node_clocks::watch_clocks;
 use crate::node_door::{NodeDesk, NodeDoor};
 use crate::node_mark::mark;
 use crate::node_notes::NotedDeliveries;
+use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
 use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
-use crate::opening::{KeyedDirectory, OpeningError, open_standby};
+use crate::opening::{KeyedDirectory, UnusedKey, open_standby, settle_keys};
 use crate::server::{DoorAddress, Opened, Server, StartError, Watched, address_line, shares_of};
 use crate::standby_doors::{LeaderSign, StandbyDoors};
 use crate::standby_reads::StandbyReads;
@@ -202,11 +203,11 @@ async fn follow_until_it_leads(
     let following = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
         let opened = open_standby(place, retention, &node.cluster, &telemetry.recovery);
-        let (standby, keys) = opened.map_err(Failure::new)?;
-        let receipts = open_receipts(&data, (&node, keys.secrets()), runtime)?;
+        let (standby, secrets) = opened.map_err(Failure::new)?;
+        let receipts = open_receipts(&data, (&node, secrets.clone()), runtime)?;
         if let Some(side) = side {
             let parts = StateParts {
-                secrets: Arc::new(keys.secrets()),
+                secrets: Arc::new(secrets.clone()),
                 receipts: Arc::clone(&receipts),
                 trusted_proxies: proxies_of(&settings).map_err(Failure::new)?,
                 shares: shares_of(&settings),
@@ -223,20 +224,27 @@ async fn follow_until_it_leads(
             let reads = StandbyReads { forwarding, switch: switch.clone(), status };
             side.open_to_follow(reads.routes(state), switch);
         }
-        telemetry.set_following();
+        let store = Arc::clone(standby.engine().store());
+        let pan_keys =
+            FollowerPanKeys::new((data.clone(), secrets.clone()), store, Arc::clone(&node.status));
+        let pan_keys = Arc::new(pan_keys);
         drop(desk.set(NodeDesk {
-            secrets: keys.secrets(),
+            secrets: secrets.clone(),
+            pan_keys: Arc::clone(&pan_keys),
             receipts: Arc::clone(&receipts),
             data: data.clone(),
             master_key,
             joining: tokio::sync::Mutex::default(),
             engine: OnceLock::new(),
         }));
+        telemetry.set_following();
         let tables =
             (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
-        let cluster = node.cluster.clone();
-        let followed = Followed { sign, data: data.clone(), cluster, receipts, tables };
-        let engine = match follow(standby, node, &followed) {
+        let (cluster, name) = (node.cluster.clone(), node.record.name.clone());
+        let followed = Followed { sign, data: data.clone(), cluster, name, receipts, tables };
+        let end = follow(standby, node, &followed);
+        pan_keys.close();
+        let engine = match end {
             Ok(Some(engine)) => engine,
             Ok(None) => return Ok(FollowEnd::Stopped),
             Err(behind @ FollowError::Behind(_)) => {
@@ -245,7 +253,7 @@ async fn follow_until_it_leads(
             }
             Err(error) => return Err(Failure::new(error)),
         };
-        let secrets = keys.check(&engine).map_err(|error: OpeningError| Failure::new(error))?;
+        settle_keys(&engine, &secrets, UnusedKey::Dropped).map_err(Failure::new)?;
         Ok(FollowEnd::Leads(Box::new((engine, secrets))))
     });
     following.await.map_err(Failure::new)?
@@ -267,6 +275,7 @@ struct Followed {
     sign: LeaderSign,
     data: PathBuf,
     cluster: ClusterAddress,
+    name: String,
     receipts: Arc<ReceiptFiles>,
     tables: (Arc<Store>, Arc<Watermark>),
 }
@@ -285,7 +294,7 @@ impl Following for Followed {
         let reached = watermark.clone();
         let fetch = move || drop(std::thread::spawn(move || fetch_receipts(&receipts, &store)));
         reached.on_reached(tip, Awaiting::Read, Box::new(fetch));
-        mark(&self.data, &self.cluster).map_err(io::Error::other)
+        mark(&self.data, &self.cluster, Some(&self.name)).map_err(io::Error::other)
     }
 
     fn led_by(&self, leader: Option<Leader>) {
@@ -308,12 +317,13 @@ async fn lead(
     let beats = tokio::task::spawn_blocking(move || Beats::start(beating, newest));
     let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let cluster = line_of(&node);
+    let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
     let notes = tokio::task::spawn_blocking(move || LeaderNotes::open(&node));
     let notes = notes.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let deliveries = Box::new(NotedDeliveries(notes));
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
-    let opened = Opened { engine, secrets, watched, receipts, deliveries, cluster };
+    let opened = Opened { engine, secrets, watched, receipts, deliveries, cluster, nodes };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");

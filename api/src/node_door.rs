@@ -6,6 +6,7 @@
 //! | `GET /clock/NONCE` | the time here, see `node_clocks` |
 //! | `GET /receipts/DIGEST` | the content |
 //! | `PUT /receipts/DIGEST` | 204 once it is durable |
+//! | `PUT /pan-keys/EPOCH` | 204 once they are durable, see `node_pan_keys` |
 //! | `GET /backup` | of the node that leads: a backup made now, see `handed_backup` |
 //!
 //! Each is signed with a key that every node has (see `node_call`), the first with the master key, which is all
@@ -37,6 +38,7 @@ use tokio::task::JoinSet;
 use crate::handed_backup::hand_out;
 use crate::node_call::{is_from_node, signed_at};
 use crate::node_clocks::{CLOCK_PATH, tell_time};
+use crate::node_pan_keys::{FollowerPanKeys, PAN_KEYS_PATH};
 
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -71,6 +73,8 @@ pub struct NodeDesk {
     pub receipts: Arc<ReceiptFiles>,
     /// Its directory.
     pub data: PathBuf,
+    /// Its keys of card numbers.
+    pub pan_keys: Arc<FollowerPanKeys>,
     /// Where its master key is.
     pub master_key: MasterKeySource,
     /// Held while the master key is read, which may take a command.
@@ -155,7 +159,22 @@ async fn answer(request: Request<impl ReadableBody>, desk: Arc<OnceLock<NodeDesk
     match digest {
         Some(digest) => receipt(desk, method, *digest, body).await,
         None if (method, path) == (&Method::GET, BACKUP_PATH) => backup(desk),
+        None if *method == Method::PUT => take_pan_keys(desk, path, body).await,
         None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn take_pan_keys(desk: &NodeDesk, path: &str, body: Bytes) -> Response {
+    let epoch = path.strip_prefix(PAN_KEYS_PATH).and_then(|epoch| epoch.parse().ok());
+    let Some(epoch) = epoch else { return StatusCode::NOT_FOUND.into_response() };
+    let pan_keys = Arc::clone(&desk.pan_keys);
+    match tokio::task::spawn_blocking(move || pan_keys.take(epoch, &body)).await {
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(error)) if error.passes() => {
+            (StatusCode::CONFLICT, error.to_string()).into_response()
+        }
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The file that makes a data directory that of a node: `cluster` in it names its cluster.
+//! The file that makes a data directory that of a node: `cluster` in it names its cluster in the first line, and in
+//! the second the node, once it was one.
 //!
 //! What a node's journal holds is a prefix of the cluster's chain. Anything that wrote to it by itself
 //! would leave that chain for ever, so nothing but the node opens such a directory for writing.
@@ -39,8 +40,18 @@ pub enum NodeMarkError {
 /// The cluster that a directory is of, if it is a node's.
 /// Errors: the file cannot be read.
 pub fn cluster_of(data: &Path) -> Result<Option<String>, NodeMarkError> {
+    Ok(mark_of(data)?.and_then(|mark| mark.into_iter().next()))
+}
+
+/// The name under which a directory was a node of its cluster last, if it ever was.
+/// Errors: the file cannot be read.
+pub fn node_of(data: &Path) -> Result<Option<String>, NodeMarkError> {
+    Ok(mark_of(data)?.and_then(|mark| mark.into_iter().nth(1)))
+}
+
+fn mark_of(data: &Path) -> Result<Option<Vec<String>>, NodeMarkError> {
     match std::fs::read_to_string(data.join(FILE)) {
-        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -66,10 +77,15 @@ pub fn require_not_of_another(data: &Path, cluster: &ClusterAddress) -> Result<(
     }
 }
 
-/// Makes the directory that of a node of `cluster`.
+/// Makes the directory that of a node of `cluster`, which has a name from its first start on.
 /// Errors: the file cannot be written.
-pub fn mark(data: &Path, cluster: &ClusterAddress) -> Result<(), NodeMarkError> {
-    Ok(replace(&data.join(FILE), format!("{cluster}\n").as_bytes())?)
+pub fn mark(
+    data: &Path,
+    cluster: &ClusterAddress,
+    node: Option<&str>,
+) -> Result<(), NodeMarkError> {
+    let node = node.map_or_else(String::new, |node| format!("{node}\n"));
+    Ok(replace(&data.join(FILE), format!("{cluster}\n{node}").as_bytes())?)
 }
 
 /// Makes a node's directory one of its own again.

@@ -41,8 +41,7 @@ impl NodePeers {
 
 impl ReceiptPeers for NodePeers {
     fn give(&self, digest: &[u8; 32], content: &[u8]) {
-        let now = Clock::System.now().0;
-        for node in self.others().filter(|node| now - node.at < AWAY_AFTER) {
+        for node in self.others().filter(|node| !is_away(node)) {
             let body = Bytes::copy_from_slice(content);
             let call = NodeCall { method: Method::PUT, path: path_of(digest), body };
             if let Err(error) = self.ask(&node, call) {
@@ -56,6 +55,12 @@ impl ReceiptPeers for NodePeers {
         let mut found = self.others().map(|node| self.ask(&node, call.clone()));
         found.find_map(Result::ok).map(Vec::from)
     }
+}
+
+/// Whether a node has told nothing of itself for long.
+#[must_use]
+pub fn is_away(node: &NodeRecord) -> bool {
+    Clock::System.now().0 - node.at >= AWAY_AFTER
 }
 
 fn path_of(digest: &[u8; 32]) -> String {

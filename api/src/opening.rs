@@ -6,6 +6,7 @@ use cardswitch_cluster::ClusterAddress;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
+use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention, Standby};
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::recovery_progress::RecoveryProgress;
@@ -19,6 +20,7 @@ use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use crate::config::{ClockSetting, RetentionSetting};
 use crate::manifest::is_backup;
 use crate::node_mark::{NodeMarkError, require_alone, require_not_of_another};
+use crate::pan_rotation::oldest_needed;
 
 /// Why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -80,54 +82,33 @@ pub fn open_engine_watched(
     retention: RetentionSetting,
     progress: &RecoveryProgress,
 ) -> Result<(Engine, Secrets), OpeningError> {
-    let (options, keys) = prepare(place, clock, retention)?;
+    let (options, secrets) = prepare(place, clock, retention)?;
     require_alone(place.data)?;
     let engine = Engine::open_watched(options, progress).map_err(OpeningError::Engine)?;
-    check_keys(&engine, (&keys.secrets, &keys.pan_keys))?;
-    Ok((engine, keys.secrets))
+    settle_keys(&engine, &secrets, UnusedKey::Kept)?;
+    Ok((engine, secrets))
 }
 
-/// Opens the engine of a node to follow the cluster's chain.
+/// Opens the engine of a node to follow the cluster's chain, with keys that `settle_keys` checks once it
+/// leads.
 /// Errors: as `open_engine`.
 pub fn open_standby(
     place: KeyedDirectory<'_>,
     retention: RetentionSetting,
     cluster: &ClusterAddress,
     progress: &RecoveryProgress,
-) -> Result<(Standby, DirectoryKeys), OpeningError> {
-    let (options, keys) = prepare(place, ClockSetting::System, retention)?;
+) -> Result<(Standby, Secrets), OpeningError> {
+    let (options, secrets) = prepare(place, ClockSetting::System, retention)?;
     require_not_of_another(place.data, cluster)?;
     let standby = Standby::open(options, progress);
-    Ok((standby.map_err(OpeningError::Engine)?, keys))
-}
-
-/// The keys of a directory, before it is known that they are those of its cards.
-#[derive(Debug)]
-pub struct DirectoryKeys {
-    secrets: Secrets,
-    pan_keys: PanKeys,
-}
-
-impl DirectoryKeys {
-    /// The keys but those of card numbers that were made later.
-    #[must_use]
-    pub fn secrets(&self) -> Secrets {
-        self.secrets.clone()
-    }
-
-    /// Checks them against the cards of the engine that leads.
-    /// Errors: a key is missing, or the keys are another directory's.
-    pub fn check(self, engine: &Engine) -> Result<Secrets, OpeningError> {
-        check_keys(engine, (&self.secrets, &self.pan_keys))?;
-        Ok(self.secrets)
-    }
+    Ok((standby.map_err(OpeningError::Engine)?, secrets))
 }
 
 fn prepare(
     place: KeyedDirectory<'_>,
     clock: ClockSetting,
     retention: RetentionSetting,
-) -> Result<(EngineOptions, DirectoryKeys), OpeningError> {
+) -> Result<(EngineOptions, Secrets), OpeningError> {
     let KeyedDirectory { data, master_key } = place;
     let directory = DataDirectory::open(data).map_err(OpeningError::Directory)?;
     let secrets = open_secrets(&directory, master_key)?;
@@ -150,7 +131,7 @@ fn prepare(
         caches: CacheLimits::default(),
         commits: CommitLimits::default(),
     };
-    Ok((options, DirectoryKeys { secrets, pan_keys }))
+    Ok((options, secrets))
 }
 
 /// Errors: a key is missing or another directory's, or this is a backup.
@@ -168,20 +149,46 @@ fn open_secrets(
     Ok(secrets)
 }
 
+/// What becomes of a generation of the key of card numbers that no journal tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnusedKey {
+    /// A rotation was broken off, and goes on.
+    Kept,
+    /// It was not given to every node.
+    Dropped,
+}
+
+/// Makes the file of keys what the journal says: a crash may have come between the two.
 /// Errors: a key that is in use is missing, or the keys do not open what they should have sealed. With
 /// another key every card would be unknown.
-fn check_keys(
+/// Cost: O(cards) where older keys were being forgotten.
+pub fn settle_keys(
     engine: &Engine,
-    (secrets, pan_keys): (&Secrets, &PanKeys),
+    secrets: &Secrets,
+    unused: UnusedKey,
 ) -> Result<(), OpeningError> {
     let unreadable = |error| OpeningError::Engine(OpenError::Store(error));
-    if *pan_keys != PanKeys::default() {
+    let data = engine.directory().path();
+    // Read now: a node was given others while it followed.
+    let found = secrets.read_pan_keys(data).map_err(OpeningError::PanKeys)?;
+    if found != PanKeys::default() {
         // What a crash took from the tables may be sealed under a key that was forgotten since.
         wait_for_tables(engine);
     }
     let tables = engine.store().read().map_err(unreadable)?;
-    let wanted = tables.pan_generations().map_err(unreadable)?;
-    pan_keys.require(wanted, engine.directory().path()).map_err(OpeningError::PanKeys)?;
+    let used = tables.pan_generations().map_err(unreadable)?;
+    found.require(used, data).map_err(OpeningError::PanKeys)?;
+    let newest = if unused == UnusedKey::Dropped { used.newest } else { found.newest() };
+    let mut kept = found.within(PanGeneration::default()..=newest);
+    if found.generations().any(|generation| generation < used.oldest) {
+        let oldest = oldest_needed(engine.store()).map_err(unreadable)?;
+        kept = kept.within(oldest..=newest);
+    }
+    if kept != found {
+        tracing::warn!(?found, ?kept, "the file of keys is made what the journal says");
+        secrets.write_pan_keys(data, &kept).map_err(OpeningError::PanKeys)?;
+    }
+    secrets.take_pan_keys(&kept);
     if opens_first_card(&tables, secrets).map_err(unreadable)? {
         Ok(())
     } else {

@@ -36,6 +36,7 @@ use crate::faults::open_plan;
 use crate::forwarding::LEADER_PATIENCE;
 use crate::handler_state::{StateParts, leading_state};
 use crate::http_server::{self, HttpSide};
+use crate::node_pan_keys::PanKeyNodes;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::router::Served;
@@ -89,6 +90,8 @@ pub struct Opened {
     pub deliveries: Box<dyn DeliveriesElsewhere>,
     /// The state of its cluster.
     pub cluster: ClusterLine,
+    /// The other nodes, as they are given keys of card numbers.
+    pub nodes: PanKeyNodes,
 }
 
 cardswitch_engine::opaque!(Opened);
@@ -191,7 +194,7 @@ impl Server {
         let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let Begun { watched, opened, receipts, elsewhere, cluster, patience } =
+        let Begun { watched, opened, receipts, elsewhere, cluster, nodes, patience } =
             begin(opened, &settings).await?;
         let telemetry = Arc::clone(&watched.telemetry);
         let (stop, stopped) = watch::channel(false);
@@ -223,13 +226,14 @@ impl Server {
         let made = leading_state(data, &settings, http_address, (&engine, parts, elsewhere)).await;
         let (state, deliveries) = made?;
         resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
-        let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
+        let pan_keys = keep_pan_keys(data, &state, nodes).await.map_err(StartError::PanKeys)?;
         settle_receipts(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(cluster));
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);
         show_rooms(&telemetry, (&state, &pan_keys));
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
+        tasks.push(tokio::spawn(pan_rotation::give(Arc::clone(&pan_keys), stopped.clone())));
         let master_keys = MasterKeys::new(data, place.master_key.clone());
         let secrets = Arc::clone(&state.secrets);
         let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
@@ -467,18 +471,20 @@ struct Begun {
     receipts: Option<Arc<ReceiptFiles>>,
     elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     cluster: Option<ClusterLine>,
+    nodes: Option<PanKeyNodes>,
     /// How long requests wait until it answers.
     patience: Duration,
 }
 
 async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, StartError> {
     Ok(match opened {
-        Some(Opened { engine, secrets, watched, receipts, deliveries, cluster }) => Begun {
+        Some(Opened { engine, secrets, watched, receipts, deliveries, cluster, nodes }) => Begun {
             watched,
             opened: Some((engine, secrets)),
             receipts: Some(receipts),
             elsewhere: Some(deliveries),
             cluster: Some(cluster),
+            nodes: Some(nodes),
             // A node that takes over is open in a moment.
             patience: LEADER_PATIENCE,
         },
@@ -488,6 +494,7 @@ async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, Sta
             receipts: None,
             elsewhere: None,
             cluster: None,
+            nodes: None,
             patience: Duration::ZERO,
         },
     })
@@ -543,9 +550,10 @@ fn tell_of_journal((engine, _): &(Engine, Secrets)) {
 async fn keep_pan_keys(
     data: &Path,
     state: &AppState,
+    nodes: Option<PanKeyNodes>,
 ) -> Result<Arc<PanRotation>, PanRotationError> {
     let (switch, secrets) = (state.switch.clone(), Arc::clone(&state.secrets));
-    let pan_keys = PanRotation::new(switch, secrets, data, Pace::Gentle)?;
+    let pan_keys = PanRotation::new(switch, secrets, data, Pace::Gentle)?.with_nodes(nodes);
     pan_keys.resume().await?;
     Ok(Arc::new(pan_keys))
 }

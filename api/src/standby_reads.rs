@@ -83,8 +83,14 @@ async fn here_or_there(
     let (parts, body) = request.into_parts();
     let again = parts.clone();
     let answer = next.run(Request::from_parts(parts, body)).await;
-    // A token may be newer than the tables, and some reads are of what only the leader has.
-    if [StatusCode::UNAUTHORIZED, StatusCode::SERVICE_UNAVAILABLE].contains(&answer.status()) {
+    // A token may be newer than the tables, some reads are of what only the leader has, and who has joined
+    // just now may lack a key.
+    let of_leader = [
+        StatusCode::UNAUTHORIZED,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::INTERNAL_SERVER_ERROR,
+    ];
+    if of_leader.contains(&answer.status()) {
         return reads.forwarding.forward(Request::from_parts(again, Body::empty())).await;
     }
     answer

@@ -160,7 +160,7 @@ fn who_joins_has_the_master_key_and_a_place_of_its_own() {
     let door = nodes[leader]["door"].as_str().expect("a node has a door").parse();
     let stranger = HttpClient::anonymous(door.expect("an address"));
     let forged = [("cardswitch-time", "1"), ("cardswitch-tag", "00112233445566778899aabbccddeeff")];
-    for path in ["/key", "/clock/1", "/backup", "/receipts/00", "/"] {
+    for path in ["/key", "/clock/1", "/backup", "/receipts/00", "/pan-keys/1", "/"] {
         for headers in [&[][..], &forged[..]] {
             let answer = stranger.send(&HttpRequest { method: "GET", path, headers, body: b"" });
             assert_eq!(answer.status, 403, "{path}: {}", answer.text());

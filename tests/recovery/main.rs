@@ -3,6 +3,7 @@
 
 mod backups;
 mod clocks;
+mod cluster_pan_key;
 mod etcd_access;
 mod export;
 mod failover;

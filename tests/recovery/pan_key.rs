@@ -19,7 +19,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// `rotate-pan-key` on a directory.
-fn rotate(data: &Path, further: &[&str]) -> CommandOutput {
+pub(crate) fn rotate(data: &Path, further: &[&str]) -> CommandOutput {
     let mut arguments = vec!["rotate-pan-key", "--data", text(data), "--json"];
     arguments.extend_from_slice(further);
     run_cardswitch(&arguments)
@@ -27,7 +27,7 @@ fn rotate(data: &Path, further: &[&str]) -> CommandOutput {
 
 /// How many cards are sealed under which generation.
 #[track_caller]
-fn status(data: &Path) -> Vec<(u64, u64)> {
+pub(crate) fn status(data: &Path) -> Vec<(u64, u64)> {
     let report = rotate(data, &["--status"]).expect_json();
     let generations = report["generations"].as_array().expect("generations");
     let number = |row: &Value, name: &str| row[name].as_u64().expect("a number");
@@ -35,14 +35,14 @@ fn status(data: &Path) -> Vec<(u64, u64)> {
 }
 
 #[track_caller]
-fn verified(data: &Path) -> Value {
+pub(crate) fn verified(data: &Path) -> Value {
     let output = run_cardswitch(&["verify", "--data", text(data), "--json"]);
     assert_eq!(output.code, Some(0), "verify found a difference: {output:#?}");
     last_json_line(&output.stdout)
 }
 
 /// A figure that is told at `/metrics`.
-fn figure(switch: &Switch, name: &str) -> u64 {
+pub(crate) fn figure(switch: &Switch, name: &str) -> u64 {
     let answer = switch.watcher().get("/metrics");
     let text = answer.text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a figure");
@@ -51,7 +51,7 @@ fn figure(switch: &Switch, name: &str) -> u64 {
 
 /// Looks at the number of every card, as clients and as the network do.
 #[track_caller]
-fn expect_numbers(switch: &Switch, cards: &[TestCard]) {
+pub(crate) fn expect_numbers(switch: &Switch, cards: &[TestCard]) {
     let (api, network) = (switch.api(), switch.network_api());
     for card in cards {
         let shown = network.get(&format!("/network/v1/cards/{}", card.card_id)).expect(200);
@@ -185,7 +185,7 @@ fn expect_restored(installation: &Installation, backup: &Path, cards: &[TestCard
     }
 }
 
-fn new_card() -> Value {
+pub(crate) fn new_card() -> Value {
     let allowance = json!({
         "amount": 250.5, "interval": "weekly", "transaction_limit": 100, "daily_limit": null,
         "single_use": false, "end_time": null, "scope": [5812, 5814],

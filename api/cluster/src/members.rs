@@ -93,6 +93,13 @@ impl ClusterView {
         Ok(Self { tip, nodes, etcd })
     }
 
+    /// Removes what a node told of itself: nobody waits for it any more. One that runs tells it again.
+    /// Errors: as for `read`.
+    pub fn remove(address: &ClusterAddress, node: &str) -> Result<(), OpenWindowError> {
+        let (mut window, _) = EtcdWindow::look_at(address)?;
+        Ok(window.client().delete(Keys::of(address).node(node))?)
+    }
+
     /// Asks the node that leads to let another one lead, and waits until it does.
     /// Members of etcd that are silent meanwhile are asked again.
     /// Errors: as for `read`; none where nobody led in its place within the time.
@@ -156,7 +163,7 @@ pub(crate) fn report(
     status: &NodeStatus,
 ) -> Result<(), EtcdError> {
     let value = serde_json::to_vec(record).unwrap_or_default();
-    client.put(keys.named(&format!("node/{}", record.name)), value)?;
+    client.put(keys.node(&record.name), value)?;
     status.note_nodes(list_nodes(client, keys)?);
     Ok(())
 }

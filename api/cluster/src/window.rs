@@ -83,6 +83,10 @@ impl Keys {
         self.named("step-down")
     }
 
+    pub(crate) fn node(&self, name: &str) -> String {
+        self.named(&format!("node/{name}"))
+    }
+
     pub(crate) fn batches(&self) -> String {
         self.named("j/")
     }
@@ -348,6 +352,12 @@ impl EtcdClient {
 
     pub(crate) fn put(&mut self, key: String, value: Vec<u8>) -> Result<(), EtcdError> {
         self.call(&PutRequest { key: key.into(), value: value.into() }).map(drop)
+    }
+
+    pub(crate) fn delete(&mut self, key: String) -> Result<(), EtcdError> {
+        let one = DeleteRangeRequest { key: key.into(), range_end: Bytes::new() };
+        let success = vec![Request::DeleteRange(one).into()];
+        self.call(&TxnRequest { compare: Vec::new(), success }).map(drop)
     }
 
     /// All keys that begin with `prefix`, and their values.

@@ -18,6 +18,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::domain::ids::Timestamp;
@@ -152,10 +153,15 @@ impl PanKeys {
     /// The newest generation alone.
     #[must_use]
     pub fn with_newest_alone(&self) -> Self {
-        let newest = self.newest();
+        self.within(self.newest()..=self.newest())
+    }
+
+    /// Those of some generations alone.
+    #[must_use]
+    pub fn within(&self, kept: RangeInclusive<PanGeneration>) -> Self {
         let mut keys = self.clone();
-        keys.oldest = newest;
-        keys.made.retain(|generation, _| *generation == newest);
+        keys.oldest = keys.oldest.max(*kept.start());
+        keys.made.retain(|generation, _| kept.contains(generation));
         keys
     }
 
@@ -212,23 +218,28 @@ impl Secrets {
     /// Errors: they cannot be written; then the file has the keys before, or these.
     /// Cost: three syncs.
     pub fn write_pan_keys(&self, data: &Path, keys: &PanKeys) -> Result<(), PanKeysError> {
-        let text = self.render_pan_keys(keys).map_err(PanKeysError::Seal)?;
+        let text = self.render_pan_keys(keys)?;
         let path = PanKeys::path(data);
         private_file::replace(&path, text.as_bytes()).map_err(|error| PanKeysError::Io(path, error))
     }
 
-    fn render_pan_keys(&self, keys: &PanKeys) -> Result<String, SealError> {
+    /// The file of these keys, as another node of a cluster reads it, too.
+    /// Errors: no randomness.
+    pub fn render_pan_keys(&self, keys: &PanKeys) -> Result<String, PanKeysError> {
         let mut text = format!("oldest {}\n", keys.oldest.0);
         for (generation, made) in &keys.made {
             let head = format!("generation {} {}", generation.0, render_time(made.at));
-            let key =
-                seal(&self.pan_key_wrap, fresh_nonce()?, made.key.as_slice(), head.as_bytes())?;
+            let nonce = fresh_nonce().map_err(PanKeysError::Seal)?;
+            let key = seal(&self.pan_key_wrap, nonce, made.key.as_slice(), head.as_bytes());
+            let key = key.map_err(PanKeysError::Seal)?;
             text.push_str(&format!("{head} {}\n", to_hex(&key)));
         }
         Ok(render_summed(TITLE, &text, &self.pan_keys_tag))
     }
 
-    fn parse_pan_keys(&self, text: &str, path: &Path) -> Result<PanKeys, PanKeysError> {
+    /// Parses a file of keys; `path` says where it comes from.
+    /// Errors: as for `read_pan_keys`.
+    pub fn parse_pan_keys(&self, text: &str, path: &Path) -> Result<PanKeys, PanKeysError> {
         let damaged = |what| PanKeysError::Damaged(path.to_path_buf(), what);
         let summed = SummedText::split(text, TITLE).map_err(|flaw| match flaw {
             Flaw::Damaged(what) => damaged(what),

@@ -48,6 +48,12 @@ fn generations_are_counted_on_and_forgotten() {
     assert_eq!((numbers(&three), three.newest().0), (vec![0, 1, 2, 3], 3));
     let last = three.with_newest_alone();
     assert_eq!((numbers(&last), last.newest().0), (vec![3], 3));
+    let within = |oldest, newest| three.within(PanGeneration(oldest)..=PanGeneration(newest));
+    assert_eq!(
+        [within(0, 2), within(1, 2), within(3, 9)].map(|keys| numbers(&keys)),
+        [vec![0, 1, 2], vec![1, 2], vec![3]]
+    );
+    assert_eq!(last.within(PanGeneration(0)..=PanGeneration(9)), last);
     let next = last.with(Timestamp(9), Zeroizing::new([9; 32])).unwrap();
     assert_eq!((numbers(&next), next.made_at(PanGeneration(4))), (vec![3, 4], Some(Timestamp(9))));
     assert_eq!(PanKeys::default().with_newest_alone(), PanKeys::default());

@@ -13,7 +13,8 @@ use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::journal::log::open_read_only;
 
 use super::Failure;
-use crate::node_mark::{cluster_of, mark, require_not_of_another, unmark};
+use crate::node_mark::{cluster_of, mark, node_of, require_not_of_another, unmark};
+use crate::node_peers::is_away;
 
 /// What can be done with a cluster.
 #[derive(Debug, clap::Subcommand)]
@@ -24,6 +25,8 @@ pub enum ClusterCommand {
     Join(join::JoinArgs),
     /// Take a data directory out of its cluster, for good: it becomes a switch of its own
     Leave(LeaveArgs),
+    /// Take a node out of the cluster whose data directory is lost, for good
+    Remove(RemoveArgs),
     /// Show the leader, and the newest record of each node
     Status(StatusArgs),
     /// Let another node lead, in good order
@@ -51,6 +54,17 @@ pub struct LeaveArgs {
     /// Data directory of a node that does not run
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
+}
+
+/// The arguments of `remove`.
+#[derive(Debug, clap::Args)]
+pub struct RemoveArgs {
+    /// Cluster, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod
+    #[arg(long, env = "CARDSWITCH_JOURNAL", value_name = "URL")]
+    journal: ClusterAddress,
+    /// Name of a node that does not run
+    #[arg(long, value_name = "NAME")]
+    node: String,
 }
 
 /// The arguments of `status`.
@@ -86,6 +100,7 @@ pub async fn run(command: ClusterCommand) -> Result<(), Failure> {
     let carried_out = tokio::task::spawn_blocking(|| match command {
         ClusterCommand::Adopt(args) => adopt(&args),
         ClusterCommand::Leave(args) => leave(&args),
+        ClusterCommand::Remove(args) => remove(&args),
         ClusterCommand::Status(args) => status(&args),
         ClusterCommand::StepDown(args) => step_down(&args),
         ClusterCommand::KillLeader(args) => up::kill_leader(&args),
@@ -103,8 +118,32 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
     let cluster = cluster_of(&args.data).map_err(Failure::new)?;
     let cluster = cluster
         .ok_or_else(|| Failure::new(format!("`{}` is of no cluster", args.data.display())))?;
+    // Before the mark goes: whoever is killed in between can leave once more.
+    if let Some(node) = node_of(&args.data).map_err(Failure::new)? {
+        let address = cluster.parse::<ClusterAddress>().map_err(Failure::new)?;
+        // A cluster that is lost is left, too.
+        if let Err(error) = ClusterView::remove(&address, &node) {
+            println!(
+                "{error}: the cluster still waits for {node}, until `cardswitch cluster remove --journal \
+                 {cluster} --node {node}`"
+            );
+        }
+    }
     unmark(&args.data).map_err(Failure::new)?;
     println!("{} is no node of {cluster} any more", args.data.display());
+    Ok(())
+}
+
+fn remove(args: &RemoveArgs) -> Result<(), Failure> {
+    let view = ClusterView::read(&args.journal).map_err(Failure::new)?;
+    let (journal, name) = (&args.journal, &args.node);
+    let node = view.nodes.iter().find(|node| node.name == *name);
+    let node = node.ok_or_else(|| Failure::new(format!("{journal} has no node `{name}`")))?;
+    if !is_away(node) {
+        return Err(Failure::new(format!("{name} was there a moment ago: stop it first")));
+    }
+    ClusterView::remove(journal, name).map_err(Failure::new)?;
+    println!("{name} is no node of {journal} any more");
     Ok(())
 }
 
@@ -122,7 +161,7 @@ fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
     let journal = open_read_only(&directory.journal_path(), None, None).map_err(Failure::new)?;
     let tip = journal.tip;
     EtcdWindow::create(&args.journal, directory.id(), tip).map_err(Failure::new)?;
-    mark(&args.data, &args.journal).map_err(Failure::new)?;
+    mark(&args.data, &args.journal, None).map_err(Failure::new)?;
     println!(
         "{} is a cluster that goes on after record {} of {}",
         args.journal,

@@ -93,7 +93,7 @@ pub enum Command {
     Backup(backup::BackupArgs),
     /// Make a data directory from a backup, also as of a later moment
     Restore(backup::RestoreArgs),
-    /// Replace the key that card numbers are sealed under, also while the switch runs
+    /// Replace the key that card numbers are sealed under, also while the switch or the cluster runs
     RotatePanKey(pan_key::RotatePanKeyArgs),
     /// Replace the master key, which wraps all others, also while the switch runs
     RotateMasterKey(master_key::RotateMasterKeyArgs),

@@ -22,7 +22,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 /// The arguments of `rotate-pan-key`.
 #[derive(Debug, clap::Args)]
 pub struct RotatePanKeyArgs {
-    /// Data directory, in use by a running switch or at rest
+    /// Data directory, in use by a running switch or at rest; in a cluster that of the leader
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
     /// Change nothing: list the keys, and the number of cards that need each

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use cardswitch_cluster::{ClusterView, NodeRecord};
+
 use super::Failure;
 use crate::control::{self, Answer, Request};
 use crate::node_mark::cluster_of;
@@ -13,13 +15,23 @@ pub(super) async fn ask_running(data: &Path, request: &Request) -> Result<Answer
         Ok(Answer::Failed(why)) => Err(Failure::new(why)),
         Ok(answer) => Ok(answer),
         Err(error) => Err(Failure::new(match cluster_of(data) {
-            Ok(Some(cluster)) => format!(
-                "this node follows: run the command on the data directory of the node that leads, which \
-                 `cardswitch cluster status --journal {cluster}` names"
-            ),
+            Ok(Some(cluster)) => {
+                let leads = leader_of(&cluster).await.unwrap_or_else(|| {
+                    format!("the node that `cardswitch cluster status --journal {cluster}` names")
+                });
+                format!("this node follows: run the command on the data directory of {leads}")
+            }
             _ => format!("the directory is in use, but its user does not answer: {error}"),
         })),
     }
+}
+
+/// Which node leads, if etcd answers.
+async fn leader_of(cluster: &str) -> Option<String> {
+    let address = cluster.parse().ok()?;
+    let view = tokio::task::spawn_blocking(move || ClusterView::read(&address)).await.ok()?.ok()?;
+    let NodeRecord { name, http, .. } = view.leader()?;
+    Some(format!("{name}, which leads at {http}"))
 }
 
 /// The answer was that to another request.

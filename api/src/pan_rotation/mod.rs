@@ -5,7 +5,10 @@
 //! | 1. a new generation is written to the file of keys | its key | it is told of at the next start, and so the rotation goes on |
 //! | 2. the engine is told of it (`PanKeyCommand::Rotate`) | that it is in use: a directory without its key is refused | cards are re-sealed from the next start on |
 //! | 3. new cards are sealed under it, all others re-sealed (`resealing`) | each card's number says its generation | what is left is found by looking at the cards |
-//! | 4. an operator has the older ones forgotten: the engine first, then the file | no card is made under them any more; then their keys are gone | the file knows more than is needed |
+//! | 4. an operator has the older ones forgotten: the engine first, then the file | no card is made under them any more; then their keys are gone | the next start makes the file what the engine says |
+//!
+//! In a cluster every node takes the keys before steps 1 and 4 are done (`node_pan_keys`). A generation that no
+//! journal tells of is dropped by the node that leads next: after step 1 an operator rotates once more.
 //!
 //! Authorizations find cards by a keyed hash of their number, whose key stays: none of this concerns them.
 
@@ -27,15 +30,18 @@ use cardswitch_engine::submission::SubmitError;
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::render_time;
 use parking_lot::Mutex;
-pub use resealing::Pace;
+pub use resealing::{Pace, oldest_needed};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::install::by_operator;
+use crate::node_pan_keys::{GivingError, PanKeyNodes};
 
 /// How long to wait where the engine takes nothing for the moment, and how often.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 const TELLS_MAX: usize = 25;
+/// How often the keys are given to the other nodes of a cluster.
+const GIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// Why the key of card numbers is not another one, or the older ones are not forgotten.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +49,9 @@ pub enum PanRotationError {
     /// The keys themselves.
     #[error(transparent)]
     Keys(#[from] PanKeysError),
+    /// A node of the cluster does not have them.
+    #[error(transparent)]
+    Nodes(#[from] GivingError),
     /// So many cards are sealed under older generations.
     #[error("the older keys are in use: {0} card numbers are still to be re-sealed")]
     InUse(u64),
@@ -130,6 +139,8 @@ pub struct PanRotation {
     secrets: Arc<Secrets>,
     data: PathBuf,
     pace: Pace,
+    /// The other nodes, in a cluster.
+    nodes: Option<PanKeyNodes>,
     keys: Mutex<PanKeys>,
     /// One change of the keys at a time.
     changing: tokio::sync::Mutex<()>,
@@ -149,7 +160,14 @@ impl PanRotation {
         let keys = Mutex::new(secrets.read_pan_keys(data)?);
         let data = data.to_path_buf();
         let (changing, progress) = (tokio::sync::Mutex::new(()), Arc::default());
-        Ok(Self { switch, secrets, data, pace, keys, changing, progress, wake: Notify::new() })
+        let (nodes, wake) = (None, Notify::new());
+        Ok(Self { switch, secrets, data, pace, nodes, keys, changing, progress, wake })
+    }
+
+    /// Those of all nodes of a cluster, where this one leads.
+    #[must_use]
+    pub fn with_nodes(self, nodes: Option<PanKeyNodes>) -> Self {
+        Self { nodes, ..self }
     }
 
     /// What figures read.
@@ -172,12 +190,14 @@ impl PanRotation {
 
     /// Makes another generation, under which new cards are sealed from now on, and has the others
     /// re-sealed.
-    /// Errors: it cannot be kept.
+    /// Errors: it cannot be kept, or a node of the cluster does not take it.
     pub async fn rotate(&self) -> Result<PanKeyProgress, PanRotationError> {
         let _changing = self.changing.lock().await;
         let keys = self.keys.lock().clone();
         let at = self.switch.engine().clock().now();
         let keys = keys.with(at, Secrets::fresh_pan_key()?)?;
+        // Where one refuses, those before it are given the keys as they were.
+        self.give(&keys).await?;
         self.write(&keys).await?;
         // From here on a start finds it, so it is known here, too, whatever the engine answers.
         *self.keys.lock() = keys.clone();
@@ -218,14 +238,18 @@ impl PanRotation {
     }
 
     /// Lets go of every generation but the newest.
-    /// Errors: a card, terminated ones among them, is still sealed under an older one.
+    /// Errors: a card, terminated ones among them, is still sealed under an older one, or a node of the cluster
+    /// is away.
     pub async fn forget(&self) -> Result<PanKeyReport, PanRotationError> {
         let _changing = self.changing.lock().await;
         let keys = self.keys.lock().clone();
-        if keys.generations().count() < 2 {
+        // Another node may have older ones where this one has not.
+        if !self.has_older() && (self.nodes.is_none() || keys == PanKeys::default()) {
             return Err(PanRotationError::NothingToForget);
         }
         self.refuse_in_use(&keys).await?;
+        // Whether all are there is known before anything changes.
+        self.give(&keys).await?;
         // From here on no card is made under an older one; what was on its way is seen by counting again.
         self.tell(AdminCommand::PanKey(PanKeyCommand::Forget(keys.newest()))).await?;
         self.refuse_in_use(&keys).await?;
@@ -233,6 +257,7 @@ impl PanRotation {
         self.write(&kept).await?;
         *self.keys.lock() = kept.clone();
         self.secrets.take_pan_keys(&kept);
+        self.give(&kept).await?;
         tracing::info!(generation = kept.newest().0, "older keys of card numbers are forgotten");
         self.report().await
     }
@@ -255,6 +280,25 @@ impl PanRotation {
     fn look_through(&self) {
         self.progress.asked.fetch_add(1, Ordering::AcqRel);
         self.wake.notify_one();
+    }
+
+    /// Errors: a node of the cluster does not take them.
+    async fn give(&self, keys: &PanKeys) -> Result<(), PanRotationError> {
+        match &self.nodes {
+            Some(nodes) => Ok(nodes.give_to_all(keys).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the keys to the nodes that are there, again and again.
+    async fn keep_giving(&self, nodes: &PanKeyNodes) {
+        loop {
+            let changing = self.changing.lock().await;
+            let keys = self.keys.lock().clone();
+            nodes.give_to_present(&keys).await;
+            drop(changing);
+            tokio::time::sleep(GIVE_EVERY).await;
+        }
     }
 
     async fn write(&self, keys: &PanKeys) -> Result<(), PanRotationError> {
@@ -284,6 +328,15 @@ impl PanRotation {
 /// How many cards are sealed under a generation before `newest`.
 fn before(cards: &BTreeMap<PanGeneration, u64>, newest: PanGeneration) -> u64 {
     cards.range(..newest).map(|(_, count)| count).sum()
+}
+
+/// Gives the keys to the other nodes of a cluster until the switch stops.
+pub async fn give(rotation: Arc<PanRotation>, mut stopped: watch::Receiver<bool>) {
+    let Some(nodes) = &rotation.nodes else { return };
+    tokio::select! {
+        () = rotation.keep_giving(nodes) => {}
+        _ = stopped.wait_for(|stopped| *stopped) => {}
+    }
 }
 
 /// Has cards re-sealed until the switch stops.

@@ -19,6 +19,7 @@ use cardswitch_engine::domain::ids::CardSlot;
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::limits;
+use cardswitch_engine::store::{Store, StoreError};
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_secrets::{PanKeysError, Secrets};
 use tokio::sync::watch;
@@ -167,7 +168,7 @@ impl PanRotation {
                 return Err(PanRotationError::Tables(reason));
             }
         }
-        beside(move || count(&engine)).await
+        beside(move || Ok(count(engine.store())?)).await
     }
 }
 
@@ -208,11 +209,20 @@ fn seal_anew(
     Ok(Resealed { next: (!is_last).then_some(next), ..resealed })
 }
 
-fn count(engine: &Engine) -> Result<BTreeMap<PanGeneration, u64>, PanRotationError> {
+/// The oldest generation that the tables need: one that a card is sealed under, or may be from now on.
+/// Cost: O(cards).
+pub fn oldest_needed(store: &Store) -> Result<PanGeneration, StoreError> {
+    // Read first: no card comes under one before it any more.
+    let admitted = store.read()?.pan_generations()?.oldest;
+    let sealed = count(store)?.first_key_value().map(|(generation, _)| *generation);
+    Ok(sealed.map_or(admitted, |sealed| sealed.min(admitted)))
+}
+
+fn count(store: &Store) -> Result<BTreeMap<PanGeneration, u64>, StoreError> {
     let (mut counts, mut first) = (BTreeMap::new(), CardSlot::default());
     loop {
         // A view for each piece: one that is held for long makes the file grow.
-        let found = engine.store().read()?.sealed_numbers(first, READ_LEN_MAX)?;
+        let found = store.read()?.sealed_numbers(first, READ_LEN_MAX)?;
         for number in &found {
             *counts.entry(number.sealed_pan.generation()).or_insert(0) += 1;
         }

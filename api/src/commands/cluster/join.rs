@@ -80,7 +80,7 @@ pub async fn join(args: JoinArgs) -> Result<(), Failure> {
         let JoinArgs { data, master_key, no_key_copy, .. } = args;
         let wanted = RestoreArgs::whole(folder.clone(), data.clone(), master_key, no_key_copy);
         restore(&wanted)?;
-        mark(&data, &args.journal).map_err(Failure::new)?;
+        mark(&data, &args.journal, None).map_err(Failure::new)?;
         println!("{} is a node of {} now, a copy of {name}", data.display(), args.journal);
         Ok(())
     });
