@@ -233,7 +233,6 @@ impl Server {
         tasks.push(deliveries);
         show_rooms(&telemetry, (&state, &pan_keys));
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
-        tasks.push(tokio::spawn(pan_rotation::give(Arc::clone(&pan_keys), stopped.clone())));
         let master_keys = MasterKeys::new(data, place.master_key.clone());
         let secrets = Arc::clone(&state.secrets);
         let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);

@@ -330,8 +330,12 @@ fn before(cards: &BTreeMap<PanGeneration, u64>, newest: PanGeneration) -> u64 {
     cards.range(..newest).map(|(_, count)| count).sum()
 }
 
-/// Gives the keys to the other nodes of a cluster until the switch stops.
-pub async fn give(rotation: Arc<PanRotation>, mut stopped: watch::Receiver<bool>) {
+/// Has cards re-sealed, and gives the keys to the other nodes of a cluster, until the switch stops.
+pub async fn run(rotation: Arc<PanRotation>, stopped: watch::Receiver<bool>) {
+    tokio::join!(give(&rotation, stopped.clone()), reseal(&rotation, stopped));
+}
+
+async fn give(rotation: &PanRotation, mut stopped: watch::Receiver<bool>) {
     let Some(nodes) = &rotation.nodes else { return };
     tokio::select! {
         () = rotation.keep_giving(nodes) => {}
@@ -339,8 +343,7 @@ pub async fn give(rotation: Arc<PanRotation>, mut stopped: watch::Receiver<bool>
     }
 }
 
-/// Has cards re-sealed until the switch stops.
-pub async fn run(rotation: Arc<PanRotation>, mut stopped: watch::Receiver<bool>) {
+async fn reseal(rotation: &PanRotation, mut stopped: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             () = rotation.wake.notified() => {}
