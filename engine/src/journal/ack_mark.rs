@@ -38,7 +38,7 @@ pub(super) struct AckMark {
 }
 
 impl AckMark {
-    /// Opens the note of this directory for reading. Where there is none, it says nothing.
+    /// Opens the note of this directory for reading. An absent note says nothing.
     pub(super) fn open(disk: &dyn Disk, directory_id: DirectoryId) -> Self {
         Self { file: disk.open(MARK_NAME).ok(), directory_id }
     }

@@ -57,7 +57,7 @@ pub struct Epoch(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChainHash(pub [u8; 32]);
 
-/// What a link of the chain is for.
+/// The purpose of a link of the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BatchKind {
     /// Opens an epoch; carries no records.
@@ -69,7 +69,7 @@ pub enum BatchKind {
 /// The fixed part of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchHeader {
-    /// What the link is for.
+    /// The purpose of the link.
     pub kind: BatchKind,
     /// The partition it belongs to.
     pub partition: u16,
@@ -236,7 +236,7 @@ impl BatchBuilder {
     }
 }
 
-/// What a link of the chain says of itself beyond the link before it.
+/// The fields of a link that do not follow from the link before it.
 struct Link {
     partition: u16,
     epoch: Epoch,
@@ -267,7 +267,7 @@ impl BatchView<'_> {
     }
 }
 
-/// What a reader makes of the next bytes.
+/// The next link of a chain, as its reader treats it.
 #[derive(Clone, Copy, Debug)]
 pub enum Accepted<'a> {
     /// Records that count.

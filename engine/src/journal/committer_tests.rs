@@ -60,12 +60,12 @@ struct Running {
 }
 
 impl Running {
-    /// One whose thread commits everything.
+    /// A committer whose thread commits everything.
     fn start() -> Self {
         Self::start_with(|requests, _| CommitDesk::passing_on(requests))
     }
 
-    /// One that commits on the shard's thread whatever may be.
+    /// A committer whose requests are committed on the shard's thread where that is allowed.
     fn start_in_place() -> Self {
         Self::start_with(CommitDesk::new)
     }

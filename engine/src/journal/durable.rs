@@ -1,4 +1,4 @@
-//! What the committer tells everybody else, and what they ask of it, without locks on its way.
+//! The state that the committer publishes and the requests made of it, without locks on its way.
 
 use std::fmt;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl JournalHealth {
 #[derive(Debug, Default)]
 pub struct TrimControl {
     before: AtomicU64,
-    /// How many want nothing to be let go of.
+    /// The number of holds that live: nothing is let go of while there are any.
     holds: AtomicU64,
     committer: Arc<Doorbell>,
 }

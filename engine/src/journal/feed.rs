@@ -31,12 +31,12 @@ pub struct BatchFeed {
     lag: Histogram,
 }
 
-/// What a follower finds.
+/// The answer to a follower that asks for the next batches.
 #[derive(Debug)]
 pub enum Fed {
     /// The batches that follow, at least one.
     Batches(Vec<SealedBatch>),
-    /// What follows is in the file only.
+    /// The next batches are in the file only.
     InFile,
     /// Nothing follows yet.
     Nothing,
@@ -51,9 +51,9 @@ struct State {
     spent: Vec<Vec<u8>>,
     durable_since: DurableTimes,
     is_stopping: bool,
-    /// Somebody waits for the follower.
+    /// The follower is asked to go on: a reader waits for it.
     is_rung: bool,
-    /// How many bytes wake the follower, where it waits.
+    /// The size of waiting batches that wakes the follower, while it waits. Units: bytes.
     wake_bytes: Option<usize>,
 }
 

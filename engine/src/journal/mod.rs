@@ -1,4 +1,4 @@
-//! The journal: what was decided, in order, durable before anybody is told.
+//! The journal: the decisions, in order, durable before any reply leaves.
 //!
 //! This room knows bytes only. A batch is a chained header with opaque records behind it
 //! (`chain`); one committer thread per partition gathers what the shard hands over, makes it
@@ -7,7 +7,7 @@
 //!
 //! INVARIANT: a batch is never changed once written, and a reply leaves only when its own
 //! commit and all earlier ones are certain.
-//! What must not live here: the meaning of a record, retention policy, checkpoints.
+//! Must not live here: the meaning of a record, retention policy, checkpoints.
 
 mod ack_mark;
 pub mod chain;
@@ -48,7 +48,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirectoryId(pub [u8; 16]);
 
-/// Whose journal it is: what every open compares with what the file says.
+/// The identity of a journal, compared with the file at every open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalIdentity {
     /// The data directory that the journal was made in.
@@ -140,14 +140,14 @@ impl<J: JournalReader + ?Sized> JournalReader for &J {
     }
 }
 
-/// What whoever runs the switch should know of a journal that was opened.
+/// A note for the operator about a journal that was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JournalNote {
-    /// A group that was cut short by a crash was dropped. Nobody was told of it.
+    /// A group that was cut short by a crash was dropped. No reply for it had left.
     TornTail {
         /// The file that it stands in.
         file: String,
-        /// Where it begins. Units: bytes.
+        /// The offset at which it begins. Units: bytes.
         offset: u64,
         /// The newest record before it.
         last_seq: u64,

@@ -327,7 +327,7 @@ impl Device {
     }
 }
 
-/// What a power failure leaves of a change that was not synced.
+/// The part of an unsynced change that a power failure leaves.
 fn surviving(change: FileChange, state: &mut u64) -> Vec<FileChange> {
     let FileChange::Write { offset, bytes } = change else { return vec![change] };
     let sectors = bytes.chunks(SECTOR_BYTES).enumerate();

@@ -31,7 +31,7 @@ pub struct Trail {
 #[derive(Debug, Default)]
 struct TrailState {
     batches: Vec<SealedBatch>,
-    /// What the log lacks, with what is being written.
+    /// The batches that the log lacks, those being written included.
     lacking: BatchSum,
     /// Buffers of batches that are dealt with.
     spent: Vec<Vec<u8>>,
@@ -128,16 +128,16 @@ impl Trail {
     }
 }
 
-/// What the log behind a window is connected to.
+/// The connections of the log behind a window.
 #[derive(Debug)]
 pub(crate) struct TrailWiring {
-    /// Where a failure is reported.
+    /// The health to which a failure is reported.
     pub(crate) health: Arc<JournalHealth>,
-    /// What never moves again after a failure.
+    /// The durable position, which never moves again after a failure.
     pub(crate) position: Arc<DurablePosition>,
-    /// Where it is asked to let go of old batches.
+    /// The requests to let go of old batches.
     pub(crate) trim: Arc<TrimControl>,
-    /// Where written batches go.
+    /// The destination of written batches.
     pub(crate) feed: Arc<BatchFeed>,
 }
 

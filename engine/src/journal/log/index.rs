@@ -44,12 +44,12 @@ impl LogIndex {
         self.segments.read().back().cloned()
     }
 
-    /// The one after the oldest.
+    /// The segment after the oldest.
     pub(super) fn second(&self) -> Option<Arc<LogSegment>> {
         self.segments.read().get(1).cloned()
     }
 
-    /// What all segments take. Units: bytes.
+    /// The size of all segments. Units: bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.segments.read().iter().map(|segment| segment.len).sum()
     }
