@@ -1,4 +1,4 @@
-//! Steps: how every part of the engine moves, whoever drives it.
+//! Steps: the way every part of the engine moves, under any driver.
 //!
 //! The shard, the committer, the log's writer behind a window, the maker of segments, the loader and
 //! the projector are each a step over what has come in for them. A running switch gives each a thread
@@ -9,7 +9,7 @@
 
 use std::thread::JoinHandle;
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepOutcome {
     /// Something was done; there may be more.

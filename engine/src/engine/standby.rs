@@ -1,8 +1,9 @@
 //! An engine that follows the chain of another node and can lead it from one moment to the next.
 //!
-//! It reads the window, proves each link, appends to its own log, folds the records into the hot state
-//! and leaves the tables to the projector, as the leader does. To take over it continues the tip of
-//! the window with the barrier of a new epoch: whoever led finds the tip changed and answers nobody.
+//! It reads the window, proves each link, appends to its own log, folds the records into the hot
+//! state and leaves the tables to the projector, as the leader does. To take over it continues the
+//! tip of the window with the barrier of a new epoch: the former leader finds the tip changed and
+//! sends no more answers.
 //!
 //! INVARIANT: the log is a prefix of the chain in the window, and the hot state is that of the log.
 
@@ -31,7 +32,7 @@ pub struct Standby {
     spare_buffers: Vec<Vec<u8>>,
 }
 
-/// What became of an attempt to lead.
+/// The outcome of an attempt to lead.
 #[derive(Debug)]
 pub enum TakeOver<L> {
     /// This node leads.
@@ -52,7 +53,7 @@ impl Standby {
         Ok(standby)
     }
 
-    /// As `open`, on other storage and without threads: whoever calls it drives the parts.
+    /// As `open`, on other storage and without threads: the caller drives the parts.
     /// Errors: as `open`.
     pub fn open_parts(
         options: EngineOptions,

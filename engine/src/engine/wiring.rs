@@ -42,9 +42,9 @@ use crate::store::{
 /// The parts of an engine, before anything drives them.
 #[derive(Debug)]
 pub struct EngineParts {
-    /// Those that decide and write.
+    /// The parts that decide and write.
     pub deciding: DecidingParts,
-    /// Those that follow what was written.
+    /// The parts that follow the writes.
     pub following: FollowingParts,
 }
 
@@ -58,7 +58,7 @@ pub struct DecidingParts {
     pub trail: Option<TrailSteps>,
 }
 
-/// The parts that follow what was written, whoever decided it.
+/// The parts that follow the writes, whether this node or another decided them.
 pub struct FollowingParts {
     /// Makes the segments of the journal.
     pub segments: Box<dyn Steps + Send>,
@@ -234,7 +234,7 @@ impl Recovered {
         };
         let journal = MeteredJournal::new(journal, Arc::clone(&engine.meters));
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
-        // What the shard does not keep in memory is read for it.
+        // The loader reads for the shard what the shard does not keep in memory.
         let tables = Arc::clone(&engine.store) as Arc<dyn RecallSource>;
         let loader = Loader::new(tables, from_edges.bell());
         let wiring = ShardWiring {
