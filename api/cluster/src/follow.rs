@@ -52,21 +52,21 @@ pub struct Node {
     pub cluster: ClusterAddress,
     /// This run of the node.
     pub writer: WriterId,
-    /// Where it is.
+    /// Its addresses, and its newest record.
     pub record: NodeRecord,
-    /// How it stands.
+    /// Its standing in the cluster.
     pub status: Arc<NodeStatus>,
     /// Set to make it stop.
     pub is_stopping: Arc<AtomicBool>,
 }
 
-/// What whoever runs the doors of a follower is told.
+/// The notices to the runner of a follower's doors.
 pub trait Following {
     /// The node has what the cluster's chain has, up to this record.
     /// Errors: that cannot be noted.
     fn joined(&self, tip: RecordSeq) -> std::io::Result<()>;
 
-    /// Another node leads, or nobody that can be reached.
+    /// Another node leads, or no node that can be reached.
     fn led_by(&self, leader: Option<Leader>);
 }
 
@@ -163,12 +163,12 @@ fn open_window(node: &Node, directory: [u8; 16]) -> Result<Option<EtcdWindow>, O
     Ok(None)
 }
 
-/// What a look at the window shows.
+/// The result of a look at the window.
 struct Seen {
     tip: WindowTip,
     /// Changes while the leader lives.
     sign: Vec<u8>,
-    /// What the leader says of itself, if it is the leader's.
+    /// The state in the last beat, if that beat is the leader's.
     state: Option<LeaderState>,
 }
 

@@ -1,14 +1,14 @@
-//! What is said to etcd and what it answers: the part of its API version 3 that is used here.
+//! The messages to etcd and its answers: the part of its API version 3 that is used here.
 //!
-//! Source: `rpc.proto` and `kv.proto` of etcd 3.4. Written out, so that nobody needs `protoc`.
+//! Source: `rpc.proto` and `kv.proto` of etcd 3.4. Written out, so that a build needs no `protoc`.
 
 use bytes::Bytes;
 
-/// A message and where it goes.
+/// A message, its method and its answer.
 pub(crate) trait Call: prost::Message {
     /// The path of the method.
     const PATH: &'static str;
-    /// What is answered.
+    /// The answer.
     type Answer: prost::Message + Default;
 }
 
@@ -215,7 +215,7 @@ pub(crate) struct StatusResponse {
     /// Units: bytes.
     #[prost(int64, tag = "3")]
     pub(crate) database_size: i64,
-    /// What the member suffers from, such as that it has no room.
+    /// The member's alarms, such as that it has no room.
     #[prost(string, repeated, tag = "8")]
     pub(crate) errors: Vec<String>,
 }
