@@ -1,6 +1,6 @@
-//! What a backup holds besides the engine's files: receipts, settings, the keys of card numbers, which
-//! are wrapped, and the manifest, which has the wrapped data key. The master key is left out on purpose:
-//! a backup alone shows nobody a card number.
+//! The parts of a backup besides the engine's files: receipts, settings, the wrapped keys of card
+//! numbers, and the manifest, which has the wrapped data key. The master key is left out on purpose: a
+//! backup alone shows no card number.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -21,16 +21,16 @@ use serde::{Deserialize, Serialize};
 use crate::config::CONFIG_FILE;
 use crate::manifest::write_manifest;
 
-/// What a finished copy is, in words that programs read.
+/// The report on a finished copy, for programs to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReport {
     /// The newest record.
     pub records: u64,
     /// When its command was accepted.
     pub as_of: String,
-    /// What tables and journal take. Units: bytes.
+    /// The size of tables and journal. Units: bytes.
     pub bytes: u64,
-    /// Files of receipts that are not what their names say. They were left out.
+    /// Files of receipts whose content does not match their names. They were left out.
     pub damaged_receipts: DamagedReceipts,
 }
 
@@ -99,9 +99,9 @@ fn copy_pan_keys(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies the receipts that are not there yet, and nothing else that stands beside them. One that is not
-/// what its name says is left out and added to `damaged`: it would be served to nobody, and a backup with
-/// it would be refused.
+/// Copies the receipts that are not there yet, and nothing else that stands beside them. A receipt whose
+/// content does not match its name is left out and added to `damaged`: it would not be served, and a
+/// backup with it would be refused.
 /// Errors: one cannot be read or written.
 pub fn copy_receipts(from: &Path, to: &Path, damaged: &mut DamagedReceipts) -> io::Result<()> {
     let receipts = from.join(RECEIPTS_DIRECTORY);

@@ -1,5 +1,5 @@
 //! The manifest of a backup: `manifest` in its directory. It names every file with its length and its
-//! SHA-256, under a sum that only whoever has the keys of the directory can make.
+//! SHA-256, under a sum that only the directory's keys can make.
 //!
 //! | line | content |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | others | `file LENGTH SHA256 NAME`, in the order of names |
 //! | last | `sum TAG`: HMAC-SHA-256 of all lines before, first 128 bits |
 //!
-//! INVARIANT: what is restored was named by the manifest and is what it was. A backup has no other
-//! file, no link and nothing else, so nothing that was put there later is taken for a part of it.
+//! INVARIANT: each restored file was named by the manifest and is unchanged. A backup has no other
+//! file, no link and nothing else, so no later addition is taken for a part of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -317,7 +317,7 @@ mod tests {
         assert!(matches!(foreign, ManifestError::Damaged(..)), "{foreign}");
     }
 
-    /// What an attacker or an accident does to a backup, and what is told of it.
+    /// Each change to a backup, by an attacker or an accident, with its message.
     #[test]
     fn whatever_is_changed_is_told_of() {
         type Change = (&'static str, fn(&Path));
@@ -357,8 +357,8 @@ mod tests {
         }
     }
 
-    /// What `take` is given is all that is looked at: a file that is exchanged, cut or made longer while
-    /// it is read is not what is expected.
+    /// Only the bytes given to `take` are looked at: a file that is exchanged, cut or made longer while
+    /// it is read is not as expected.
     #[test]
     fn a_copy_holds_what_was_proven_and_nothing_else() {
         let (backup, home) = (backup(), tempfile::tempdir().unwrap());

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::node_call::NodeCall;
 use crate::node_door::NodeDesk;
 
-/// Where the time is asked for; a nonce stands behind it.
+/// The path of a request for the time; a nonce stands behind it.
 pub const CLOCK_PATH: &str = "/clock/";
 /// How often clocks are compared.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);

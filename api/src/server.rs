@@ -313,7 +313,7 @@ impl Server {
         self.engine.failure()
     }
 
-    /// Says that it stops, goes on for as long as it was told to, then stops reading, answers what is
+    /// Announces the stop, goes on for the configured delay, then stops reading, answers the requests
     /// in flight and writes the last checkpoint.
     pub async fn stop(mut self) {
         self.telemetry.set_stopping();
@@ -433,7 +433,8 @@ impl DoorThreads {
     }
 }
 
-/// Takes the address where figures are told, as `told`, of a process that serves HTTP at `http`.
+/// Binds the address of the figures, `told` or the default, for a process that serves HTTP at
+/// `http`.
 /// Errors: the address was chosen and is in use.
 pub(crate) async fn bind_for_operators(
     told: Option<SocketAddr>,
@@ -441,7 +442,7 @@ pub(crate) async fn bind_for_operators(
 ) -> Result<(TcpListener, SocketAddr), StartError> {
     let address = listener::address_for(told, http);
     match bind("metrics", address).await {
-        // Nobody chose it, so it is no reason not to authorize.
+        // The operator did not choose it, so it is no reason not to authorize.
         Err(error) if error.is_in_use() && told.is_none() => {
             tracing::warn!(%address, "in use, so figures are told at another port");
             bind("metrics", SocketAddr::new(address.ip(), 0)).await

@@ -111,11 +111,11 @@ pub struct PanKeyProgress {
     pub generation: u32,
     /// How many cards are still to be re-sealed.
     pub cards_left: u64,
-    /// Whether cards are being re-sealed; none are left otherwise, or those that no key opens.
+    /// Whether cards are being re-sealed; otherwise none are left, or only cards that no key opens.
     pub is_working: bool,
 }
 
-/// What is told of re-sealing; figures read it.
+/// The progress of re-sealing, for the figures.
 #[derive(Debug, Default)]
 pub struct Progress {
     left: AtomicU64,
@@ -164,13 +164,13 @@ impl PanRotation {
         Ok(Self { switch, secrets, data, pace, nodes, keys, changing, progress, wake })
     }
 
-    /// Those of all nodes of a cluster, where this one leads.
+    /// The keys of all nodes of a cluster, where this one leads.
     #[must_use]
     pub fn with_nodes(self, nodes: Option<PanKeyNodes>) -> Self {
         Self { nodes, ..self }
     }
 
-    /// What figures read.
+    /// The progress that figures read.
     #[must_use]
     pub const fn figures(&self) -> &Arc<Progress> {
         &self.progress
@@ -196,7 +196,7 @@ impl PanRotation {
         let keys = self.keys.lock().clone();
         let at = self.switch.engine().clock().now();
         let keys = keys.with(at, Secrets::fresh_pan_key()?)?;
-        // Where one refuses, those before it are given the keys as they were.
+        // If one node refuses, the nodes before it are given the former keys.
         self.give(&keys).await?;
         self.write(&keys).await?;
         // From here on a start finds it, so it is known here, too, whatever the engine answers.

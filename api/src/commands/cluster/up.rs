@@ -50,7 +50,7 @@ pub struct KillLeaderArgs {
     dir: PathBuf,
 }
 
-/// Where everything of a cluster on this machine is.
+/// The places and ports of a cluster on this machine.
 struct Layout<'a> {
     dir: &'a Path,
     ports: u16,
@@ -155,7 +155,7 @@ struct Member(Child);
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // One that has ended needs no end.
+        // A process that has ended needs no kill, so its error is dropped.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -260,7 +260,7 @@ fn run_self(arguments: &[&std::ffi::OsStr]) -> Result<String, Failure> {
     Err(Failure::new(said.trim().trim_start_matches("cardswitch: ")))
 }
 
-/// What starts a node, each time anew.
+/// Makes the command that starts a node, a new one each time.
 fn node_command(
     layout: &Layout<'_>,
     node: u16,
