@@ -62,7 +62,7 @@ impl Befallen<'_> {
             Reply::Network(NetworkReply::Posting(reply)) => reply.transaction,
             Reply::Network(NetworkReply::Balance(_)) => None,
             Reply::Network(NetworkReply::Reversal(reply)) => {
-                // Mostly nobody waits for it.
+                // Mostly no answer waits for it.
                 drop(self.faults.reversed.send(reply.transaction?));
                 return None;
             }
@@ -85,7 +85,7 @@ impl Befallen<'_> {
         None
     }
 
-    /// Waits until the purchase is reversed. One that is not heard of among very many is never.
+    /// Waits until the purchase is reversed, for ever where its notice was lost among very many.
     async fn reversal_of(&mut self, transaction: TransactionId) {
         while self.reversed.recv().await != Ok(transaction) {}
     }
