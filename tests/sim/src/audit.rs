@@ -1,4 +1,4 @@
-//! Compares a switch with the model: what is in memory, and what is in the tables.
+//! Compares a switch with the model: its memory and its tables.
 
 use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::business_date::BusinessDate;
@@ -47,7 +47,7 @@ fn audit_card(
     at: Timestamp,
     context: &str,
 ) {
-    // Nothing has happened at `at`: the clock may go back to the day before.
+    // No command was executed at `at`: the clock may go back to the day before.
     let closed = model.cards[at_card].clone();
     model.turn_pages(at_card, at.0);
     let card = &model.cards[at_card];

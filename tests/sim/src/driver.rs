@@ -14,7 +14,7 @@ pub struct Driver {
     pub ids: IdMint,
     /// Every record, encoded.
     pub payload: Vec<u8>,
-    /// Where in `payload` each record ends.
+    /// The end of each record in `payload`.
     pub ends: Vec<usize>,
     effects: Vec<Effect>,
 }

@@ -14,11 +14,11 @@ use crate::rng::Rng;
 /// The rates of one world.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    /// How often each part moves, and somebody sends, beside the others.
+    /// The weight of each part's moves, and of a sending, beside the others.
     weights: Vec<(Action, u64)>,
     /// How often each rare thing happens in the whole world. Units: hundredths.
     rare: Vec<(Rare, u64)>,
-    /// So often somebody sends in the whole world.
+    /// The number of sendings in the whole world.
     sends: u64,
     /// So many commands are sent together at most.
     pub(crate) burst: u64,
@@ -94,7 +94,7 @@ impl Rates {
             .unwrap_or(Action::Send)
     }
 
-    /// What happens instead of a sending, now and then.
+    /// Draws the rare happening in place of a sending, if there is one.
     pub(crate) fn next_rare(&self, rng: &mut Rng) -> Option<Rare> {
         pick(&self.rare, rng.below(100 * self.sends))
     }

@@ -67,7 +67,7 @@ impl Workload {
                     .chance(70)
                     .then(|| format!("ext{}", self.rng.below(2)).parse().unwrap());
                 let changes = MemberChanges {
-                    // Who left comes back soon.
+                    // A member who left comes back soon.
                     is_active: self.rng.chance(60).then(|| self.rng.chance(80)),
                     role: self.rng.chance(20).then(|| self.rng.pick(&roles)),
                     code: self.rng.chance(40).then_some(code),

@@ -28,7 +28,7 @@ use crate::model::{DAY, HOUR, MINUTE, Model};
 use crate::rng::Rng;
 use crate::samples::{START, admin, new_company};
 
-/// One zone with daylight saving, one whose clocks skip midnight, one half an hour off.
+/// A zone with daylight saving, a zone whose clocks skip midnight, a zone half an hour off.
 const ZONES: [Tz; 3] = [Tz::America__Los_Angeles, Tz::America__Santiago, Tz::Asia__Kolkata];
 /// The first members of each company have numbers that follow those of the company before.
 const MEMBERS_AT_FIRST: u64 = 3;

@@ -19,7 +19,7 @@ use crate::rng::Rng;
 use crate::samples::{DOLLAR, facts, pan};
 
 const EURO: CurrencyCode = CurrencyCode(978);
-/// What merchants are called; one says nothing.
+/// The names of merchants; one is empty.
 const MERCHANTS: [&str; 3] = ["A Restaurant", "A Hotel", ""];
 
 impl Workload {

@@ -37,7 +37,7 @@ pub(crate) fn email_of(number: u64, company: u64) -> String {
     format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number })
 }
 
-/// Who asks for a change.
+/// The actor of a change.
 pub(crate) fn draw_note(rng: &mut Rng) -> AuditNote {
     let member = rng.chance(50).then(|| member_id(rng.below(USERS)));
     let actor = match rng.below(4) {

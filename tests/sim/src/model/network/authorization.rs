@@ -22,7 +22,7 @@ pub(crate) struct Verdict {
     pub(crate) sub_reason: SubReason,
     pub(crate) failed: RuleSet,
     pub(crate) flags: TransactionFlags,
-    /// What is approved, where that is not all.
+    /// The amount approved, where that is a part.
     pub(crate) part: Option<i64>,
 }
 
