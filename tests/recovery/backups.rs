@@ -1,5 +1,5 @@
-//! `backup` while purchases arrive, and `restore`: what was approved before is there, and with the
-//! journal of the lost directory so is what came after.
+//! `backup` while purchases arrive, and `restore`: approvals of before are there, and with the journal of the
+//! lost directory so are later ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};

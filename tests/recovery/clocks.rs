@@ -31,7 +31,7 @@ fn a_node_whose_clock_is_apart_neither_keeps_the_lead_nor_takes_it() {
     };
     let apart_ms = figures.lines().find_map(apart_ms).expect("the figure is there");
     assert!((1_500..2_500).contains(&apart_ms), "{apart_ms} ms");
-    // Nobody else than the third node can take over now.
+    // Only the third node can take over now.
     let third = others.into_iter().find(|node| *node != leads).expect("three nodes");
     cluster.take(leads).kill9();
     assert_eq!(cluster.wait_for_other_leader(leads), third);

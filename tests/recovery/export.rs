@@ -78,7 +78,7 @@ fn exported(from: &Postgresql) -> BTreeMap<String, Vec<String>> {
     by_id
 }
 
-/// Buys, reverses and presents until it is told to stop.
+/// Buys, reverses and presents until `is_over` is set.
 fn trade(door: SocketAddr, cards: &[TestCard], is_over: &AtomicBool, mut random: Random) {
     let mut acquirer = Acquirer::connect(door);
     while !is_over.load(Ordering::Relaxed) {

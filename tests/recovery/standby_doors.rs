@@ -51,7 +51,7 @@ fn further_doors_of_followers_lead_to_the_leaders_door_of_their_name() {
         let answer = buy(&cluster, "ebcdic", cluster.node(node).door("ebcdic"));
         assert!(is_approved(&answer), "node {node}: {answer}");
     }
-    // A door that the leader does not have has nobody to answer; the other doors go on.
+    // A door that the leader does not have gets no answer; the other doors go on.
     let follower = cluster.node((leader + 1) % 3);
     let of_own = format!("of-{}", (leader + 1) % 3);
     let mut odd = Acquirer::connect(follower.door(&of_own));
