@@ -198,7 +198,7 @@ impl BatchBuilder {
         self.record_count == 0
     }
 
-    /// Closes the batch as the one that continues `tip`, in the epoch of `tip`, written by itself.
+    /// Closes the batch as the continuation of `tip`, in its epoch, in a group of its own.
     pub fn seal(self, partition: u16, tip: &ChainPosition) -> SealedBatch {
         self.seal_in_group(partition, tip, 0)
     }
@@ -291,7 +291,7 @@ impl ChainCursor {
         Self { partition, tip: Some(tip) }
     }
 
-    /// Starts at the oldest batch kept, whose link to what was trimmed cannot be followed.
+    /// Starts at the oldest batch kept, whose link to the trimmed batches cannot be followed.
     pub fn anchored_at_first(partition: u16) -> Self {
         Self { partition, tip: None }
     }

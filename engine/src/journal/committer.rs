@@ -132,7 +132,7 @@ impl<R: Release> CommitterSteps<R> {
 }
 
 impl<R: Release> Steps for CommitterSteps<R> {
-    /// Commits what is queued, or does a step of the journal's upkeep.
+    /// Commits the queued requests, or does a step of the journal's upkeep.
     fn step(&mut self) -> StepOutcome {
         if self.trail.as_ref().is_some_and(|trail| !trail.has_room()) {
             // The log rings.
@@ -257,7 +257,7 @@ struct Committer<R> {
 }
 
 impl<R: Release> Committer<R> {
-    /// Commits a request, with what is queued behind it, and lets the replies go.
+    /// Commits a request, with those queued behind it, and lets the replies go.
     fn take(&mut self, request: CommitRequest<R>, queued: Option<&Inbox<CommitRequest<R>>>) {
         self.gather(request, queued);
         let done = if self.health.is_failed() {
@@ -279,7 +279,7 @@ impl<R: Release> Committer<R> {
         }
     }
 
-    /// Takes what is queued, up to what one commit may hold.
+    /// Takes the queued requests, as many as one commit may hold.
     fn gather(&mut self, first: CommitRequest<R>, queued: Option<&Inbox<CommitRequest<R>>>) {
         assert!(self.gathered.is_empty(), "the last group was released");
         let mut bytes = first.payload.len();
@@ -369,7 +369,7 @@ impl<R: Release> Committer<R> {
         }
     }
 
-    /// Tells everybody that nothing is written any more.
+    /// Reports that nothing is written any more.
     fn fail(&mut self, error: &JournalError) -> CommitOutcome {
         self.health.fail(error.to_string());
         self.position.close();

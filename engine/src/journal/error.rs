@@ -41,7 +41,7 @@ pub enum ChainFaultKind {
     },
     /// Does not carry the hash of the batch before it.
     BrokenLink,
-    /// Its first record is not the one that follows.
+    /// Its first record does not follow.
     SequenceGap {
         /// The record that had to follow.
         expected: u64,
@@ -213,7 +213,7 @@ pub struct Damage {
 }
 
 impl JournalError {
-    /// Says what is wrong with the bytes that had to be batch `number`.
+    /// Describes the fault of the bytes that had to be batch `number`.
     pub(crate) fn corrupt(number: u64, fault: &ChainFault) -> Self {
         Self::Corrupt { number, offset: fault.offset as u64, what: fault.to_string() }
     }
@@ -223,7 +223,7 @@ impl JournalError {
         matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull)
     }
 
-    /// Adds what was being done to an error of the operating system.
+    /// Adds the failed operation to an error of the operating system.
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }

@@ -1,7 +1,7 @@
 //! The journal: the decisions, in order, durable before any reply leaves.
 //!
 //! This room knows bytes only. A batch is a chained header with opaque records behind it
-//! (`chain`); one committer thread per partition gathers what the shard hands over, makes it
+//! (`chain`); one committer thread per partition gathers the requests of the shard, makes them
 //! durable with one write and releases the replies in order (`committer`); the traits here
 //! are the seam under which the log of segment files lives (`log`), and later others.
 //!
@@ -73,8 +73,8 @@ pub trait Journal: Send {
         None
     }
 
-    /// Makes certain that what was appended last still is the newest batch of the chain, which an answer
-    /// without a record says as much as one with it.
+    /// Makes certain that the batch appended last still is the newest of the chain: an answer without a
+    /// record depends on that as much as one with a record.
     /// Errors: as `append`.
     /// Cost: nothing where only one process can write.
     fn confirm(&mut self) -> Result<(), JournalError> {
@@ -86,8 +86,8 @@ pub trait Journal: Send {
         false
     }
 
-    /// Does one step of what makes the next appends cheap, and lets go of old batches before
-    /// `trim_before` as far as more is kept than was asked for; the last batch always stays.
+    /// Does one step of upkeep, which makes the next appends cheap, and lets go of old batches
+    /// before `trim_before` beyond the size to keep; the last batch always stays.
     /// Errors: as `append`.
     /// Cost: about one sync.
     fn keep_up(&mut self, _trim_before: BatchNumber) -> Result<(), JournalError> {
@@ -151,7 +151,7 @@ pub enum JournalNote {
         offset: u64,
         /// The newest record before it.
         last_seq: u64,
-        /// Whether a batch of the group is whole, behind one that is not.
+        /// Whether a batch of the group is whole, behind a torn one.
         has_whole_batch: bool,
     },
     /// The file system does not reserve room: commits take longer, and the disk may be found full

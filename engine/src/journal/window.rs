@@ -15,8 +15,8 @@ use crate::limits::{HAND_OVER_BYTES, RECORD_BYTES_MAX};
 /// Bytes of batches that one append carries, unless a single batch is larger.
 pub const WINDOW_APPEND_BYTES: usize = 512 * 1024;
 
-/// Bytes that a service of such windows takes in one request, and what of them is not batches: etcd
-/// takes 1.5 MiB.
+/// Bytes that a service of such windows takes in one request, and the part of them beside batches:
+/// etcd takes 1.5 MiB.
 const REQUEST_BYTES_MAX: usize = 1536 * 1024;
 const REQUEST_BYTES_BESIDE: usize = 64 * 1024;
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for WriterId {
     }
 }
 
-/// The newest batch of the chain, and who wrote it.
+/// The newest batch of the chain, and its writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowTip {
     /// The batch.

@@ -83,7 +83,7 @@ impl LogIndex {
         }
     }
 
-    /// Makes sure that what was read of `segment` was not written again meanwhile.
+    /// Makes sure that the bytes read of `segment` were not written again meanwhile.
     pub(super) fn check_kept(&self, segment: &LogSegment) -> Result<(), JournalError> {
         let segments = self.segments.read();
         match segments.front() {

@@ -8,7 +8,7 @@
 //! INVARIANT: the chain ends where the first batch is missing or broken, and this is an end only if
 //! nothing behind it was written later: a batch of a later group proves that the broken one was
 //! durable, so that it was damaged and not torn. A node of a cluster writes several groups at once, and
-//! has what it cuts from the others: there only the note and the checkpoint count.
+//! gets cut batches from the others: there only the note and the checkpoint count.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub(super) fn inspect(
     Ok(Some(found))
 }
 
-/// A journal without a head is one that was never made: there is nothing that it had to hold.
+/// A journal without a head was never made: it may not lack a batch that it had to hold.
 fn check_headless(disk: &dyn Disk, claims: &Claims<'_>) -> Result<(), JournalError> {
     let names = disk.names().map_err(JournalError::io(READING))?;
     if names.iter().any(|name| ordinal_of(name).is_some()) {
@@ -153,7 +153,7 @@ fn find_segments(disk: &dyn Disk, head: &JournalHead) -> Result<FoundSegments, J
                 let what = format!("it holds what belongs into {}", segment_name(found.ordinal));
                 return Err(JournalError::Damaged { file: segment_name(ordinal), offset: 0, what });
             }
-            // Let go of, made for what comes, or torn when its first batch was written.
+            // Let go of, made for later batches, or torn when its first batch was written.
             _ => {
                 if ordinal == expected {
                     let len = file.len().map_err(JournalError::io(READING))?;
@@ -364,7 +364,7 @@ impl Stop {
 
 const MISSING: &str = "a batch is missing that others follow";
 
-/// Compares the end with what was promised: replies that have left, tables that are further.
+/// Compares the end with the promises: replies that have left, tables that are further.
 fn check_end(
     found: &LogInspection,
     acknowledged: Option<BatchNumber>,

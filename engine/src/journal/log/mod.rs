@@ -276,7 +276,8 @@ impl LogJournal {
         self.mark.sync().map_err(JournalError::io(NOTING))
     }
 
-    /// Notes where the file system does not reserve room; it is asked for what it has already.
+    /// Notes if the file system does not reserve room; it is asked for room that the file has
+    /// already.
     fn check_reservation(&mut self) -> Result<(), JournalError> {
         let newest = self.newest();
         let reserved = newest.file.reserve(newest.len).map_err(JournalError::io(NO_ROOM))?;
@@ -389,8 +390,8 @@ impl LogJournal {
         (is_due && self.next == NextSegment::NotOrdered).then_some(Duty::OrderNext)
     }
 
-    /// Whether the oldest segment may go: all of it stands before `trim_before`, and more is kept than
-    /// was asked for.
+    /// Whether the oldest segment may go: all of it stands before `trim_before`, and the segments
+    /// exceed the size to keep.
     fn is_releasable(&self, trim_before: BatchNumber) -> bool {
         let is_ordered = self.next == NextSegment::Ordered;
         let next = if is_ordered { self.retention.segment_bytes } else { 0 };

@@ -97,7 +97,7 @@ impl JournalReader for LogReader {
     ) -> Result<Vec<StoredBatch>, JournalError> {
         let segment = self.index.segment_of(number)?;
         let stored = self.read_segment(&segment, number, limit_bytes);
-        // First: what was written again meanwhile may look damaged.
+        // First: bytes that were written again meanwhile may look damaged.
         self.index.check_kept(&segment)?;
         stored
     }

@@ -152,7 +152,7 @@ impl LogSegment {
         self.places.lock().push(bytes);
     }
 
-    /// Returns where `number` begins. Batches that nobody has looked at are counted first, by their
+    /// Returns where `number` begins. Batches that were not read so far are counted first, by their
     /// headers. Units: bytes.
     /// Errors: a header that does not follow.
     pub(super) fn offset_of(&self, number: BatchNumber) -> Result<u64, JournalError> {
@@ -214,8 +214,8 @@ impl<'a> SegmentBytes<'a> {
         Self { segment, buffer: Vec::new(), buffer_offset: 0 }
     }
 
-    /// Returns the bytes of the batch whose header begins at `offset`, unproven; `None` if what is
-    /// there does not look like a batch.
+    /// Returns the bytes of the batch whose header begins at `offset`, unproven; `None` if they do
+    /// not look like a batch.
     pub(super) fn batch_at(&mut self, offset: u64) -> Result<Option<&[u8]>, JournalError> {
         let Some(head) = self.bytes(offset, BATCH_HEADER_BYTES)? else { return Ok(None) };
         let Ok(header) = peek_header_prefix(head) else { return Ok(None) };

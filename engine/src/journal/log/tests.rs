@@ -209,7 +209,7 @@ fn readers_find_batches_by_number_and_record() {
     assert_eq!(reader.read_from(BatchNumber(43), usize::MAX).unwrap(), []);
     assert_eq!(reader.read_from(BatchNumber(2), 300).unwrap().len(), 2, "104 bytes each");
     assert_eq!(seqs(reader), (1..=120).collect::<Vec<_>>());
-    // Segments that the open has not walked are counted when they are asked for.
+    // Segments that the open has not walked are counted when they are read.
     let expected = Expectation { identity: IDENTITY, checkpoint: Some(positions[39]) };
     drop(journal);
     let journal = open_with(&disk, &expected, SMALL).unwrap();
@@ -346,7 +346,7 @@ fn a_flipped_byte_refuses_the_start_with_its_place() {
     }
 }
 
-/// After a power failure the note may be old: what was written later proves what was before.
+/// After a power failure the note may be old: later batches prove the earlier ones.
 #[test]
 fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
     let (disk, _) = three_segments();
@@ -627,7 +627,7 @@ fn crash_upon_crash_loses_nothing_that_was_acknowledged_and_brings_nothing_back(
         let mut below = |bound: u64| next_random(&mut state) % bound;
         let mut disk = FaultyDisk::default();
         let mut acknowledged = ChainPosition::GENESIS;
-        // The hash of each batch that somebody was told of.
+        // The hash of each acknowledged batch.
         let mut told = std::collections::BTreeMap::new();
         for run in 0..RUNS {
             let name = format!("seed {seed}, run {run}");
