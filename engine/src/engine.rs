@@ -300,8 +300,8 @@ impl Engine {
         }
     }
 
-    /// Whether another node can lead by now: what is durable here is all that is durable only where
-    /// a command has been answered since.
+    /// Whether another node can lead by now: this node then has all durable records only if a
+    /// command has been answered since.
     #[must_use]
     pub const fn is_replicated(&self) -> bool {
         self.is_replicated
@@ -402,12 +402,12 @@ impl Engine {
     /// Cost: reads and writes everything once, on the caller's thread.
     pub fn back_up(&self, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
         let journal = self.journal.lock().clone().ok_or(CopyError::ShutDown)?;
-        // Before the view is taken: what it needs of the journal must not go.
+        // Before the view is taken: the batches that it needs must not go.
         let _hold = self.trim.hold();
         copy_running(&self.directory, || self.store.read(), &journal, to, beside)
     }
 
-    /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.
+    /// Finishes the commands taken, writes a last checkpoint, stops every thread. Idempotent.
     pub fn shut_down(&self) {
         drop(self.inbox.write().take());
         drop(self.journal.lock().take());

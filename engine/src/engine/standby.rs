@@ -99,9 +99,9 @@ impl Standby {
         self.recovered.log.tip()
     }
 
-    /// Takes in what the window has and this node has not. Returns the tip reached.
-    /// Errors: `Window` where the window lacks what follows, is closed, or is that of another chain;
-    /// `Corrupt`; the node's own files. The node is to be opened again then, but not after
+    /// Takes in the batches of the window that this node lacks. Returns the tip reached.
+    /// Errors: `Window` where the window lacks the next batch, is closed, or is that of another
+    /// chain; `Corrupt`; the node's own files. The node is to be opened again then, but not after
     /// `Unavailable`.
     pub fn catch_up(&mut self, window: &mut dyn ChainWindow) -> Result<WindowTip, OpenError> {
         let tip = window.tip().map_err(JournalError::Window)?;
@@ -109,8 +109,8 @@ impl Standby {
         Ok(tip)
     }
 
-    /// As `catch_up`, up to a tip that the window had a moment ago: one that is written all the time is
-    /// always ahead of its reader.
+    /// As `catch_up`, up to a tip that the window had a moment ago: a window under load is always ahead
+    /// of its reader.
     /// Errors: as for `catch_up`.
     pub fn catch_up_to(
         &mut self,
@@ -134,7 +134,7 @@ impl Standby {
         Ok(())
     }
 
-    /// Errors: the chain of the window is not one that this node's continues to.
+    /// Errors: the chain of the window does not continue this node's.
     fn has_reached(&self, tip: &ChainPosition) -> Result<bool, JournalError> {
         let own = self.tip();
         if own.number < tip.number {
