@@ -98,7 +98,7 @@ impl FromStr for ClusterAddress {
     }
 }
 
-/// Errors: what is wrong with it.
+/// Errors: the fault, in words.
 fn parse_access(parameters: &str, is_tls: bool) -> Result<EtcdAccess, &'static str> {
     const NAMES: [&str; 5] = ["ca", "cert", "key", "user", "password-file"];
     let mut values: [Option<String>; 5] = Default::default();

@@ -27,7 +27,7 @@ const RECORD_EVERY: u64 = 10;
 pub(crate) enum LeaderState {
     /// It leads.
     Leads,
-    /// It answers what it has taken and takes nothing new: followers need not hurry.
+    /// It answers the requests it has taken and takes no new ones: followers need not hurry.
     Stops,
     /// It has ended: the first node to come leads.
     Gone,
@@ -52,7 +52,7 @@ pub enum LeaderEnd {
     Gone(String),
 }
 
-/// Beats on a thread of its own, until it is told to stop.
+/// Beats on a thread of its own, until the leader stops.
 #[derive(Debug)]
 pub struct Beats {
     state: Arc<AtomicU8>,

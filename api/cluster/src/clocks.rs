@@ -13,7 +13,7 @@ const APART_MAX: u64 = 500_000;
 /// For how long it counts what a node's clock was: it may not be there any more.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
-/// How the clock of a node stands to those of the others.
+/// The clock of a node compared with those of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockStanding {
     /// Most nodes agree with it, or no other node is known.

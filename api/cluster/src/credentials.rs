@@ -28,7 +28,7 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// Reads the files of TLS.
-    /// Errors: one cannot be read, or has not what it should have.
+    /// Errors: one cannot be read, or has no usable content.
     pub(crate) fn read(access: &EtcdAccess) -> Result<Self, EtcdError> {
         let tls = access.is_tls.then(|| client_config(access)).transpose()?;
         Ok(Self {

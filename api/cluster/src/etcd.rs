@@ -103,7 +103,7 @@ struct Member {
 
 impl EtcdClient {
     /// A client of the members of a cluster; it connects when it is first used.
-    /// Errors: the files of TLS are not what they should be.
+    /// Errors: the files of TLS cannot be used.
     pub(crate) fn new(address: &ClusterAddress) -> Result<Self, EtcdError> {
         Ok(Self {
             runtime: Some(Builder::new_current_thread().enable_all().build()?),
@@ -117,7 +117,7 @@ impl EtcdClient {
         })
     }
 
-    /// Asks, and returns what is answered.
+    /// Asks, and returns the answer.
     pub(crate) fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(ANSWER_TIMEOUT, request)
     }
@@ -127,7 +127,7 @@ impl EtcdClient {
         self.call_within(READ_TIMEOUT, request)
     }
 
-    /// As `read`, of what is looked at all the time.
+    /// As `read`, for a look that is repeated all the time.
     pub(crate) fn look<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(LOOK_TIMEOUT, request)
     }
@@ -249,7 +249,8 @@ async fn speak(
 }
 
 impl Member {
-    /// Asks as the user that there is, who signs in first, and again where that has run out.
+    /// Asks as the configured user, if any, who signs in first, and again when the token has
+    /// expired.
     async fn ask_as<C: Call>(
         &mut self,
         credentials: &Credentials,

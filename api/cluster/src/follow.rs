@@ -62,7 +62,7 @@ pub struct Node {
 
 /// The notices to the runner of a follower's doors.
 pub trait Following {
-    /// The node has what the cluster's chain has, up to this record.
+    /// The node has the cluster's chain, up to this record.
     /// Errors: that cannot be noted.
     fn joined(&self, tip: RecordSeq) -> std::io::Result<()>;
 
@@ -71,7 +71,7 @@ pub trait Following {
 }
 
 /// Follows until this node leads, and returns its engine; none where it is to stop. Blocks.
-/// Errors: the node lacks what follows, or its chain is another one, or its files fail.
+/// Errors: the node lacks the next batch, or its chain is another one, or its files fail.
 pub fn follow(
     mut standby: Standby,
     mut node: Node,
@@ -130,7 +130,7 @@ pub fn follow(
             continue;
         }
         if let Some(why) = node.status.clock().words() {
-            // It is told beside `following`, too; here each time that it would have led.
+            // The status shows it, too; the log has it each time that the node would have led.
             tracing::warn!("the leader is silent, and this node does not take over: {why}");
             patience.begin_anew();
             std::thread::sleep(CLOCK_PAUSE);
@@ -197,7 +197,7 @@ impl WatchedLeader {
         Self { writer: Some(tip.writer), http, connection: None }
     }
 
-    /// Whether the leader answers at its door, or may: nobody knows where that is.
+    /// Whether the leader answers at its door; true where the door's address is unknown.
     fn answers(&self) -> bool {
         let Some(http) = self.http else { return true };
         let ask = || {

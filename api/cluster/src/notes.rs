@@ -78,7 +78,7 @@ impl LeaderNotes {
                 let request = TxnRequest { compare: vec![compare], success };
                 Ok::<_, EtcdError>(is_taken || window.client().call(&request)?.succeeded)
             })?;
-        // An answer that was lost left what was to be written.
+        // After a lost answer the value is the one to be written.
         if !is_taken && window.client().get(key)?.as_ref() != Some(&owner) {
             return Err(NotesError::Fenced);
         }

@@ -102,7 +102,7 @@ impl NodeStatus {
         self.nodes.lock().clone()
     }
 
-    /// How the clock of this node stands to those of the others.
+    /// The clock of this node compared with those of the others.
     #[must_use]
     pub fn clock(&self) -> ClockStanding {
         standing_of(&self.clocks_ahead())

@@ -1,7 +1,7 @@
 //! The window of a chain in etcd.
 //!
-//! Each append is one transaction: if `tip` is exactly the one that the writer continues, then the
-//! batches, the new tip, and away with what is older than the window. Reads are linearizable.
+//! Each append is one transaction: if `tip` is exactly the one that the writer continues, it writes
+//! the batches and the new tip, and deletes batches older than the window. Reads are linearizable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -174,7 +174,7 @@ impl EtcdWindow {
         Ok(Self { writer, is_closed: Arc::clone(is_closed), ..window })
     }
 
-    /// As `reach`, for who writes no batch; with the release of etcd.
+    /// As `reach`, for a reader that writes no batch; with the release of etcd.
     pub(crate) fn look_at(address: &ClusterAddress) -> Result<(Self, String), OpenWindowError> {
         let mut client = EtcdClient::new(address)?;
         let MemberStatus { release, .. } = client.status_of_any()?;
@@ -202,7 +202,7 @@ impl EtcdWindow {
         &mut self.client
     }
 
-    /// Reads what changes beside the batches, at one moment.
+    /// Reads the keys that change beside the batches, at one moment.
     pub(crate) fn pulse(&mut self) -> Result<Pulse, WindowError> {
         let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
         let reads = keys.map(|key| Request::Range(one(key)).into()).to_vec();
