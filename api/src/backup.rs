@@ -57,7 +57,7 @@ pub fn back_up(engine: &Engine, secrets: &Secrets, to: &Path) -> Result<CopyRepo
     Ok(CopyReport::new(copied, damaged))
 }
 
-/// Adds what the engine does not know of to a backup of the directory `data`.
+/// Adds the files that the engine does not know to a backup of the directory `data`.
 /// Errors: a file cannot be read or written.
 pub fn add_to_backup(
     (data, secrets): (&Path, &Secrets),
@@ -128,7 +128,7 @@ pub fn copy_receipts(from: &Path, to: &Path, damaged: &mut DamagedReceipts) -> i
 }
 
 /// Copies a receipt, always: a file with two names would change in both places. Returns whether it is
-/// damaged; one that is gone meanwhile was deleted, and nothing names it.
+/// damaged; a receipt that is gone meanwhile was deleted, and no record names it.
 fn copy_receipt(from: &Path, to: &Path, digest: &[u8; 32]) -> io::Result<bool> {
     let mut source = match open_plain(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -1,7 +1,7 @@
 //! How the switch is configured: flags over environment over a TOML file over defaults.
 //!
-//! clap merges flags and environment; what neither says is taken from the file
-//! (`--config FILE`, else `cardswitch.toml` in the data directory), then from `Settings::default`.
+//! clap merges flags and environment; other settings are taken from the file (`--config FILE`, else
+//! `cardswitch.toml` in the data directory), then from `Settings::default`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;

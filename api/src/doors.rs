@@ -166,11 +166,11 @@ fn admitted(
 #[derive(Clone, Copy, Debug)]
 pub struct PeerSetting {
     name: &'static str,
-    /// The same with the word that admits everybody.
+    /// The same with the word that admits the whole world.
     name_and_word: &'static str,
 }
 
-/// That of the first door.
+/// The setting of the first door.
 pub const FIRST: PeerSetting = PeerSetting {
     name: "iso8583_peers",
     name_and_word: "iso8583_peers (beyond loopback, `any` admits the whole world)",

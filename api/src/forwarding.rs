@@ -1,4 +1,4 @@
-//! Requests that a node which follows hands to the one that leads, and their answers on the way back.
+//! Requests that a following node hands to the leader, and their answers on the way back.
 //!
 //! While no node leads, a request waits. A request whose connection breaks is sent again where nothing can
 //! happen twice: if it is a read, or has an idempotency key. The outcome of any other is unknown, and the

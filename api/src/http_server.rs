@@ -4,8 +4,8 @@
 //! `http_connection` bounds a single connection. The card network's most frequent requests go past
 //! the router. A client with one IPv6 address has 2^64 of them, which count as one.
 //!
-//! The port is open before the data directory is: until then health is told, and everything else is
-//! answered 503 with `Retry-After`.
+//! The port is open before the data directory is: until then health is answered, and every other
+//! request gets 503 with `Retry-After`.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;

@@ -41,7 +41,7 @@ pub enum ManifestError {
     /// It has no manifest.
     #[error("`{0}` is missing: this is no backup, or not as `backup` made it; take another one")]
     Missing(PathBuf),
-    /// The manifest is not what was written.
+    /// The manifest was cut or changed.
     #[error("the manifest `{0}` was cut or changed ({1}): take another backup")]
     Damaged(PathBuf, &'static str),
     /// It was written by a later build.
@@ -50,7 +50,7 @@ pub enum ManifestError {
     /// A file that it names is not there.
     #[error("`{0}` is missing, which the manifest names: take another backup")]
     FileMissing(PathBuf),
-    /// A file is not what it was.
+    /// A file was changed.
     #[error(
         "`{0}` is not what the manifest says: it was damaged or changed, or is of another backup; \
          take another backup"
@@ -146,7 +146,7 @@ impl Manifest {
     }
 
     /// Proves the backup as it lies.
-    /// Errors: manifest or files are not what was written, or there are others.
+    /// Errors: the manifest or a file was changed, or there are other files.
     /// Cost: reads everything once.
     pub fn check(&self, secrets: &Secrets) -> Result<(), ManifestError> {
         self.prove(self.files(secrets)?, &mut |_, source| copy_described(source, &mut io::sink()))
@@ -170,7 +170,7 @@ impl Manifest {
     }
 
     /// The files that it names.
-    /// Errors: somebody without the keys wrote it.
+    /// Errors: it was written without the keys.
     fn files(&self, secrets: &Secrets) -> Result<BTreeMap<String, Described>, ManifestError> {
         let path = self.path();
         let summed = SummedText::split(&self.text, TITLE).map_err(|flaw| flawed(flaw, &path))?;
@@ -180,7 +180,7 @@ impl Manifest {
         parse_files(summed.body().skip(3)).ok_or(ManifestError::Damaged(path, "its files"))
     }
 
-    /// Compares what `take` has read of each file with what is expected.
+    /// Compares the bytes that `take` has read of each file with the expected ones.
     fn prove(
         &self,
         mut expected: BTreeMap<String, Described>,

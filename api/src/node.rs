@@ -1,8 +1,8 @@
-//! A node of a cluster: it follows until it leads, then it is a switch like any other, until it is told
-//! to stop or another node leads.
+//! A node of a cluster: it follows until it leads, then it is a switch like any other, until a stop or
+//! another leader ends that.
 //!
-//! A node that leads no more begins again as a new process image: nothing of what it had in memory,
-//! which may be ahead of the chain, outlives it.
+//! A node that leads no more begins again as a new process image: nothing outlives its memory,
+//! which may be ahead of the chain.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -50,7 +50,7 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::cluster::{line_of, show_cluster};
 
 const PROGRAM: &str = "/proc/self/exe";
-/// How long a leader that stops goes on with what it has taken, where etcd does not answer.
+/// The time for which a stopping leader goes on with its requests while etcd does not answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves a data directory as a node: runs until Ctrl-C or SIGTERM, or until it can go on no more.

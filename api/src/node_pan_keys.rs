@@ -78,8 +78,8 @@ impl FollowerPanKeys {
     }
 
     /// Takes a file of keys for its own, durably. Blocks.
-    /// Errors: it is not the leader's of now, or lacks what is needed here.
-    /// Cost: O(cards) where they are others than before.
+    /// Errors: it is not that of the present leader, or lacks a key needed here.
+    /// Cost: O(cards) where the keys change.
     pub fn take(&self, epoch: u64, text: &[u8]) -> Result<(), TakingError> {
         let tables = self.tables.lock();
         let tables = tables.as_ref().filter(|_| epoch == self.status.epoch());
@@ -123,7 +123,7 @@ pub enum GivingError {
     Node(String, NodeCallError),
 }
 
-/// The other nodes, as the one that leads gives them its keys.
+/// The other nodes, as the leader gives them its keys.
 #[derive(Debug)]
 pub struct PanKeyNodes {
     /// This node.

@@ -108,7 +108,7 @@ fn numbers(keys: &PanKeys) -> Vec<u32> {
     keys.generations().map(|generation| generation.0).collect()
 }
 
-/// With a next generation that nobody put to use.
+/// The same keys with a next generation that was not put to use.
 fn with_unused(keys: &PanKeys) -> PanKeys {
     keys.with(Timestamp(0), Secrets::fresh_pan_key().unwrap()).unwrap()
 }

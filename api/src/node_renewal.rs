@@ -42,7 +42,7 @@ async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Resul
     Ok(())
 }
 
-/// The settings of the node stay its own; a copy has those of the node that leads.
+/// The settings of the node stay its own; a copy has those of the leader.
 fn keep_settings(data: &Path, new: &Path) -> io::Result<()> {
     let (own, copied) = (data.join(CONFIG_FILE), new.join(CONFIG_FILE));
     match fs::copy(own, &copied) {

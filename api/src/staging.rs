@@ -45,7 +45,7 @@ impl Staging {
     }
 
     /// Copies a backup into it under this name, and proves the copy. Returns where it is.
-    /// Errors: the backup is not what its manifest says, or there is too little room.
+    /// Errors: the backup differs from its manifest, or there is too little room.
     /// Cost: reads and writes everything once.
     pub fn take(
         &self,
@@ -76,7 +76,7 @@ fn make_locked(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Removes what was left by a process that was killed, and nothing else.
+/// Removes the leftover of a killed process, and nothing else.
 fn remove_leftover(folder: &Path) -> Result<(), CopyError> {
     let in_the_way = || CopyError::InTheWay(folder.to_path_buf());
     let failed = |error| CopyError::Io(folder.to_path_buf(), error);

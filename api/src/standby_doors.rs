@@ -60,7 +60,7 @@ pub struct StandbyDoors {
 
 impl StandbyDoors {
     /// Takes the address of HTTP and those of the ISO 8583 doors.
-    /// Errors: one of them is in use, and which.
+    /// Errors: one of them is in use; the error names it.
     pub async fn bind(http: SocketAddr, iso8583: &[ListenerOptions]) -> io::Result<Self> {
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for address in std::iter::once(http).chain(iso8583.iter().map(|door| door.address)) {
@@ -90,7 +90,7 @@ impl StandbyDoors {
         }
     }
 
-    /// Tells who leads.
+    /// Receives the leader at each change.
     #[must_use]
     pub fn leaders(&self) -> watch::Receiver<Option<Leader>> {
         self.leader.subscribe()

@@ -1,5 +1,5 @@
-//! Deliveries at work beside an engine: what an app is told of as companies let it in, and that nothing
-//! counts as delivered that was not.
+//! Deliveries at work beside an engine: the events that an app gets as companies let it in; an
+//! undelivered event never counts as delivered.
 
 use std::sync::Arc;
 

@@ -52,7 +52,7 @@ pub enum LeaderEnd {
     Gone(String),
 }
 
-/// Beats on a thread of its own, until the leader stops.
+/// Beats on a thread of its own, until `finish`.
 #[derive(Debug)]
 pub struct Beats {
     state: Arc<AtomicU8>,

@@ -1,7 +1,7 @@
 //! Answers of one connection that the fault plan makes late, double, false or lost.
 //!
-//! Only answers of the engine to purchases meet a fault, so the decision is durable whatever the peer is
-//! told. A held answer keeps its request in flight: the connection waits for it.
+//! Only answers of the engine to purchases meet a fault, so the decision is durable, whatever the faulty
+//! answer says. A held answer keeps its request in flight: the connection waits for it.
 
 use std::future::Future;
 use std::pin::Pin;

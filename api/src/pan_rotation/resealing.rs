@@ -208,7 +208,7 @@ fn seal_anew(
     Ok(Resealed { next: (!is_last).then_some(next), ..resealed })
 }
 
-/// The oldest generation that the tables need: one that a card is sealed under, or may be from now on.
+/// The oldest generation that the tables need: a card is sealed under it, or may be from now on.
 /// Cost: O(cards).
 pub fn oldest_needed(store: &Store) -> Result<PanGeneration, StoreError> {
     // Read first: no card comes under one before it any more.
@@ -220,7 +220,7 @@ pub fn oldest_needed(store: &Store) -> Result<PanGeneration, StoreError> {
 fn count(store: &Store) -> Result<BTreeMap<PanGeneration, u64>, StoreError> {
     let (mut counts, mut first) = (BTreeMap::new(), CardSlot::default());
     loop {
-        // A view for each piece: one that is held for long makes the file grow.
+        // A view for each piece: a view held for long makes the file grow.
         let found = store.read()?.sealed_numbers(first, READ_LEN_MAX)?;
         for number in &found {
             *counts.entry(number.sealed_pan.generation()).or_insert(0) += 1;

@@ -1,7 +1,7 @@
 //! Answers that the fault plan makes late, false or lost, for clients under test.
 //!
-//! Only answers of the engine to purchases meet a fault, so the decision is durable whatever the client is
-//! told. A request over HTTP has one answer: none comes twice, and nothing comes before it.
+//! Only answers of the engine to purchases meet a fault, so the decision is durable, whatever the faulty
+//! answer says. A request over HTTP has one answer: none comes twice, and nothing comes before it.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ impl HttpFaults {
 }
 
 impl Befallen<'_> {
-    /// Holds the answer as its fault has it. Returns what the client gets in its place, if anything.
+    /// Holds the answer as its fault has it. Returns the answer that the client gets in its place,
+    /// if any.
     pub(super) async fn meet(mut self, reply: &Reply) -> Option<Result<Response, ApiError>> {
         let transaction = match reply {
             Reply::Network(NetworkReply::Authorization(reply)) => reply.transaction,
