@@ -1,4 +1,4 @@
-//! Drives a shard without threads, as its loop does, and keeps what the journal would hold.
+//! Drives a shard without threads, as its loop does, and keeps the content of its journal.
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;

@@ -1,7 +1,7 @@
 //! The nodes of a simulated cluster beside the one that leads.
 //!
-//! They follow now and then, one of them takes over when the world has it so, and one that the window
-//! left behind begins again as a copy of the leader's disks, as a backup would have it.
+//! They follow now and then, one of them takes over when the world has it so, and a node that the window left
+//! behind begins again as a copy of the leader's disks, as from a backup.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// Returns whether the follower has what the chain has.
+    /// Returns whether the follower has the whole chain.
     fn follow(&mut self, at: usize, leader: &Disks, options: Options<'_>) -> bool {
         let follower = &mut self.followers[at];
         let reached = follower.catch_up(options);
@@ -105,7 +105,7 @@ impl Nodes {
         let old = old.into();
         loop {
             let mut next = self.followers.pop_front().unwrap();
-            // Of what it has it may hold less than the window begins with.
+            // Its log may end before the first batch of the window.
             let copied_from =
                 old.as_ref().map_or_else(|| next.machine.disks.clone(), |old| old.disks.clone());
             let tip = loop {

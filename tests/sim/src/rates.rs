@@ -130,8 +130,8 @@ fn draw_caches(rng: &mut Rng) -> CacheLimits {
     }
 }
 
-/// Checkpoints come by volume only: what real time does must not matter. Most worlds have few, which
-/// are dearer than other commits; in some nearly every commit is one.
+/// Checkpoints come by volume only: real time must not matter. Most worlds have few, which are dearer than other
+/// commits; in some nearly every commit is one.
 fn draw_pacing(rng: &mut Rng) -> Pacing {
     let records = if rng.chance(25) { rng.below(6) } else { 6 + rng.below(5) };
     Pacing {

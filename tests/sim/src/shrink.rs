@@ -24,7 +24,7 @@ impl Failure {
     }
 }
 
-/// Runs what may panic, and tells how it did. Panics say nothing else meanwhile.
+/// Runs code that may panic, and returns its failure. Panics print nothing meanwhile.
 pub fn failure_of<T>(run: impl FnOnce() -> T) -> Option<Failure> {
     let place = Arc::new(Mutex::new(String::new()));
     let seen = Arc::clone(&place);

@@ -2,8 +2,8 @@
 //! Its crashes and restarts are in `crashes`.
 //!
 //! The switch is the product's own; simulated are the disks, the clock, the senders, and the order in which parts
-//! move. The reference model says what each answer has to be. Commands that a crash left without
-//! an answer have happened if the journal kept them, in the order in which they were executed.
+//! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
+//! the journal kept them, in the order in which they were executed.
 
 mod crashes;
 
@@ -467,7 +467,7 @@ impl World {
         self.model.expect(executed.at.0, command)
     }
 
-    /// Compares what reads show with the model, where both stand at the same record.
+    /// Compares reads with the model, where both stand at the same record.
     fn audit_reads(&mut self) {
         let (seq, at) = self.modelled;
         let applied = self.engine().watermark().applied();
@@ -568,7 +568,7 @@ fn options(place: &Path, clock: &Arc<AtomicI64>, rates: &Rates) -> EngineOptions
     }
 }
 
-/// Steps what writes a leader's log, past its pause: time passes. Returns whether something was done.
+/// Steps the trail, which writes a leader's log, past its pause: time passes. Returns whether something was done.
 fn step_trail(trail: &mut Option<TrailSteps>) -> bool {
     trail.as_mut().is_some_and(|trail| {
         trail.step() == StepOutcome::Worked || trail.step() == StepOutcome::Worked

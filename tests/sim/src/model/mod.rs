@@ -342,7 +342,7 @@ impl Model {
         Ok(())
     }
 
-    /// Lets time pass up to that of a record, which ends what is remembered, too.
+    /// Lets time pass up to that of a record, which ends remembered answers and keys, too.
     pub fn pass_time(&mut self, at: i64) {
         self.run_timers(at);
         self.answers.retain(|answer| answer.expires_at > at);
@@ -478,7 +478,7 @@ impl Model {
         self.purchases.iter().position(|found| found.card == card && id(found.seq) == wanted)
     }
 
-    /// The newest with this key; a refund never takes the name of what it gives back.
+    /// The newest purchase with this key; a refund never takes the name of the purchase that it gives back.
     fn find_by_key<K: PartialEq>(
         &self,
         key_of: impl Fn(&Purchase) -> Option<K>,

@@ -1,4 +1,4 @@
-//! Draws members, and what they ask for and decide.
+//! Draws members, their requisitions and decisions.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
@@ -42,7 +42,7 @@ impl Workload {
         }
     }
 
-    /// One of the first members of a company, or anybody.
+    /// A first member of a company, or any member.
     pub(crate) fn pick_member(&mut self, company: u64) -> MemberId {
         let number = if self.rng.chance(85) {
             company * MEMBERS_AT_FIRST + self.rng.below(MEMBERS_AT_FIRST)

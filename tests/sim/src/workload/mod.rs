@@ -48,7 +48,7 @@ pub struct Workload {
     members: u64,
     requisitions: u64,
     people: PeopleDrawn,
-    /// How much people do yet, one thing soon after the other: what they are given ends soon.
+    /// The number of acts of people still to come, one soon after the other: their tickets end soon.
     people_left: u64,
     /// The mark of the last reversal whose purchase had not come.
     early_mark: u64,

@@ -1,4 +1,4 @@
-//! Draws what people and programs do: they sign in, set passwords, let apps in and take that back.
+//! Draws the acts of people and programs: they sign in, set passwords, let apps in and take that back.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
@@ -22,7 +22,7 @@ use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id,
 /// Users are the first members of the three companies, by their numbers.
 const USERS: u64 = 9;
 const APPS: u64 = 4;
-/// The sealed seed of everybody's one-time passwords.
+/// The sealed seed of all users' one-time passwords.
 const SEED: [u8; 20] = [1; 20];
 
 /// How many of everything there were.

@@ -155,7 +155,7 @@ impl World {
                 let killed = lost.after(Crash::Kill);
                 let newest = segments(&killed).into_iter().max();
                 match self.try_verify(&self.place, &killed) {
-                    // A start needs no segment before its checkpoint's: `verify` alone finds what is lost there.
+                    // A start needs no segment before its checkpoint's: `verify` alone finds a loss there.
                     Err(VerifyError::Open(OpenError::Journal(JournalError::Damaged {
                         file,
                         ..

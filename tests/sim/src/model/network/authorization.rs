@@ -1,4 +1,4 @@
-//! Authorizations in the model, and increments of what they hold.
+//! Authorizations in the model, and increments of their holds.
 
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, Increment, PartialApproval,
