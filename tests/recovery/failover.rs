@@ -150,7 +150,7 @@ fn load(
     })
 }
 
-/// Strikes, and mends what was broken.
+/// Strikes, and mends the damage.
 pub(crate) fn strike(cluster: &mut Cluster, (blow, leader): (Blow, usize), random: &mut Random) {
     let pause = Duration::from_millis(random.between(20, 600));
     let (member, follower) = (random.index(3), (leader + 1 + random.index(2)) % 3);
@@ -285,7 +285,7 @@ fn what_is_no_node_of_the_cluster_is_refused() {
     let data = other.data();
     let adopted = cluster.command(&["cluster", "adopt", "--data", text_of(&data)]);
     assert!(adopted.expect_one_line_error().contains("is a cluster already"));
-    // It has written by itself: what it has is no part of the chain.
+    // It has written by itself: its records are no part of the chain.
     let strayed = other.home().join("strayed");
     let backup = other.home().join("backup");
     let [backup, strayed_text] = [&backup, &strayed].map(|path| text_of(path));
@@ -316,7 +316,7 @@ fn operators_change_a_cluster_at_its_leader_and_are_told_so_elsewhere() {
     cluster.stop();
 }
 
-/// The router is told of no leader: it tries the addresses of the cell, whose nodes find theirs.
+/// The router learns of no leader: it tries the addresses of the cell, whose nodes find theirs.
 #[test]
 fn a_router_finds_the_next_leader_of_a_cell() {
     let mut cluster = Cluster::of(Installation::init_with(60, 2_407, &["--cell", "07"]));

@@ -106,14 +106,14 @@ fn receipts_outlive_the_machine_that_took_them() {
     cluster.start(away);
     cluster.wait_until_level();
     cluster.wait_for_receipts(away, 2);
-    // The disk of the one that took them is gone; the third node is away, too.
+    // The disk of the node that took them is gone; the third node is away, too.
     cluster.take((first + 2) % 3).kill9();
     cluster.take(first).kill9();
     std::fs::remove_dir_all(cluster.data(first)).expect("a directory can be removed");
     cluster.wait_for_other_leader(first);
     assert_eq!(receipt(cluster.node(away), lunch), [PNG, b"1"].concat());
     assert_eq!(receipt(cluster.node(away), dinner), [PNG, b"2"].concat());
-    // A file that is damaged is fetched again from one that has it.
+    // A damaged file is fetched again from a node that has it.
     cluster.join(first);
     cluster.start(first);
     cluster.wait_until_level();

@@ -86,7 +86,7 @@ fn order_and_kill(
     })
 }
 
-/// Orders cards one after the other, first what was left unanswered before.
+/// Orders cards one after the other, first the order left unanswered before.
 fn order_until_gone(client: &HttpClient, prefix: &str, left: Option<String>) -> Orders {
     let mut orders = Orders::default();
     for key in left.into_iter().chain((0..).map(|number| format!("key-{prefix}-{number}."))) {
@@ -119,7 +119,7 @@ fn order(client: &HttpClient, key: &str) -> Option<HttpResponse> {
     }
 }
 
-/// Asks for some of what was answered before once more.
+/// Repeats some of the requests that were answered before.
 fn repeat_some(client: &HttpClient, answers: &BTreeMap<String, String>, random: &mut Random) {
     let keys: Vec<_> = answers.keys().collect();
     for _ in 0..keys.len().min(20) {

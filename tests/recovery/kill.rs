@@ -88,7 +88,7 @@ fn load_and_kill(
     })
 }
 
-/// Compares what the acquirers saw with what the switch now says.
+/// Compares the answers that the acquirers saw with the switch's present state.
 #[track_caller]
 pub(crate) fn audit(switch: &Switch, sent: &[Sent]) {
     let listed = transactions_by_rrn(switch, sent);

@@ -1,4 +1,4 @@
-//! The answers about a card are those of one switch that does one thing at a time, whatever dies.
+//! The answers about a card are those of one switch that does one thing at a time, whichever process dies.
 //!
 //! Clients at the doors of all nodes authorize, reverse and inquire, and note when they asked and when
 //! the answer came. stateright's tester then looks for an order of all requests that keeps to these times and in
@@ -400,7 +400,7 @@ fn answers_about_a_card_are_linearizable_whatever_dies() {
 
 /// A switch that serves alone asks no other node before it answers: it stands in for a node that led once and
 /// answers without the chain. (Each answer about a card has a record of its own, so a node cannot give one
-/// without it, whatever becomes of `Journal::confirm`; that is for repeats and refusals.)
+/// without it, even without `Journal::confirm`; that is for repeats and refusals.)
 #[test]
 fn a_leader_that_answers_without_the_chain_is_told_by_its_answers() {
     let mut cluster = Cluster::of(Installation::init(60, 81));

@@ -128,7 +128,7 @@ fn every_number_stays_the_same_under_another_key_whatever_is_killed() {
     let next = rotate(&data, &[]).expect_json();
     assert_eq!(next["generation"], generation + 1);
     assert_eq!((&next["cards_left"], &next["is_working"]), (&json!(0), &json!(false)));
-    // A card that is made now is sealed under the newest at once, and one that is gone keeps its number.
+    // A card that is made now is sealed under the newest at once, and a deleted card keeps its number.
     let made = switch.api().post("/v1/cards", &new_card()).expect(201);
     let path = format!("/v1/cards/{}", made["id"].as_str().expect("an id"));
     let number = switch.api().get(&format!("{path}/number")).expect(200);

@@ -1,5 +1,5 @@
 //! Reads at any node of a cluster: a client that hands in `min_seq` reads what it wrote, a node that follows
-//! answers from its own tables, and one that was cut off as leader shows nothing old as current.
+//! answers from its own tables, and a leader that was cut off shows nothing old as current.
 
 use std::net::Ipv4Addr;
 
