@@ -38,7 +38,7 @@ pub struct CopyReport {
 pub type DamagedReceipts = BTreeSet<String>;
 
 impl CopyReport {
-    /// Of a finished copy.
+    /// The report on a finished copy.
     #[must_use]
     pub fn new(copied: Copied, damaged_receipts: DamagedReceipts) -> Self {
         let Copied { last_seq, last_at, bytes } = copied;

@@ -73,7 +73,7 @@ pub(crate) async fn leading_state(
     Ok((state, deliveries))
 }
 
-/// That of a node which follows: it reads, and delivers nothing.
+/// The state of a following node: it reads, and delivers nothing.
 pub(crate) fn following_state(
     data: &Path,
     settings: &Settings,

@@ -67,7 +67,7 @@ pub struct FollowerPanKeys {
 }
 
 impl FollowerPanKeys {
-    /// Of a node that follows with this directory, these tables and keys.
+    /// The keys of a following node with this directory, these tables and secrets.
     #[must_use]
     pub fn new(
         (data, secrets): (PathBuf, Secrets),
@@ -115,7 +115,7 @@ pub enum GivingError {
     /// Another node leads.
     #[error("another node leads")]
     NotLeading,
-    /// One has not taken them.
+    /// A node has not taken them.
     #[error(
         "every node has to take the keys, and {0} does not: {1}. Start it, or take it out of the cluster \
          for good with `cardswitch cluster leave` or `remove`"

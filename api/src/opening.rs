@@ -57,7 +57,7 @@ pub struct KeyedDirectory<'a> {
     pub master_key: &'a MasterKeySource,
 }
 
-/// One with its master key in it, as `init` leaves it.
+/// A directory with its master key in it, as `init` leaves it.
 impl<'a> From<&'a Path> for KeyedDirectory<'a> {
     fn from(data: &'a Path) -> Self {
         Self { data, master_key: &MasterKeySource::InDirectory }

@@ -5,7 +5,7 @@
 //! are the leader's. Addresses that are no peers of a door are turned away here, since the leader sees this
 //! node's address.
 //!
-//! Where no node leads, ISO 8583 connections are closed. A card network treats that as any broken line:
+//! While no node leads, ISO 8583 connections are closed. A card network treats that as any broken line:
 //! it connects again and repeats. HTTP is answered 503 with `Retry-After`.
 
 use std::io;
@@ -41,7 +41,7 @@ enum StandbyDoor {
 /// An ISO 8583 door.
 #[derive(Debug)]
 struct MessageDoor {
-    /// That of a further one.
+    /// The name of a further door.
     name: Option<String>,
     peers: Vec<PeerNetwork>,
 }

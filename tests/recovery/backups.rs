@@ -144,7 +144,7 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     let taken = restore(&backup, &restored, &key, &[]);
     assert!(taken.expect_one_line_error().contains("exists already"), "{taken:?}");
     fs::remove_dir_all(&restored).expect("it is there");
-    // One of another build.
+    // A data directory of another build.
     let identity = fs::read_to_string(data.join("directory")).expect("an identity");
     fs::write(data.join("directory"), identity.replace("layouts ", "layouts 0")).expect("written");
     let told = back_up(&data, &restored).expect_one_line_error();

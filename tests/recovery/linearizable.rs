@@ -24,7 +24,7 @@ use crate::failover::{Blow, strike, text_of};
 /// The amount that a card may spend, so little that some purchases are declined. Units: cents.
 const ROOM: u64 = 1_000;
 const CLIENTS: u32 = 3;
-/// So many that each has few acts at once: the tester tries every order of those.
+/// The number of cards, so large that each has few acts at once: the tester tries every order of those.
 const CARDS_A_ROUND: usize = 16;
 /// Beyond so many acts a card rests, and beyond so many without an answer: the tester tries each of those
 /// at every later place, so its time would have no bound on a slow machine.

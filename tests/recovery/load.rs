@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use cardswitch_harness::{Acquirer, Purchase, Random, TestCard};
 
-/// So many messages a connection keeps in flight.
+/// The number of messages that a connection keeps in flight.
 const IN_FLIGHT: usize = 16;
 
 /// A purchase that was sent, and its fate.

@@ -1,6 +1,6 @@
 //! The distance between the clocks of nodes, and its effect on leading.
 //!
-//! A node whose clock most others contradict neither takes the lead nor keeps it. Where two nodes contradict
+//! A node whose clock most others contradict neither takes the lead nor keeps it. If two nodes contradict
 //! each other, it is unknown which is right: the leader goes on, and the other does not take the lead.
 
 use std::collections::BTreeMap;

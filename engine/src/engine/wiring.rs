@@ -7,7 +7,7 @@
 //!                           journal, memory --(5) batches--> projector --(6) watermark--> readers
 //!                                       ^-------(7) trim---------|
 //! ```
-//! Where a window holds the durable batches, (5) goes through the trail, which writes the node's own
+//! If a window holds the durable batches, (5) goes through the trail, which writes the node's own
 //! log.
 //!
 //! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.

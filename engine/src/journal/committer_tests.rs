@@ -166,7 +166,7 @@ fn replies_leave_in_order_once_durable() {
     let mut running = Running::start();
     let (mut state, mut sent) = (11, 0);
     for _ in 0..3000 {
-        // One in five carries no records: it waits for those before it.
+        // One request in five carries no records: it waits for the requests before it.
         running.send(u32::try_from(next_random(&mut state) % 5).unwrap());
         sent += 1;
     }

@@ -34,7 +34,7 @@ const ZONES: [Tz; 3] = [Tz::America__Los_Angeles, Tz::America__Santiago, Tz::Asi
 const MEMBERS_AT_FIRST: u64 = 3;
 const CARDS_PER_COMPANY: u64 = 8;
 const REQUESTS_REMEMBERED: usize = 40;
-/// So few idempotency keys that each is used again within its day.
+/// The number of idempotency keys, so small that each is used again within its day.
 const KEYS: u64 = 8;
 /// Marks of purchases that are reversed before they come.
 const EARLY: u64 = 1 << 60;

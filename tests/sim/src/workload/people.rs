@@ -150,7 +150,7 @@ impl PeopleDrawn {
 
     fn draw_exchange(&mut self, rng: &mut Rng) -> AdminCommand {
         let code = digest(1, self.late_ticket(rng));
-        // Of the right company a third of the time.
+        // The right company a third of the time.
         let company = company_id(rng.below(3));
         let (token, label) = (self.draw_token(rng, company), "by a code".parse().unwrap());
         AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(CodeExchange {
