@@ -1,6 +1,6 @@
-//! What a backup holds besides the engine's files: receipts, settings, the keys of card numbers, which
-//! are wrapped, and the manifest, which has the wrapped data key. The master key is left out on purpose:
-//! a backup alone shows nobody a card number.
+//! The parts of a backup besides the engine's files: receipts, settings, the wrapped keys of card
+//! numbers, and the manifest, which has the wrapped data key. The master key is left out on purpose: a
+//! backup alone shows no card number.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -21,16 +21,16 @@ use serde::{Deserialize, Serialize};
 use crate::config::CONFIG_FILE;
 use crate::manifest::write_manifest;
 
-/// What a finished copy is, in words that programs read.
+/// The report on a finished copy, for programs to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReport {
     /// The newest record.
     pub records: u64,
     /// When its command was accepted.
     pub as_of: String,
-    /// What tables and journal take. Units: bytes.
+    /// The size of tables and journal. Units: bytes.
     pub bytes: u64,
-    /// Files of receipts that are not what their names say. They were left out.
+    /// Files of receipts whose content does not match their names. They were left out.
     pub damaged_receipts: DamagedReceipts,
 }
 
@@ -38,7 +38,7 @@ pub struct CopyReport {
 pub type DamagedReceipts = BTreeSet<String>;
 
 impl CopyReport {
-    /// Of a finished copy.
+    /// The report on a finished copy.
     #[must_use]
     pub fn new(copied: Copied, damaged_receipts: DamagedReceipts) -> Self {
         let Copied { last_seq, last_at, bytes } = copied;
@@ -57,7 +57,7 @@ pub fn back_up(engine: &Engine, secrets: &Secrets, to: &Path) -> Result<CopyRepo
     Ok(CopyReport::new(copied, damaged))
 }
 
-/// Adds what the engine does not know of to a backup of the directory `data`.
+/// Adds the files that the engine does not know to a backup of the directory `data`.
 /// Errors: a file cannot be read or written.
 pub fn add_to_backup(
     (data, secrets): (&Path, &Secrets),
@@ -99,9 +99,9 @@ fn copy_pan_keys(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies the receipts that are not there yet, and nothing else that stands beside them. One that is not
-/// what its name says is left out and added to `damaged`: it would be served to nobody, and a backup with
-/// it would be refused.
+/// Copies the receipts that are not there yet, and nothing else that stands beside them. A receipt whose
+/// content does not match its name is left out and added to `damaged`: it would not be served, and a
+/// backup with it would be refused.
 /// Errors: one cannot be read or written.
 pub fn copy_receipts(from: &Path, to: &Path, damaged: &mut DamagedReceipts) -> io::Result<()> {
     let receipts = from.join(RECEIPTS_DIRECTORY);
@@ -128,7 +128,7 @@ pub fn copy_receipts(from: &Path, to: &Path, damaged: &mut DamagedReceipts) -> i
 }
 
 /// Copies a receipt, always: a file with two names would change in both places. Returns whether it is
-/// damaged; one that is gone meanwhile was deleted, and nothing names it.
+/// damaged; a receipt that is gone meanwhile was deleted, and no record names it.
 fn copy_receipt(from: &Path, to: &Path, digest: &[u8; 32]) -> io::Result<bool> {
     let mut source = match open_plain(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

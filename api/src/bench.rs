@@ -1,4 +1,4 @@
-//! What tests of the API ask: a switch with two companies, their members and tokens.
+//! The switch that tests of the API ask, with two companies, their members and tokens.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! How the switch is configured: flags over environment over a TOML file over defaults.
 //!
-//! clap merges flags and environment; what neither says is taken from the file
-//! (`--config FILE`, else `cardswitch.toml` in the data directory), then from `Settings::default`.
+//! clap merges flags and environment; other settings are taken from the file (`--config FILE`, else
+//! `cardswitch.toml` in the data directory), then from `Settings::default`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -187,7 +187,7 @@ pub enum RetentionSetting {
     Forever,
     /// Only what recovery needs.
     Recovery,
-    /// What keeps the file within about so many bytes, and never less than recovery needs.
+    /// As much as keeps the file within about so many bytes, and never less than recovery needs.
     Bytes(u64),
 }
 
@@ -269,9 +269,9 @@ pub enum ConfigError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where in it, from 1.
+        /// The line in the file, from 1.
         line: usize,
-        /// What the parser says.
+        /// The parser's error.
         source: Box<toml::de::Error>,
     },
     /// A certificate of a door, its key or its authorities.

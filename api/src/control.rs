@@ -1,8 +1,8 @@
 //! The socket by which commands on the same machine ask a running switch to do something:
 //! `control.sock` in the data directory.
 //!
-//! One JSON object a line each way; a connection is for one request. Whoever may ask is told by the
-//! system: the user that the switch runs as, and root.
+//! One JSON object a line each way; a connection is for one request. The system decides which users
+//! may ask: the user that the switch runs as, and root.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -33,20 +33,20 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many connections are looked at at a time; others wait.
 const CONNECTIONS_MAX: usize = 8;
 
-/// What can be asked.
+/// The requests.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// To make a backup.
     BackUp {
-        /// Where: an absolute path, as the switch sees it.
+        /// The absolute path of the backup, as the switch sees it.
         to: PathBuf,
     },
     /// Another key for card numbers.
     RotatePanKey,
     /// How far re-sealing has come.
     PanKeyProgress,
-    /// Which keys of card numbers there are, and how many cards need each.
+    /// The keys of card numbers, with the number of cards that need each.
     PanKeyReport,
     /// To let go of all but the newest.
     ForgetPanKeys,
@@ -59,7 +59,7 @@ pub enum Request {
     Administer(serde_json::Value),
 }
 
-/// What is answered.
+/// The answers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -73,7 +73,7 @@ pub enum Answer {
     MasterKeyReport(MasterKeyReport),
     /// The command was carried out, or failed half-way.
     Administered(Outcome),
-    /// It was not done, and why.
+    /// The request was refused or failed, with the reason.
     Failed(String),
 }
 
@@ -86,7 +86,7 @@ pub struct Control {
     connections: Arc<Semaphore>,
 }
 
-/// What requests are carried out with.
+/// The parts of the switch that carry out requests.
 #[derive(Debug)]
 pub struct Desk {
     engine: Arc<Engine>,
@@ -99,7 +99,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// That of a running switch.
+    /// The desk of a running switch.
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
@@ -148,7 +148,7 @@ impl Control {
             });
         }
         drop(fs::remove_file(&self.path));
-        // Whoever has the one permit is at work.
+        // The holder of the one permit is at work.
         drop(self.desk.backups.acquire().await);
     }
 }
@@ -171,7 +171,7 @@ async fn converse(mut stream: UnixStream, desk: &Arc<Desk>) -> io::Result<()> {
     stream.write_all(&line).await
 }
 
-/// Whether whoever asks is who owns the directory, or root.
+/// Whether the caller is the owner of the directory, or root.
 fn is_allowed(stream: &UnixStream, data: &Path) -> io::Result<bool> {
     let asking = stream.peer_cred()?.uid();
     Ok(asking == 0 || asking == fs::metadata(data)?.uid())

@@ -27,7 +27,7 @@ use crate::config::{ConfigError, Settings};
 pub struct DoorSettings {
     /// Its name in logs.
     pub name: String,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
     /// How its peers spell their messages: a shipped dialect, or a dialect file.
     #[serde(default = "default_dialect")]
@@ -123,7 +123,7 @@ pub fn listener_options(
 }
 
 /// The peers that the first door admits.
-/// Errors: a peer is none, or the door admits the whole world without a word that says so.
+/// Errors: an entry is no peer, or the door admits the whole world without a word that says so.
 fn peers_of_first(settings: &Settings) -> Result<Vec<PeerNetwork>, ConfigError> {
     admitted(FIRST, (DOOR_NAME_DEFAULT, settings.iso8583), &settings.iso8583_peers)
 }
@@ -149,7 +149,7 @@ fn options_of(
 }
 
 /// The peers that a door admits; a line in the log where it listens to others in vain.
-/// Errors: a peer is none, or the door admits the whole world without a word that says so.
+/// Errors: an entry is no peer, or the door admits the whole world without a word that says so.
 fn admitted(
     setting: PeerSetting,
     (door, address): (&str, SocketAddr),
@@ -166,11 +166,11 @@ fn admitted(
 #[derive(Clone, Copy, Debug)]
 pub struct PeerSetting {
     name: &'static str,
-    /// The same with the word that admits everybody.
+    /// The same with the word that admits the whole world.
     name_and_word: &'static str,
 }
 
-/// That of the first door.
+/// The setting of the first door.
 pub const FIRST: PeerSetting = PeerSetting {
     name: "iso8583_peers",
     name_and_word: "iso8583_peers (beyond loopback, `any` admits the whole world)",
@@ -181,8 +181,8 @@ const OTHER: PeerSetting = PeerSetting {
     name_and_word: "iso8583_doors.peers (beyond loopback, `any` admits the whole world)",
 };
 
-/// Whom an ISO 8583 door admits.
-/// Errors: a peer is none, or the door admits the whole world without a word that says so.
+/// The peers that an ISO 8583 door admits.
+/// Errors: an entry is no peer, or the door admits the whole world without a word that says so.
 pub fn admission(
     setting: PeerSetting,
     address: SocketAddr,

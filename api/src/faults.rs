@@ -11,7 +11,7 @@ use cardswitch_edge::fault_plan::{FaultPlan, FaultRules};
 use crate::config::{ConfigError, parse_file};
 use crate::telemetry::health::HealthNote;
 
-/// What `/readyz` says while faults are on.
+/// The note at `/readyz` while faults are on.
 pub const NOTE: HealthNote = ("faults", "on: this switch misbehaves on purpose");
 
 /// The faults that are set, if any.

@@ -1,8 +1,8 @@
-//! Requests that a node which follows hands to the one that leads, and their answers on the way back.
+//! Requests that a following node hands to the leader, and their answers on the way back.
 //!
-//! While nobody leads, a request waits. One whose connection breaks is sent again where nothing can happen
-//! twice: a read, and what has an idempotency key. Of others the outcome is unknown, and the client learns
-//! that. Connections to the leader are kept for the next request.
+//! While no node leads, a request waits. A request whose connection breaks is sent again where nothing can
+//! happen twice: if it is a read, or has an idempotency key. The outcome of any other is unknown, and the
+//! client learns that. Connections to the leader are kept for the next request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,13 +32,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long the leader may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a client waits for somebody to lead.
+/// The time that a client waits for a leader.
 pub(crate) const LEADER_PATIENCE: Duration = Duration::from_secs(3);
 /// How often a leader that is not reached is tried again.
 const RETRY_EVERY: Duration = Duration::from_millis(25);
-/// The longest body that is handed on: a receipt, and what surrounds it. Units: bytes.
+/// The longest body that is handed on: a receipt, and the fields around it. Units: bytes.
 const FORWARDED_BYTES_MAX: usize = RECEIPT_BYTES_MAX + BODY_BYTES_MAX;
-/// The way to whoever leads, for requests.
+/// The way to the leader, for requests.
 #[derive(Debug)]
 pub struct Forwarding {
     leaders: watch::Receiver<Option<Leader>>,
@@ -48,7 +48,7 @@ pub struct Forwarding {
 type LeaderConnection = KeptConnection<SocketAddr, Full<Bytes>>;
 
 impl Forwarding {
-    /// The way to the leaders that are told here.
+    /// The way to the leaders that `leaders` names.
     #[must_use]
     pub fn new(leaders: watch::Receiver<Option<Leader>>) -> Self {
         Self { leaders, kept: KeptConnections::default() }
@@ -66,7 +66,7 @@ impl Forwarding {
         answer.await.unwrap_or_else(IntoResponse::into_response)
     }
 
-    /// Errors: nobody leads, or the outcome is unknown.
+    /// Errors: no node leads, or the outcome is unknown.
     async fn ask(&self, parts: &Parts, body: Bytes) -> Result<Response, ApiError> {
         let is_repeatable = is_read(&parts.method) || parts.headers.contains_key(IDEMPOTENCY_KEY);
         let until = Instant::now() + LEADER_PATIENCE;
@@ -84,7 +84,7 @@ impl Forwarding {
                     }
                     Err(mut broken) => broken.take_message().is_some(),
                 },
-                // What the old leader has not answered by now it will not answer.
+                // The old leader answers no request any more that it has not answered by now.
                 _ = leaders.changed() => false,
             };
             if !is_unsent && !is_repeatable {
@@ -108,7 +108,7 @@ impl Forwarding {
     }
 }
 
-/// Connects to whoever leads, as soon as that works: a change of leader takes a moment.
+/// Connects to the leader, as soon as that works: a change of leader takes a moment.
 pub(crate) async fn reach_leader<T, F: Future<Output = io::Result<T>>>(
     leaders: &mut watch::Receiver<Option<Leader>>,
     door: impl Fn(&Leader) -> Option<SocketAddr>,
@@ -121,7 +121,7 @@ pub(crate) async fn reach_leader<T, F: Future<Output = io::Result<T>>>(
         {
             return connected;
         }
-        // Who leads is not there yet, or not any more.
+        // The leader is not there yet, or not any more.
         drop(timeout(RETRY_EVERY, leaders.changed()).await);
     }
 }
@@ -134,7 +134,8 @@ fn hand_back_while_led(
     hand_back(answer, |body| Body::new(LeadersBody { body, replaced }))
 }
 
-/// The body of an answer, as long as the one who gives it leads: it may be silent for ever.
+/// The body of an answer, which ends with an error when its leader is replaced: that one may be
+/// silent for ever.
 struct LeadersBody {
     body: Incoming,
     replaced: Pin<Box<dyn Future<Output = ()> + Send>>,

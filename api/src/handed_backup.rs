@@ -1,8 +1,8 @@
 //! A backup on its way from one machine to another: every file as `file LENGTH NAME`, a line end and its
 //! bytes; `end` and a line end behind the last.
 //!
-//! Nothing of it is believed on arrival: whoever restores it proves every file by the manifest, which is one
-//! of them. Names that lead out of the directory are refused.
+//! No file of it is trusted on arrival: the restore proves each by the manifest, which is one of them. Names
+//! that lead out of the directory are refused.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::backup::back_up;
 
-/// Where a node makes a backup that it hands out, in its data directory.
+/// The folder in the data directory in which a node makes a backup that it hands out.
 const FOLDER: &str = "handed-out";
 /// Bytes read of a file at a time, and pieces that wait to be sent.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub fn hand_out(
         let sent = send(&engine, &secrets, &folder, &pieces);
         if let Err(error) = sent {
             tracing::warn!(%error, "a backup for another node broke off");
-            // Whoever is gone needs no word of it.
+            // A receiver that is gone needs no word of it.
             drop(pieces.blocking_send(Err(error)));
         }
         drop(fs::remove_dir_all(&folder));

@@ -1,4 +1,4 @@
-//! What handlers of the API work with, at a node that leads and at one that follows.
+//! The state of the API's handlers, at a node that leads and at one that follows.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,7 +28,7 @@ use crate::config::{ConfigError, Settings};
 use crate::server::StartError;
 use crate::telemetry::Telemetry;
 
-/// What the state is made of besides settings.
+/// The parts of the state besides settings.
 pub(crate) struct StateParts {
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) receipts: Arc<ReceiptFiles>,
@@ -39,7 +39,8 @@ pub(crate) struct StateParts {
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// That of a switch at `http` which decides, once its tables show what is durable; and its deliveries.
+/// The state of a deciding switch at `http`, once its tables show all durable records; and its
+/// deliveries.
 pub(crate) async fn leading_state(
     data: &Path,
     settings: &Settings,
@@ -72,7 +73,7 @@ pub(crate) async fn leading_state(
     Ok((state, deliveries))
 }
 
-/// That of a node which follows: it reads, and delivers nothing.
+/// The state of a following node: it reads, and delivers nothing.
 pub(crate) fn following_state(
     data: &Path,
     settings: &Settings,

@@ -1,11 +1,11 @@
 //! The accept loop of the HTTP side.
 //!
-//! The number of connections and of requests at work is bounded, both in all and of one address; what
-//! one connection may do, in `http_connection`. What the card network asks most often goes past the
-//! router. Who has one IPv6 address has 2^64 of them, which count as one.
+//! The number of connections and of requests at work is bounded, both in all and of one address;
+//! `http_connection` bounds a single connection. The card network's most frequent requests go past
+//! the router. A client with one IPv6 address has 2^64 of them, which count as one.
 //!
-//! The port is open before the data directory is: until then health is told, and everything else is
-//! answered 503 with `Retry-After`.
+//! The port is open before the data directory is: until then health is answered, and every other
+//! request gets 503 with `Retry-After`.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -44,7 +44,7 @@ use crate::telemetry::{LevelGuard, Telemetry};
 /// count: the engine's queue bounds them.
 const REQUESTS_MAX: usize = 1_024;
 /// How many of them one address may have, whose bodies may come slowly: the others are for others.
-/// Proxies that say for whom they ask are not asked for themselves, and may have all.
+/// The address of a trusted proxy itself has no such bound.
 const REQUESTS_PER_ADDRESS_MAX: usize = REQUESTS_MAX / 8;
 /// How long requests in flight may take once the server is asked to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -70,7 +70,7 @@ pub struct HttpSide {
 struct Whole {
     router: Router,
     switch: Switch,
-    /// What a node that follows lacks.
+    /// The parts that a following node lacks.
     leading: Option<Leading>,
 }
 
@@ -142,7 +142,7 @@ impl HttpSide {
     pub fn open(&self, served: Served) {
         let (door, switch) = (served.state.network_door(), served.state.switch.clone());
         let leading = Some(Leading { door, overviews: Arc::clone(&served.overviews) });
-        // Whoever starts a switch opens it once.
+        // The start of a switch opens it once.
         drop(self.whole.set(Whole { router: router::whole(served), switch, leading }));
         self.opened.send_replace(true);
     }
@@ -163,7 +163,7 @@ impl HttpSide {
         let mut response = self.answer_whole(peer, request, path.is_some()).await;
         if let (Some(shown), Some(whole)) = (shown, self.whole.get()) {
             let seq = shown(whole.switch.engine()).0;
-            // One that another node has answered has its own.
+            // A response of another node has its own.
             response.headers_mut().entry(SEQ).or_insert_with(|| seq.into());
         }
         let status = response.status().as_u16();
@@ -241,7 +241,7 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);
 }
 
-/// Where connections have their places.
+/// The places of connections: in all, and of one address.
 struct Places {
     side: Arc<HttpSide>,
     all: Arc<Semaphore>,

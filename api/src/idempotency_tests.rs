@@ -470,7 +470,7 @@ async fn a_repeat_counts_as_a_request() {
     let routes = bench.with_routes(counting(&Arc::default(), 200));
     let ask = || request("admin", "POST", "/v1/cards", "one", &Value::Null);
     told(&routes, ask()).await;
-    // The handlers here look for nobody, so that only repeats are counted: two at once.
+    // The handlers here look up no caller, so that only repeats are counted: two at once.
     let mut statuses = Vec::new();
     for _ in 0..4 {
         statuses.push(told(&routes, ask()).await.status);

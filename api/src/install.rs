@@ -173,7 +173,8 @@ impl From<MasterKeyError> for InstallError {
     }
 }
 
-/// Makes the data directory and everything in it, of the cell that `random` names. `made` is told how many cards there are so far.
+/// Makes the data directory and everything in it, of the cell that `random` names. `made` gets the number of
+/// cards made so far.
 /// Errors: see `InstallError`; an existing data directory is never touched.
 pub async fn install(
     order: &Installation,
@@ -212,8 +213,8 @@ pub async fn install(
     Ok(credentials)
 }
 
-/// Makes the directory, and its master key where there is none. A key that cannot be had is told of
-/// before the directory is made, and one that was made for nothing goes.
+/// Makes the directory, and its master key where there is none. A key that cannot be read or made
+/// fails before the directory is made. A key made for nothing is removed.
 fn make_directory(
     order: &Installation,
     (id, cell): ([u8; 16], Option<Cell>),

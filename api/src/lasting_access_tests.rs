@@ -44,7 +44,7 @@ async fn what_comes_with_the_end_of_access_is_not_told() {
     let Bench { state, .. } = &Bench::new().await;
     let caller = reader(state);
     let mut access = caller.lasting_access(&state.switch);
-    // By the time that this has an outcome the token is revoked, and nobody waited meanwhile.
+    // By the time of this outcome the token is revoked, and no task waited meanwhile.
     let outcome = access.during(async {
         revoke(state, &caller).await;
         7

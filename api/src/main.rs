@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the process without a word once nobody reads its output any more, as `head` does after some lines.
+/// Ends the process without a message once its output is not read any more, as after `head` has its lines.
 fn end_with_reader() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

@@ -1,5 +1,5 @@
 //! The manifest of a backup: `manifest` in its directory. It names every file with its length and its
-//! SHA-256, under a sum that only whoever has the keys of the directory can make.
+//! SHA-256, under a sum that only the directory's keys can make.
 //!
 //! | line | content |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | others | `file LENGTH SHA256 NAME`, in the order of names |
 //! | last | `sum TAG`: HMAC-SHA-256 of all lines before, first 128 bits |
 //!
-//! INVARIANT: what is restored was named by the manifest and is what it was. A backup has no other
-//! file, no link and nothing else, so nothing that was put there later is taken for a part of it.
+//! INVARIANT: each restored file was named by the manifest and is unchanged. A backup has no other
+//! file, no link and nothing else, so no later addition is taken for a part of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -41,7 +41,7 @@ pub enum ManifestError {
     /// It has no manifest.
     #[error("`{0}` is missing: this is no backup, or not as `backup` made it; take another one")]
     Missing(PathBuf),
-    /// The manifest is not what was written.
+    /// The manifest was cut or changed.
     #[error("the manifest `{0}` was cut or changed ({1}): take another backup")]
     Damaged(PathBuf, &'static str),
     /// It was written by a later build.
@@ -50,7 +50,7 @@ pub enum ManifestError {
     /// A file that it names is not there.
     #[error("`{0}` is missing, which the manifest names: take another backup")]
     FileMissing(PathBuf),
-    /// A file is not what it was.
+    /// A file was changed.
     #[error(
         "`{0}` is not what the manifest says: it was damaged or changed, or is of another backup; \
          take another backup"
@@ -146,7 +146,7 @@ impl Manifest {
     }
 
     /// Proves the backup as it lies.
-    /// Errors: manifest or files are not what was written, or there are others.
+    /// Errors: the manifest or a file was changed, or there are other files.
     /// Cost: reads everything once.
     pub fn check(&self, secrets: &Secrets) -> Result<(), ManifestError> {
         self.prove(self.files(secrets)?, &mut |_, source| copy_described(source, &mut io::sink()))
@@ -170,7 +170,7 @@ impl Manifest {
     }
 
     /// The files that it names.
-    /// Errors: somebody without the keys wrote it.
+    /// Errors: it was written without the keys.
     fn files(&self, secrets: &Secrets) -> Result<BTreeMap<String, Described>, ManifestError> {
         let path = self.path();
         let summed = SummedText::split(&self.text, TITLE).map_err(|flaw| flawed(flaw, &path))?;
@@ -180,7 +180,7 @@ impl Manifest {
         parse_files(summed.body().skip(3)).ok_or(ManifestError::Damaged(path, "its files"))
     }
 
-    /// Compares what `take` has read of each file with what is expected.
+    /// Compares the bytes that `take` has read of each file with the expected ones.
     fn prove(
         &self,
         mut expected: BTreeMap<String, Described>,
@@ -317,7 +317,7 @@ mod tests {
         assert!(matches!(foreign, ManifestError::Damaged(..)), "{foreign}");
     }
 
-    /// What an attacker or an accident does to a backup, and what is told of it.
+    /// Each change to a backup, by an attacker or an accident, with its message.
     #[test]
     fn whatever_is_changed_is_told_of() {
         type Change = (&'static str, fn(&Path));
@@ -357,8 +357,8 @@ mod tests {
         }
     }
 
-    /// What `take` is given is all that is looked at: a file that is exchanged, cut or made longer while
-    /// it is read is not what is expected.
+    /// Only the bytes given to `take` are looked at: a file that is exchanged, cut or made longer while
+    /// it is read is not as expected.
     #[test]
     fn a_copy_holds_what_was_proven_and_nothing_else() {
         let (backup, home) = (backup(), tempfile::tempdir().unwrap());

@@ -1,8 +1,8 @@
-//! A node of a cluster: it follows until it leads, then it is a switch like any other, until it is told
-//! to stop or another node leads.
+//! A node of a cluster: it follows until it leads, then it is a switch like any other, until a stop or
+//! another leader ends that.
 //!
-//! A node that leads no more begins again as a new process image: nothing of what it had in memory,
-//! which may be ahead of the chain, outlives it.
+//! A node that leads no more begins again as a new process image: nothing outlives its memory,
+//! which may be ahead of the chain.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -50,7 +50,7 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::cluster::{line_of, show_cluster};
 
 const PROGRAM: &str = "/proc/self/exe";
-/// How long a leader that stops goes on with what it has taken, where etcd does not answer.
+/// The time for which a stopping leader goes on with its requests while etcd does not answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves a data directory as a node: runs until Ctrl-C or SIGTERM, or until it can go on no more.
@@ -88,7 +88,7 @@ pub async fn serve(
     let led = tokio::select! {
         led = following => led?,
         () = stop.received() => {
-            // What it was at may break off anywhere: its files are such that it may.
+            // The work may break off anywhere: its files allow that.
             is_stopping.store(true, Ordering::Release);
             return Ok(());
         }
@@ -151,7 +151,7 @@ const fn is_anywhere(ip: IpAddr) -> bool {
     ip.is_unspecified()
 }
 
-/// What others see of a node that follows.
+/// The sides of a following node that others see.
 #[derive(Clone, Copy, Debug)]
 struct Fronts<'a> {
     doors: &'a StandbyDoors,
@@ -183,7 +183,7 @@ enum FollowEnd {
     Leads(Box<(Engine, Secrets)>),
     /// It was told to stop.
     Stopped,
-    /// The window begins behind what it has.
+    /// The window begins behind the newest batch that it has.
     Behind,
 }
 
@@ -211,7 +211,7 @@ async fn follow_until_it_leads(
                 receipts: Arc::clone(&receipts),
                 trusted_proxies: proxies_of(&settings).map_err(Failure::new)?,
                 shares: shares_of(&settings),
-                // Who follows answers no message and sends no webhook.
+                // A following node answers no message and sends no webhook.
                 faults: None,
                 telemetry: Arc::clone(&telemetry),
                 stopped,
@@ -270,7 +270,7 @@ fn open_receipts(
     Ok(Arc::new(files.with_peers(Box::new(NodePeers { own, status, secrets, runtime }))))
 }
 
-/// What is done while the node follows.
+/// The parts that act while the node follows.
 struct Followed {
     sign: LeaderSign,
     data: PathBuf,
@@ -376,7 +376,7 @@ enum LeadEnd {
     Stopped,
     /// It was asked to let another node lead.
     SteppedDown,
-    /// Nothing of it is written any more.
+    /// The lead is lost: no record of this node is written any more.
     Lost(String),
 }
 

@@ -1,8 +1,8 @@
-//! A request of one node to another: how it is sent, and what shows that it comes from a node.
+//! A request of one node to another: its sending, and the proof that it comes from a node.
 //!
 //! `cardswitch-time` has the microseconds since 1970, `cardswitch-tag` a tag of all of the request under a
-//! key that every node has, or under the master key where a node joins. What a node answers is proven by
-//! whoever asked: contents have digests, and the time its own tag.
+//! key that every node has, or under the master key where a node joins. The asking node proves the
+//! answer: contents have digests, and the time its own tag.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const AGE_MAX: i64 = 60_000_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a node did not do what it was asked.
+/// The failure of a request to a node.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeCallError {
     /// It is not there, or broke off.
@@ -38,19 +38,19 @@ pub enum NodeCallError {
     Refused(SocketAddr, StatusCode, String),
 }
 
-/// What a node is asked.
+/// The request to a node.
 #[derive(Clone, Debug)]
 pub struct NodeCall {
     /// The method.
     pub method: Method,
     /// The path.
     pub path: String,
-    /// What comes with it.
+    /// The body.
     pub body: Bytes,
 }
 
 impl NodeCall {
-    /// A question.
+    /// A request without a body.
     #[must_use]
     pub const fn get(path: String) -> Self {
         Self { method: Method::GET, path, body: Bytes::new() }
@@ -107,7 +107,7 @@ impl NodeCall {
     }
 }
 
-/// Whether a request came from one who has the key, not long ago.
+/// Whether a request came from a holder of the key, not long ago.
 #[must_use]
 pub fn is_from_node(
     key: &impl NodeCallKey,
@@ -119,7 +119,7 @@ pub fn is_from_node(
     at.is_some_and(|at| at.abs_diff(Clock::System.now().0) <= AGE_MAX.unsigned_abs())
 }
 
-/// When a request was signed by one who has the key, by that one's clock.
+/// The time at which a holder of the key signed a request, by the holder's clock.
 #[must_use]
 pub fn signed_at(
     key: &impl NodeCallKey,

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::node_call::NodeCall;
 use crate::node_door::NodeDesk;
 
-/// Where the time is asked for; a nonce stands behind it.
+/// The path of a request for the time; a nonce stands behind it.
 pub const CLOCK_PATH: &str = "/clock/";
 /// How often clocks are compared.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub async fn watch_clocks(node: Node, desk: Arc<OnceLock<NodeDesk>>) {
     }
 }
 
-/// How far the clock of another node is ahead of this one; none where that cannot be told.
+/// How far the clock of another node is ahead of this one; none where the answer does not count.
 async fn compare(other: NodeRecord, secrets: Secrets) -> Option<(String, i64)> {
     let path = format!("{CLOCK_PATH}{}", Uuid::new_v4().simple());
     let (since, asked_at) = (Stopwatch::start(), Clock::System.now().0);

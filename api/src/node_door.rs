@@ -1,4 +1,4 @@
-//! The door for other nodes of the cluster: receipts, and all that a new node begins with.
+//! The door for other nodes of the cluster: receipts, and everything with which a new node begins.
 //!
 //! | request | answer |
 //! |---|---|
@@ -10,7 +10,8 @@
 //! | `GET /backup` | of the node that leads: a backup made now, see `handed_backup` |
 //!
 //! Each is signed with a key that every node has (see `node_call`), the first with the master key, which is all
-//! that a node has before it joins; others are refused. There is no TLS: what nodes say to each other belongs on a network of their own, as what doors forward does.
+//! that a node has before it joins; others are refused. There is no TLS: the traffic of nodes belongs on a
+//! network of their own, like the connections that doors forward.
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,9 +45,9 @@ use crate::node_pan_keys::{FollowerPanKeys, PAN_KEYS_PATH};
 const CONNECTIONS_MAX: usize = 32;
 /// How long to wait after a failed accept before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Where the wrapped data key is asked for.
+/// The path of the wrapped data key.
 pub const KEY_PATH: &str = "/key";
-/// Where a backup is asked for.
+/// The path of a backup.
 pub const BACKUP_PATH: &str = "/backup";
 const FOLLOWS: &str = "the node follows: ask the one that leads";
 const NOT_OPEN: &str = "the node has not opened its data directory yet";
@@ -64,7 +65,7 @@ pub struct NodeDoor {
     _accepting: JoinSet<()>,
 }
 
-/// What requests of other nodes are carried out with.
+/// The parts of a node that carry out requests of other nodes.
 #[derive(Debug)]
 pub struct NodeDesk {
     /// The keys of all nodes.
@@ -75,7 +76,7 @@ pub struct NodeDesk {
     pub data: PathBuf,
     /// Its keys of card numbers.
     pub pan_keys: Arc<FollowerPanKeys>,
-    /// Where its master key is.
+    /// The source of its master key.
     pub master_key: MasterKeySource,
     /// Held while the master key is read, which may take a command.
     pub joining: tokio::sync::Mutex<()>,
@@ -95,13 +96,13 @@ impl NodeDoor {
         Ok(Self { address, desk, _stop: stop, _accepting: accepting })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where what is needed to answer is put, once it is there.
+    /// The cell for the parts that answer requests, filled once they are there.
     #[must_use]
     pub const fn desk(&self) -> &Arc<OnceLock<NodeDesk>> {
         &self.desk
@@ -146,7 +147,7 @@ async fn answer(request: Request<impl ReadableBody>, desk: Arc<OnceLock<NodeDesk
         return wrapped_key(desk, &parts, &body).await;
     }
     if method == Method::GET && path.starts_with(CLOCK_PATH) {
-        // Whose clock is wrong has to hear it, however old its request seems.
+        // A node with a wrong clock has to hear it, however old its request seems.
         return match signed_at(&desk.secrets, (method, path), &parts.headers, &body) {
             Some(_) => tell_time(&desk.secrets, path).into_response(),
             None => (StatusCode::FORBIDDEN, STRANGER).into_response(),

@@ -1,8 +1,8 @@
 //! The file that makes a data directory that of a node: `cluster` in it names its cluster in the first line, and in
 //! the second the node, once it was one.
 //!
-//! What a node's journal holds is a prefix of the cluster's chain. Anything that wrote to it by itself
-//! would leave that chain for ever, so nothing but the node opens such a directory for writing.
+//! A node's journal is a prefix of the cluster's chain. A writer outside the cluster would leave that
+//! chain for ever, so only the node opens such a directory for writing.
 
 use std::io;
 use std::path::Path;

@@ -1,11 +1,12 @@
-//! Keys of card numbers in a cluster: how the node that leads gives its own to all others, and what they take.
+//! Keys of card numbers in a cluster: the leader gives its own to all others, which take them under
+//! conditions.
 //!
 //! `PUT /pan-keys/EPOCH` has the file of keys as its body, in which they are wrapped. A rotation and a forgetting
-//! wait until every node that etcd names has taken them. Whoever is there is given them once a second besides:
-//! so it gets what it lacks, and loses what was not put to use.
+//! wait until every node that etcd names has taken them. Each node that is present is given them once a second
+//! besides: so it gets the keys that it lacks, and loses those that were not put to use.
 //!
-//! INVARIANT: a node takes keys from nobody but the leader of the newest epoch that it has seen, and none without
-//! a generation that its tables need.
+//! INVARIANT: a node takes keys only from the leader of the newest epoch that it has seen, and none without a
+//! generation that its tables need.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::node_call::{NodeCall, NodeCallError};
 use crate::node_peers::is_away;
 use crate::pan_rotation::oldest_needed;
 
-/// What the epoch stands behind.
+/// The path before the epoch.
 pub const PAN_KEYS_PATH: &str = "/pan-keys/";
 /// How often and how long a node is waited for that cannot take keys yet.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -33,7 +34,7 @@ const ANSWER_BYTES_MAX: usize = 4_096;
 /// Why a node that follows does not take keys.
 #[derive(Debug, thiserror::Error)]
 pub enum TakingError {
-    /// They are those of a leader of another epoch, or this node follows nobody now.
+    /// They are those of a leader of another epoch, or this node follows no leader now.
     #[error("the node does not follow a leader of that epoch now")]
     NotFollowing,
     /// They lack a generation that is needed here.
@@ -66,7 +67,7 @@ pub struct FollowerPanKeys {
 }
 
 impl FollowerPanKeys {
-    /// Of a node that follows with this directory, these tables and keys.
+    /// The keys of a following node with this directory, these tables and secrets.
     #[must_use]
     pub fn new(
         (data, secrets): (PathBuf, Secrets),
@@ -77,8 +78,8 @@ impl FollowerPanKeys {
     }
 
     /// Takes a file of keys for its own, durably. Blocks.
-    /// Errors: it is not the leader's of now, or lacks what is needed here.
-    /// Cost: O(cards) where they are others than before.
+    /// Errors: it is not that of the present leader, or lacks a key needed here.
+    /// Cost: O(cards) where the keys change.
     pub fn take(&self, epoch: u64, text: &[u8]) -> Result<(), TakingError> {
         let tables = self.tables.lock();
         let tables = tables.as_ref().filter(|_| epoch == self.status.epoch());
@@ -114,7 +115,7 @@ pub enum GivingError {
     /// Another node leads.
     #[error("another node leads")]
     NotLeading,
-    /// One has not taken them.
+    /// A node has not taken them.
     #[error(
         "every node has to take the keys, and {0} does not: {1}. Start it, or take it out of the cluster \
          for good with `cardswitch cluster leave` or `remove`"
@@ -122,7 +123,7 @@ pub enum GivingError {
     Node(String, NodeCallError),
 }
 
-/// The other nodes, as the one that leads gives them its keys.
+/// The other nodes, as the leader gives them its keys.
 #[derive(Debug)]
 pub struct PanKeyNodes {
     /// This node.

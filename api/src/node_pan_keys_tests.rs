@@ -56,7 +56,7 @@ impl World {
         Self { leader, rotation, secrets, follower, data }
     }
 
-    /// What the follower says to keys of the leader of the epoch that it knows.
+    /// The follower's answer to keys of the leader of the epoch that it knows.
     fn take(&self, keys: &PanKeys) -> Result<(), TakingError> {
         self.follower.take(0, self.secrets.render_pan_keys(keys).unwrap().as_bytes())
     }
@@ -108,7 +108,7 @@ fn numbers(keys: &PanKeys) -> Vec<u32> {
     keys.generations().map(|generation| generation.0).collect()
 }
 
-/// With a next generation that nobody put to use.
+/// The same keys with a next generation that was not put to use.
 fn with_unused(keys: &PanKeys) -> PanKeys {
     keys.with(Timestamp(0), Secrets::fresh_pan_key().unwrap()).unwrap()
 }
@@ -170,7 +170,7 @@ async fn a_start_makes_the_file_what_the_journal_says() {
     assert!(lost.contains("lacks generation 1"), "{lost}");
 }
 
-/// What a start says that finds another file.
+/// The error of a start that finds another file.
 fn settle_without(world: &World, found: &PanKeys) -> String {
     let engine = world.leader.state.switch.engine();
     world.secrets.write_pan_keys(engine.directory().path(), found).unwrap();

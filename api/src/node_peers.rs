@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::node_call::{NodeCall, NodeCallError};
 
-/// A node that told nothing for so long is away: nobody waits for it. Units: microseconds.
+/// A node that published nothing for so long is away: it is not waited for. Units: microseconds.
 const AWAY_AFTER: i64 = 5_000_000;
 
 /// The nodes but this one. Called from threads that may wait.
@@ -21,11 +21,11 @@ const AWAY_AFTER: i64 = 5_000_000;
 pub struct NodePeers {
     /// The name of this node.
     pub own: String,
-    /// Who else there is.
+    /// The status, with the other nodes.
     pub status: Arc<NodeStatus>,
     /// The keys of all.
     pub secrets: Secrets,
-    /// Where calls run.
+    /// The runtime of calls.
     pub runtime: Handle,
 }
 
@@ -57,7 +57,7 @@ impl ReceiptPeers for NodePeers {
     }
 }
 
-/// Whether a node has told nothing of itself for long.
+/// Whether a node has published no record for long.
 #[must_use]
 pub fn is_away(node: &NodeRecord) -> bool {
     Clock::System.now().0 - node.at >= AWAY_AFTER

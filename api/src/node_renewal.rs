@@ -1,7 +1,7 @@
 //! A node that the window does not reach any more is made anew by itself, out of the node that leads.
 //!
-//! INVARIANT: the directory that it had stays beside the new one, whole, until somebody deletes it. The two change
-//! places once the new one is complete.
+//! INVARIANT: the directory that it had stays beside the new one, whole, until an operator deletes it. The two
+//! change places once the new one is complete.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,7 +31,7 @@ pub(crate) async fn renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) {
 async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Result<(), Failure> {
     let data = std::path::absolute(place.data).map_err(Failure::new)?;
     let (new, old) = (beside(&data, ".new"), beside(&data, &format!(".{}", Clock::System.now().0)));
-    // One that broke off.
+    // The rest of a renewal that broke off.
     remove(&new).map_err(Failure::new)?;
     join(JoinArgs::renewing(place, new.clone(), cluster.clone())).await?;
     keep_settings(&data, &new).map_err(Failure::new)?;
@@ -42,7 +42,7 @@ async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Resul
     Ok(())
 }
 
-/// The settings of the node stay its own; a copy has those of the node that leads.
+/// The settings of the node stay its own; a copy has those of the leader.
 fn keep_settings(data: &Path, new: &Path) -> io::Result<()> {
     let (own, copied) = (data.join(CONFIG_FILE), new.join(CONFIG_FILE));
     match fs::copy(own, &copied) {

@@ -37,7 +37,7 @@ pub enum OpeningError {
     /// The keys of card numbers.
     #[error(transparent)]
     PanKeys(PanKeysError),
-    /// It is that of a node, or of another cluster's.
+    /// It is the directory of a node, or of a node of another cluster.
     #[error(transparent)]
     Node(#[from] NodeMarkError),
     /// One of the engine's files.
@@ -48,7 +48,7 @@ pub enum OpeningError {
     ForeignKeys,
 }
 
-/// A data directory, and where its master key is.
+/// A data directory, and the source of its master key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyedDirectory<'a> {
     /// The directory.
@@ -57,7 +57,7 @@ pub struct KeyedDirectory<'a> {
     pub master_key: &'a MasterKeySource,
 }
 
-/// One with its master key in it, as `init` leaves it.
+/// A directory with its master key in it, as `init` leaves it.
 impl<'a> From<&'a Path> for KeyedDirectory<'a> {
     fn from(data: &'a Path) -> Self {
         Self { data, master_key: &MasterKeySource::InDirectory }
@@ -149,7 +149,7 @@ fn open_secrets(
     Ok(secrets)
 }
 
-/// What becomes of a generation of the key of card numbers that no journal tells of.
+/// The treatment of a generation of the key of card numbers that no journal record names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnusedKey {
     /// A rotation was broken off, and goes on.
@@ -158,9 +158,9 @@ pub enum UnusedKey {
     Dropped,
 }
 
-/// Makes the file of keys what the journal says: a crash may have come between the two.
-/// Errors: a key that is in use is missing, or the keys do not open what they should have sealed. With
-/// another key every card would be unknown.
+/// Makes the file of keys agree with the journal: a crash may have come between the two.
+/// Errors: a key that is in use is missing, or the keys do not open the card numbers that they should
+/// have sealed. With another key every card would be unknown.
 /// Cost: O(cards) where older keys were being forgotten.
 pub fn settle_keys(
     engine: &Engine,
@@ -172,7 +172,8 @@ pub fn settle_keys(
     // Read now: a node was given others while it followed.
     let found = secrets.read_pan_keys(data).map_err(OpeningError::PanKeys)?;
     if found != PanKeys::default() {
-        // What a crash took from the tables may be sealed under a key that was forgotten since.
+        // Rows that a crash took from the tables may be sealed under a key that was forgotten
+        // since.
         wait_for_tables(engine);
     }
     let tables = engine.store().read().map_err(unreadable)?;
@@ -200,11 +201,11 @@ pub fn settle_keys(
 fn wait_for_tables(engine: &Engine) {
     let (reached, wait) = std::sync::mpsc::channel();
     let wake = Box::new(move || {
-        // Whoever waits is here until then.
+        // The receiver waits until then.
         let _ = reached.send(());
     });
     engine.watermark().on_reached(engine.durable_seq(), Awaiting::Read, wake);
-    // Tables that stand still wake everybody, too.
+    // Tables that stand still wake all waiters, too.
     let _ = wait.recv();
 }
 

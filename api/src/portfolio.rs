@@ -36,7 +36,7 @@ const SPECIAL_EVERY: usize = 3;
 const SCOPE: [u16; 2] = [5812, 5814];
 /// The velocity limits of the company that has them.
 pub const VELOCITY: VelocityLimits = VelocityLimits { per_minute: 3, per_hour: 30 };
-/// What the company without funds starts with. Units: hundredths.
+/// The opening balance of the company without funds. Units: hundredths.
 pub const NO_FUNDS_BALANCE: Minor = Minor(500);
 
 /// The profile of the card at this place of a portfolio.

@@ -1,4 +1,4 @@
-//! All routes together, and what is true of all of them: bounded bodies, the error body for unknown
+//! All routes together, and their common layers: bounded bodies, the error body for unknown
 //! paths and methods, an id on every answer.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use crate::openapi::{Published, document_routes, documentation_routes};
 pub struct Served {
     /// The state of handlers.
     pub state: AppState,
-    /// Overviews that follow what happens.
+    /// Overviews that follow the switch.
     pub overviews: Arc<LiveOverviews>,
     /// The peers that speak ISO 8583 with the switch.
     pub peers: Arc<PeerBoard>,
@@ -52,7 +52,7 @@ pub fn whole(served: Served) -> Router {
     let v1 = v1_routes()
         .route_layer(from_fn_with_state(state.switch.clone(), read_as_asked))
         .route_layer(from_fn_with_state(state.clone(), check_access));
-    // Around the check, so that a repeat gets the same refusal; within what only some clients see.
+    // Around the check, so that a repeat gets the same refusal; within the layer for older clients.
     let v1 = once_per_key(v1, state.clone());
     let v1 = match compat {
         Some(Compat::LegacyClient) => compat::follow(v1, state.clone()),
@@ -87,7 +87,7 @@ pub fn v1_routes() -> Router<AppState> {
     routes_of(guarded())
 }
 
-/// Adds what is true of every path: `unknown` answers unknown ones, unknown methods have the error body, a slash
+/// Adds the rules of every path: `unknown` answers unknown ones, unknown methods have the error body, a slash
 /// at the end changes nothing, every answer has its id.
 pub fn finish<T: 'static>(routes: Router, unknown: impl Handler<T, ()>) -> Router {
     let routes = routes

@@ -114,7 +114,7 @@ struct DoorThreads(Option<Runtime>);
 impl Drop for DoorThreads {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
-            // Its tasks have ended, or nobody waits for them; a runtime must not be waited for
+            // Its tasks have ended, or are not waited for; a runtime must not be waited for
             // here.
             runtime.shutdown_background();
         }
@@ -171,7 +171,7 @@ impl StartError {
 
 impl Server {
     /// Recovers the data directory and opens both doors; when this returns, both answer. Health is
-    /// told from the beginning.
+    /// answered from the beginning.
     pub async fn start<'a>(
         place: impl Into<KeyedDirectory<'a>>,
         settings: &Settings,
@@ -192,7 +192,7 @@ impl Server {
         let faults = open_plan(settings.faults.as_deref())?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)?;
         let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
-        // Addresses first: recovering a large directory for a port that is taken helps nobody.
+        // Addresses first: recovery of a large directory is in vain when the port is taken.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let Begun { watched, opened, receipts, elsewhere, cluster, nodes, patience } =
             begin(opened, &settings).await?;
@@ -243,7 +243,7 @@ impl Server {
         tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));
         side.open(Served { state, overviews, peers: all.board(), compat: settings.compat });
         threads.run(listeners, &stopped, &mut doors);
-        // Ready is what answers.
+        // Ready from here on: all doors answer.
         telemetry.set_working(&engine, all.counters());
         Ok(Self {
             engine,
@@ -313,7 +313,7 @@ impl Server {
         self.engine.failure()
     }
 
-    /// Says that it stops, goes on for as long as it was told to, then stops reading, answers what is
+    /// Announces the stop, goes on for the configured delay, then stops reading, answers the requests
     /// in flight and writes the last checkpoint.
     pub async fn stop(mut self) {
         self.telemetry.set_stopping();
@@ -331,7 +331,7 @@ impl Server {
     }
 }
 
-/// Without the socket everything works but what is asked by it.
+/// Without the socket everything works but its own requests.
 fn listen_for_commands(desk: Desk) -> Option<Control> {
     let listening = Control::listen(desk);
     listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
@@ -433,7 +433,8 @@ impl DoorThreads {
     }
 }
 
-/// Takes the address where figures are told, as `told`, of a process that serves HTTP at `http`.
+/// Binds the address of the figures, `told` or the default, for a process that serves HTTP at
+/// `http`.
 /// Errors: the address was chosen and is in use.
 pub(crate) async fn bind_for_operators(
     told: Option<SocketAddr>,
@@ -441,7 +442,7 @@ pub(crate) async fn bind_for_operators(
 ) -> Result<(TcpListener, SocketAddr), StartError> {
     let address = listener::address_for(told, http);
     match bind("metrics", address).await {
-        // Nobody chose it, so it is no reason not to authorize.
+        // The operator did not choose it, so it is no reason not to authorize.
         Err(error) if error.is_in_use() && told.is_none() => {
             tracing::warn!(%address, "in use, so figures are told at another port");
             bind("metrics", SocketAddr::new(address.ip(), 0)).await
@@ -564,8 +565,8 @@ fn resume_zones(zones: &[Arc<Zone>], state: &AppState) -> Result<(), StoreError>
     })
 }
 
-/// Removes the files of receipts that nothing names, beside everything else; a node fetches those that it
-/// has not.
+/// Removes the files of receipts that no record names, on a thread of its own; a node fetches those that
+/// it lacks.
 fn settle_receipts(state: &AppState) {
     let (switch, receipts) = (state.switch.clone(), Arc::clone(&state.receipts));
     drop(tokio::task::spawn_blocking(move || {

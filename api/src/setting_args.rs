@@ -5,7 +5,7 @@ use clap::{Arg, ArgMatches, FromArgMatches};
 
 use crate::config::{ConfigError, SettingFlags, Settings};
 
-/// What stands before a default in the help of a flag.
+/// The text before a default in the help of a flag.
 const DEFAULT: &str = "[default: ";
 
 /// The flags and variables of all settings, as a command takes them: each flag has a variable,
@@ -14,7 +14,7 @@ const DEFAULT: &str = "[default: ";
 pub struct SettingArgs(SettingFlags);
 
 impl SettingArgs {
-    /// What a file says, with this over it.
+    /// The settings of a file, overridden by these.
     /// Errors: a value is out of range.
     pub fn over(self, file: Settings) -> Result<Settings, ConfigError> {
         self.0.over(file).checked()

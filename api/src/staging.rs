@@ -2,11 +2,11 @@
 //!
 //! | inside | content |
 //! |---|---|
-//! | `lock` | held by whoever is at work on it |
+//! | `lock` | held by the process at work on it |
 //! | others | backups, each proven by its manifest while it was copied |
 //!
-//! INVARIANT: what is restored are the bytes that were proven. Whoever may write to a backup can change
-//! it at any moment, also after it was proven; this copy is its owner's alone.
+//! INVARIANT: the restored bytes are the bytes that were proven. A user who may write to a backup can
+//! change it at any moment, also after it was proven; this copy is its owner's alone.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -30,8 +30,8 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Makes it beside the place where a directory is to be. What a crash left there goes.
-    /// Errors: something is at the place, somebody else is at work there, or the system refuses.
+    /// Makes it beside the place where a directory is to be. The leftover of a crash goes.
+    /// Errors: the place is taken, another process is at work there, or the system refuses.
     pub fn make(place: &Path) -> Result<Self, CopyError> {
         if place.symlink_metadata().is_ok() {
             return Err(CopyError::Exists(place.to_path_buf()));
@@ -45,7 +45,7 @@ impl Staging {
     }
 
     /// Copies a backup into it under this name, and proves the copy. Returns where it is.
-    /// Errors: the backup is not what its manifest says, or there is too little room.
+    /// Errors: the backup differs from its manifest, or there is too little room.
     /// Cost: reads and writes everything once.
     pub fn take(
         &self,
@@ -61,7 +61,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be removed is removed by the next try.
+        // The next try removes a leftover of this one.
         drop(fs::remove_dir_all(&self.folder));
     }
 }
@@ -76,7 +76,7 @@ fn make_locked(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Removes what was left by a process that was killed, and nothing else.
+/// Removes the leftover of a killed process, and nothing else.
 fn remove_leftover(folder: &Path) -> Result<(), CopyError> {
     let in_the_way = || CopyError::InTheWay(folder.to_path_buf());
     let failed = |error| CopyError::Io(folder.to_path_buf(), error);
@@ -120,7 +120,7 @@ mod tests {
         fs::create_dir_all(folder.join("backup")).unwrap();
         fs::write(folder.join(LOCK_FILE), "").unwrap();
         drop(Staging::make(&place).unwrap());
-        // Somebody else's.
+        // A folder of another user.
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("letters"), "mine").unwrap();
         assert!(matches!(Staging::make(&place), Err(CopyError::InTheWay(_))));

@@ -2,10 +2,11 @@
 //!
 //! HTTP goes to a `HttpSide` that answers some reads itself and forwards the rest. With TLS, and at ISO 8583
 //! doors, connections go to the leader's door of the same name as they are, byte for byte: dialect, TLS and codes
-//! are the leader's. Whoever is no peer of a door is turned away here, since the leader sees this node's address.
+//! are the leader's. Addresses that are no peers of a door are turned away here, since the leader sees this
+//! node's address.
 //!
-//! Where nobody leads, ISO 8583 connections are closed, which a card network takes as it takes any broken
-//! line: it connects again and repeats. HTTP is answered 503 with `Retry-After`.
+//! While no node leads, ISO 8583 connections are closed. A card network treats that as any broken line:
+//! it connects again and repeats. HTTP is answered 503 with `Retry-After`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -40,7 +41,7 @@ enum StandbyDoor {
 /// An ISO 8583 door.
 #[derive(Debug)]
 struct MessageDoor {
-    /// That of a further one.
+    /// The name of a further door.
     name: Option<String>,
     peers: Vec<PeerNetwork>,
 }
@@ -59,7 +60,7 @@ pub struct StandbyDoors {
 
 impl StandbyDoors {
     /// Takes the address of HTTP and those of the ISO 8583 doors.
-    /// Errors: one of them is in use, and which.
+    /// Errors: one of them is in use; the error names it.
     pub async fn bind(http: SocketAddr, iso8583: &[ListenerOptions]) -> io::Result<Self> {
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for address in std::iter::once(http).chain(iso8583.iter().map(|door| door.address)) {
@@ -89,7 +90,7 @@ impl StandbyDoors {
         }
     }
 
-    /// Tells who leads.
+    /// Receives the leader at each change.
     #[must_use]
     pub fn leaders(&self) -> watch::Receiver<Option<Leader>> {
         self.leader.subscribe()
@@ -101,7 +102,7 @@ impl StandbyDoors {
         self.stop.subscribe()
     }
 
-    /// Where HTTP is taken.
+    /// The address of the HTTP door.
     #[must_use]
     pub const fn http(&self) -> SocketAddr {
         self.http
@@ -113,7 +114,7 @@ impl StandbyDoors {
         &self.iso8583
     }
 
-    /// Whom the doors are told of leaders by.
+    /// The sign by which the doors learn of leaders.
     #[must_use]
     pub fn sign(&self) -> LeaderSign {
         LeaderSign(self.leader.clone())
@@ -126,12 +127,12 @@ impl StandbyDoors {
     }
 }
 
-/// Tells the doors who leads.
+/// Tells the doors which node leads.
 #[derive(Clone, Debug)]
 pub struct LeaderSign(watch::Sender<Option<Leader>>);
 
 impl LeaderSign {
-    /// Another node leads, or nobody that can be reached.
+    /// Another node leads, or no node that can be reached.
     pub fn led_by(&self, leader: Option<Leader>) {
         match &leader {
             Some(leader) => tracing::info!(node = leader.name, "follows"),
@@ -146,7 +147,7 @@ async fn accept(
     door: StandbyDoor,
     (leaders, stopped): (watch::Receiver<Option<Leader>>, watch::Receiver<bool>),
 ) {
-    // Ends with its connections: whoever drops the set closes all of them.
+    // Ends with its connections: dropping the set closes all of them.
     let mut connections = JoinSet::new();
     let mut refused = 0_u64;
     loop {
@@ -208,9 +209,9 @@ async fn forward(
     };
     let _ = (client.set_nodelay(true), to_leader.set_nodelay(true));
     tokio::select! {
-        // How it ended is for the two ends to know.
+        // The two ends know how it ended.
         _ = copy_bidirectional(&mut client, &mut to_leader) => {}
-        // What the old leader has not answered by now nobody will answer here.
+        // A message that the old leader has not answered by now stays without an answer here.
         _ = leaders.changed() => {}
     }
 }

@@ -1,8 +1,8 @@
-//! Reads of `/v1` that a node which follows answers from its own tables. Everything else, and what it
-//! cannot answer, goes to the node that leads.
+//! Reads of `/v1` that a node which follows answers from its own tables. Every other request, and
+//! reads that it cannot answer, go to the leader.
 //!
-//! INVARIANT: what a node shows was all that the cluster knew at a moment of the last second, and so was an
-//! access that it honours. It is never its own clock that says so, but what it heard of the chain.
+//! INVARIANT: a node shows the whole state of the cluster at a moment of the last second, and honours the
+//! access of such a moment. The proof is the chain as the node heard it, never its own clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +83,8 @@ async fn here_or_there(
     let (parts, body) = request.into_parts();
     let again = parts.clone();
     let answer = next.run(Request::from_parts(parts, body)).await;
-    // A token may be newer than the tables, some reads are of what only the leader has, and who has joined
-    // just now may lack a key.
+    // A token may be newer than the tables, some reads need state that only the leader has, and a node
+    // that has joined just now may lack a key.
     let of_leader = [
         StatusCode::UNAUTHORIZED,
         StatusCode::SERVICE_UNAVAILABLE,

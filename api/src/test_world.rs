@@ -36,10 +36,10 @@ use uuid::Uuid;
 
 use crate::router::{self, Served};
 
-/// Where its objects have their addresses.
+/// The base of its objects' addresses.
 pub(crate) const BASE: &str = "https://cards.example.com";
 
-/// A switch nobody uses yet.
+/// A switch without any use so far.
 pub(crate) struct TestSwitch {
     pub(crate) state: AppState,
     pub(crate) overviews: Arc<LiveOverviews>,
@@ -155,7 +155,7 @@ fn address() -> Address {
     }
 }
 
-/// Somebody who is to be a member of a company, without further rights and without an invitation.
+/// A person who is to be a member of a company, without further rights and without an invitation.
 pub(crate) fn new_member(id: MemberId, company: CompanyId, email: &str) -> NewMember {
     NewMember {
         id,

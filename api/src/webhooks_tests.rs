@@ -1,5 +1,5 @@
-//! Deliveries at work beside an engine: what an app is told of as companies let it in, and that nothing
-//! counts as delivered that was not.
+//! Deliveries at work beside an engine: the events that an app gets as companies let it in; an
+//! undelivered event never counts as delivered.
 
 use std::sync::Arc;
 
@@ -129,7 +129,8 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     touch(bench, OTHER_COMPANY, "and on").await;
     assert_eq!(counts(&gets.recv().await.unwrap()), (0, 1), "what was before is never told");
 
-    // What it must not be told any more is not sent once more, and does not count as delivered.
+    // An event that it may not receive any more is not sent once more, and does not count as
+    // delivered.
     let webhooks = &bench.state.webhooks;
     let newest = loop {
         // Noted once the answer is in.
@@ -149,7 +150,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     assert!(gets.try_recv().is_err());
 }
 
-/// What changes while a request waits for its host to be looked up.
+/// The change made while a request waits for its host to be looked up.
 enum Meanwhile {
     Nothing,
     /// A company revokes the app's tokens.
@@ -159,14 +160,14 @@ enum Meanwhile {
 }
 
 /// A request to the app's endpoint of two events, one of each company, during whose wait something
-/// changes: what came of it, and how many events of each company the receiver got.
+/// changes: its result, and the number of events of each company that the receiver got.
 async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usize, usize)>) {
     let bench = &Bench::new().await;
     let state = &bench.state;
     make_app(bench).await;
     let (receiver, mut gets) = receiver().await;
     let receiver = url::Url::parse(&receiver).unwrap().socket_addrs(|| None).unwrap();
-    // What deliveries of their own accord do at this port is not looked at.
+    // Deliveries that start by themselves at this port are not looked at.
     let address = "http://localhost:9/hook".to_owned();
     let given = GivenEndpoint { address, description: LineText::default(), app: Some(APP) };
     let (id, _) = create(state, CompanyId(COMPANY), given).await.unwrap();

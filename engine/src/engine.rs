@@ -1,4 +1,4 @@
-//! An engine: what edges hold of it, how it is opened, and how it ends.
+//! An engine: its handle for edges, its opening and its end.
 
 mod standby;
 mod wiring;
@@ -69,7 +69,7 @@ impl Retention {
 
 /// How an engine is opened.
 pub struct EngineOptions {
-    /// Where its files are.
+    /// The directory of its files.
     pub directory: DataDirectory,
     /// The key of public ids that carry sequence numbers.
     pub id_key: [u8; 16],
@@ -100,7 +100,7 @@ impl std::fmt::Debug for EngineOptions {
     }
 }
 
-/// What stands in for the files of a directory.
+/// The storage that stands in for the files of a directory.
 #[derive(Clone, Debug)]
 pub struct EngineStorage {
     /// For `store.redb`.
@@ -120,7 +120,7 @@ pub enum OpenError {
     Record {
         /// The batch it is in.
         batch: u64,
-        /// What is wrong with it.
+        /// The fault in the record.
         source: CodecError,
     },
     /// The system starts no more threads.
@@ -221,7 +221,7 @@ impl Engine {
         Self::open_parts(options, storage)?.start()
     }
 
-    /// As `open_on`, without threads: whoever calls it drives the parts.
+    /// As `open_on`, without threads: the caller drives the parts.
     /// Errors: as `open`.
     pub fn open_parts(
         options: EngineOptions,
@@ -246,7 +246,7 @@ impl Engine {
     }
 
     /// Hands commands to the shard, all or none. Their answers come to their ports.
-    /// Errors: `Overloaded` where too many wait already; `Stopped`. Nothing was taken then.
+    /// Errors: `Overloaded` where too many wait already; `Stopped`. No command was taken then.
     pub fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
         if self.health.is_failed() {
             return Err(SubmitError::Stopped);
@@ -277,7 +277,7 @@ impl Engine {
         sent
     }
 
-    /// The same engine for those who read beside whoever owns it: it takes no commands.
+    /// The same engine for readers beside its owner: it takes no commands.
     #[must_use]
     pub fn for_reading(&self) -> Self {
         Self {
@@ -300,8 +300,8 @@ impl Engine {
         }
     }
 
-    /// Whether another node can lead by now: what is durable here is all that is durable only where
-    /// a command has been answered since.
+    /// Whether another node can lead by now: this node then has all durable records only if a
+    /// command has been answered since.
     #[must_use]
     pub const fn is_replicated(&self) -> bool {
         self.is_replicated
@@ -313,7 +313,7 @@ impl Engine {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// What it counts and times of itself.
+    /// The counters and times of the engine itself.
     #[must_use]
     pub const fn meters(&self) -> &Arc<Meters> {
         &self.meters
@@ -364,7 +364,7 @@ impl Engine {
         &self.ids
     }
 
-    /// What whoever runs the switch should know of how the journal was opened.
+    /// Notes for the operator about how the journal was opened.
     #[must_use]
     pub fn journal_notes(&self) -> &[JournalNote] {
         &self.journal_notes
@@ -402,18 +402,18 @@ impl Engine {
     /// Cost: reads and writes everything once, on the caller's thread.
     pub fn back_up(&self, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
         let journal = self.journal.lock().clone().ok_or(CopyError::ShutDown)?;
-        // Before the view is taken: what it needs of the journal must not go.
+        // Before the view is taken: the batches that it needs must not go.
         let _hold = self.trim.hold();
         copy_running(&self.directory, || self.store.read(), &journal, to, beside)
     }
 
-    /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.
+    /// Finishes the commands taken, writes a last checkpoint, stops every thread. Idempotent.
     pub fn shut_down(&self) {
         drop(self.inbox.write().take());
         drop(self.journal.lock().take());
         let Some(threads) = self.threads.lock().take() else { return };
-        // Each thread ends when the one before it has: nothing that was answered is left behind.
-        // One that broke has printed why, and the journal tells the truth on restart.
+        // Each thread ends when the one before it has, so no answered command is left behind. A
+        // broken thread has printed the reason, and the journal tells the truth on restart.
         if let Some(deciding) = threads.deciding {
             drop(deciding.shard.join());
             drop(deciding.loader.map(std::thread::JoinHandle::join));
@@ -429,9 +429,9 @@ impl Engine {
 /// An engine that nothing drives yet.
 #[derive(Debug)]
 pub struct AssembledEngine {
-    /// What edges hold.
+    /// The engine, as edges hold it.
     pub engine: Engine,
-    /// What is to be driven.
+    /// The parts to be driven.
     pub parts: EngineParts,
 }
 

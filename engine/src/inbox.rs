@@ -1,8 +1,8 @@
-//! What one thread receives and sleeps for, without spinning.
+//! The inbox of a thread: it takes messages and sleeps without spinning.
 //!
-//! A receiver of crossbeam's yields its processor some times before it sleeps. Where another thread
-//! wants that processor, a yield costs what is left of a time slice, some milliseconds, whatever
-//! arrives meanwhile. Here the receiver looks once and sleeps at once; who sends wakes it.
+//! A receiver of crossbeam's yields its processor some times before it sleeps. When another thread
+//! wants that processor, a yield costs the rest of a time slice, some milliseconds, whatever
+//! arrives meanwhile. Here the receiver looks once and sleeps at once; a sender wakes it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +82,7 @@ impl<T> Inbox<T> {
         self.bell.wait(timeout);
     }
 
-    /// What wakes whoever waits here.
+    /// The bell that wakes the thread waiting here.
     #[must_use]
     pub const fn bell(&self) -> &Arc<Doorbell> {
         &self.bell

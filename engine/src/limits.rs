@@ -13,7 +13,7 @@ pub const LINK_VIEW_INTERVAL: i64 = 60 * 1_000_000;
 /// How many webhook endpoints a company has at most, those of its apps among them: deleting an app
 /// takes away its endpoints, in one record.
 pub const WEBHOOK_ENDPOINTS_OF_COMPANY_MAX: usize = 100;
-/// How many cards are named among what ends when a member leaves.
+/// How many cards are named in the list of consequences when a member leaves.
 pub const LEAVING_CARDS_NAMED_MAX: usize = 100;
 /// How long a value of the event log gets before the next one begins. Units: bytes.
 pub const EVENT_BLOCK_BYTES: usize = 1_000;
@@ -23,7 +23,7 @@ pub const QUEUED_COMMANDS_MAX: usize = 16_384;
 pub const SHARD_BATCH_LEN_MAX: usize = 512;
 /// How many commands may wait for the tables beside the shard; beyond, it takes no others.
 pub const COMMANDS_ASIDE_MAX: usize = 1_024;
-/// How much of a record is left free by commands that fill one with what follows from them.
+/// How much of a record commands leave free that fill one with their consequences.
 /// Units: bytes.
 pub const RECORD_SPARE_BYTES: usize = 64 << 10;
 /// How many cards that are not terminated one member may hold: leaving closes them all in one record.
@@ -41,7 +41,7 @@ pub const JOURNAL_BYTES_DEFAULT: u64 = 256 << 20;
 pub const PROJECTION_BYTES_MAX: usize = 4 << 20;
 /// The time between two commits of the tables while records keep coming. Units: milliseconds.
 pub const VISIBLE_INTERVAL_MS: u64 = 10;
-/// The same while somebody waits to read. Units: milliseconds.
+/// The same while a reader waits. Units: milliseconds.
 pub const AWAITED_INTERVAL_MS: u64 = 2;
 /// How many records may be visible in the tables without being durable there; about as many are
 /// replayed at a start.
@@ -97,7 +97,7 @@ pub const DIMENSION_CHILDREN_MAX: usize = 1_000;
 pub const DIMENSION_NAME_BYTES_MAX: usize = 800;
 /// The longest code of one. Units: digits.
 pub const DIMENSION_CODE_DIGITS_MAX: usize = 20;
-/// More than what one takes in a record beside its name and code. Units: bytes.
+/// More than the bytes that one takes in a record beside its name and code. Units: bytes.
 const DIMENSION_REST_BYTES: usize = 96;
 
 const _: () = assert!(

@@ -1,15 +1,15 @@
-//! Steps: how every part of the engine moves, whoever drives it.
+//! Steps: the way every part of the engine moves, under any driver.
 //!
 //! The shard, the committer, the log's writer behind a window, the maker of segments, the loader and
-//! the projector are each a step over what has come in for them. A running switch gives each a thread
-//! (`spawn`); a simulator takes their steps in any order on one thread.
+//! the projector each take one step after the other over their input. A running switch gives each a
+//! thread (`spawn`); a simulator takes their steps in any order on one thread.
 //!
 //! INVARIANT: a step never sleeps and never waits for another part to move. The one exception is the
 //! shard where it cannot go on without an answer of the tables; see `shard/questions.rs`.
 
 use std::thread::JoinHandle;
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepOutcome {
     /// Something was done; there may be more.

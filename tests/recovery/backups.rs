@@ -1,5 +1,5 @@
-//! `backup` while purchases arrive, and `restore`: what was approved before is there, and with the
-//! journal of the lost directory so is what came after.
+//! `backup` while purchases arrive, and `restore`: approvals of before are there, and with the journal of the
+//! lost directory so are later ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     let taken = restore(&backup, &restored, &key, &[]);
     assert!(taken.expect_one_line_error().contains("exists already"), "{taken:?}");
     fs::remove_dir_all(&restored).expect("it is there");
-    // One of another build.
+    // A data directory of another build.
     let identity = fs::read_to_string(data.join("directory")).expect("an identity");
     fs::write(data.join("directory"), identity.replace("layouts ", "layouts 0")).expect("written");
     let told = back_up(&data, &restored).expect_one_line_error();

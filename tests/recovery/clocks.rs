@@ -1,4 +1,4 @@
-//! Nodes of a cluster whose clocks are apart: the one that most others contradict does not lead.
+//! Nodes of a cluster whose clocks are apart: a node that most others contradict does not lead.
 
 use cardswitch_harness::{Cluster, Installation, Purchase};
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn a_node_whose_clock_is_apart_neither_keeps_the_lead_nor_takes_it() {
     for other in others {
         assert!(words.contains(&format!("ahead of `node-{other}`")), "{words}");
     }
-    // It is told by a figure, too, at the nodes that agree.
+    // A figure shows it, too, at the nodes that agree.
     let figures = cluster.node(leads).watcher().get("/metrics").text();
     let apart_ms = |line: &str| {
         let of_node = format!("cardswitch_cluster_node_clock_apart_ms{{node=\"node-{apart}\"}} ");
@@ -31,7 +31,7 @@ fn a_node_whose_clock_is_apart_neither_keeps_the_lead_nor_takes_it() {
     };
     let apart_ms = figures.lines().find_map(apart_ms).expect("the figure is there");
     assert!((1_500..2_500).contains(&apart_ms), "{apart_ms} ms");
-    // Nobody else than the third node can take over now.
+    // Only the third node can take over now.
     let third = others.into_iter().find(|node| *node != leads).expect("three nodes");
     cluster.take(leads).kill9();
     assert_eq!(cluster.wait_for_other_leader(leads), third);

@@ -1,5 +1,5 @@
 //! Another key for card numbers in a running cluster: every node has it before it is used and loses the older
-//! ones with all others, whoever is killed; and nobody is passed over.
+//! ones with all others, whichever node is killed; and no node is passed over.
 
 use std::fs;
 use std::thread;
@@ -102,7 +102,7 @@ fn every_node_has_a_key_before_it_is_used_and_loses_it_with_all_others() {
     let first = cluster.wait_for_leader();
     let (away, other) = ((first + 1) % 3, (first + 2) % 3);
 
-    // Who is away is waited for by nobody: nothing changes.
+    // An absent node makes a rotation fail at once: no key changes.
     cluster.take(away).kill9();
     for further in [&[][..], &["--no-wait"][..]] {
         let refused = rotate_at(&cluster, first, further).expect_one_line_error();
@@ -125,7 +125,7 @@ fn every_node_has_a_key_before_it_is_used_and_loses_it_with_all_others() {
     {}
     expect_numbers(cluster.node(second), &all);
 
-    // Nothing is forgotten while a node is away, and its file stays as it is.
+    // No key is forgotten while a node is away, and its file stays as it is.
     let kept = generations(&cluster, second);
     assert!(kept.len() > 1, "{kept:?}");
     let refused = rotate_at(&cluster, second, &["--forget"]).expect_one_line_error();
@@ -135,13 +135,13 @@ fn every_node_has_a_key_before_it_is_used_and_loses_it_with_all_others() {
     let forgotten = rotate_at(&cluster, second, &["--forget"]).expect_json();
     assert_eq!(forgotten["generations"].as_array().map(Vec::len), Some(1));
     (0..3).for_each(|node| assert_eq!(generations(&cluster, node), [generation], "node {node}"));
-    // Once more finishes what may have been broken off.
+    // A second run finishes one that may have been broken off.
     rotate_at(&cluster, second, &["--forget"]).expect_json();
     let made = cluster.node(second).api().post("/v1/cards", &new_card()).expect(201);
     let path = format!("/v1/cards/{}/number", made["id"].as_str().expect("an id"));
     let number = cluster.node(second).api().get(&path).expect(200);
 
-    // Whoever leads, and at every door.
+    // The same with another leader, and at every door.
     cluster.take(second).kill9();
     let third = cluster.wait_for_other_leader(second);
     expect_numbers(cluster.node(third), &all);
@@ -173,7 +173,7 @@ fn nobody_waits_for_a_node_that_left_and_it_has_every_key_when_it_joins_again() 
     rotate_at(&cluster, leader, &["--forget"]).expect_json();
     assert_eq!((generations(&cluster, other), generations(&cluster, gone)), (vec![1], vec![0]));
 
-    // One that begins with a copy of before is given what came since, and loses what went.
+    // A node that begins with an older copy is given the newer keys, and loses the forgotten ones.
     fs::rename(&data, data.with_extension("left")).expect("a directory can be renamed");
     cluster.join(gone);
     fs::remove_file(data.join("pan_seal.keys")).expect("as of before");

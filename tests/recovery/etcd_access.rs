@@ -1,5 +1,5 @@
-//! An etcd that speaks TLS alone, asks for certificates and has users: nodes take part with what they were
-//! given, and nobody else does.
+//! An etcd that speaks TLS alone, asks for certificates and has users: nodes take part with their credentials,
+//! and no other client does.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::failover::text_of;
 const USER: &str = "cardswitch";
 const PASSWORD: &str = "a password of etcd";
 
-/// Makes users of etcd, of whom one may do what a node does and nothing else.
+/// Makes users of etcd, one of which may do the work of a node and nothing else.
 #[track_caller]
 fn make_users(cluster: &Cluster) {
     let key = cluster.etcd_text("test/");

@@ -78,7 +78,7 @@ fn exported(from: &Postgresql) -> BTreeMap<String, Vec<String>> {
     by_id
 }
 
-/// Buys, reverses and presents until it is told to stop.
+/// Buys, reverses and presents until `is_over` is set.
 fn trade(door: SocketAddr, cards: &[TestCard], is_over: &AtomicBool, mut random: Random) {
     let mut acquirer = Acquirer::connect(door);
     while !is_over.load(Ordering::Relaxed) {
@@ -171,7 +171,7 @@ fn an_export_says_what_is_wrong() {
     assert!(error.contains("database \"nothing\" does not exist"), "{error}");
     let error = refused(export(&switch, &database, &[]).env("CARDSWITCH_EXPORT_TO", "mysql://x/y"));
     assert!(error.contains("--to is no address of a database"), "{error}");
-    // Of two that follow the same company one ends.
+    // One of two exports that follow the same company ends.
     let mut exports = [(); 2].map(|()| export(&switch, &database, &[]).spawn().expect("it starts"));
     let mut acquirer = switch.acquirer();
     let ended = loop {

@@ -1,5 +1,5 @@
-//! A cluster whose machines die under load: no answer that was seen is lost, none is there twice, and
-//! whoever led before answers nobody.
+//! A cluster whose machines die under load: no answer that was seen is lost, none is there twice, and a former
+//! leader gives no answer.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::load::{Sent, run_acquirer};
 const CONNECTIONS: u64 = 3;
 const CARDS_A_ROUND: usize = 6;
 
-/// What happens to the cluster in a round.
+/// The blow to the cluster in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
     /// kill -9 of the leader.
@@ -123,7 +123,8 @@ fn verify(cluster: &Cluster, node: usize) -> serde_json::Value {
 /// Longer than a cut connection takes to end; a door holds one for three seconds.
 const HELD_FOR: Duration = Duration::from_millis(500);
 
-/// Loads the doors of all nodes while `strike` strikes and mends, and tells what was sent and seen.
+/// Loads the doors of all nodes while `strike` strikes and mends, and returns the purchases sent, with the
+/// answers seen.
 fn load(
     cluster: &mut Cluster,
     cards: &[TestCard],
@@ -137,7 +138,7 @@ fn load(
         let acquirers: Vec<_> = seeds.into_iter().zip(doors).map(load).collect();
         thread::sleep(Duration::from_millis(random.between(20, 600)));
         strike(cluster, random);
-        // Who still sends, since its door was not the one that broke, is cut off here; once more where a
+        // An acquirer still sends if its door was not the one that broke. It is cut off here; once more where a
         // door held the connection until the next one led.
         while acquirers.iter().any(|acquirer| !acquirer.is_finished()) {
             let leads = cluster.wait_for_leader();
@@ -149,7 +150,7 @@ fn load(
     })
 }
 
-/// Strikes, and mends what was broken.
+/// Strikes, and mends the damage.
 pub(crate) fn strike(cluster: &mut Cluster, (blow, leader): (Blow, usize), random: &mut Random) {
     let pause = Duration::from_millis(random.between(20, 600));
     let (member, follower) = (random.index(3), (leader + 1 + random.index(2)) % 3);
@@ -213,7 +214,8 @@ fn a_node_that_was_away_reads_on_and_one_that_lost_its_disk_begins_as_a_copy() {
     assert!(records[0] == records[1] && records[1] == records[2], "{records:?}");
 }
 
-/// Once, each new connection asked the first member first, and gave up with it: who took over ended at once.
+/// Once, each new connection asked the first member first, and gave up with it: a node that took over ended at
+/// once.
 #[test]
 fn a_member_of_etcd_that_takes_connections_and_is_silent_holds_nobody_up() {
     let cluster = Cluster::of(Installation::init(60, 918));
@@ -251,7 +253,7 @@ fn the_directory_of_a_node_is_written_by_its_node_alone_until_it_leaves() {
     let again = run_cardswitch(&["cluster", "leave", "--data", data]).expect_one_line_error();
     assert!(again.contains("is of no cluster"), "{again}");
     stray(&cluster.installation, &cluster.data(1));
-    // What it has written since is no part of the chain.
+    // Its later records are no part of the chain.
     let further = ["--journal", &cluster.journal, "--node", "node-1"];
     let mut serve =
         vec!["serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"];
@@ -283,7 +285,7 @@ fn what_is_no_node_of_the_cluster_is_refused() {
     let data = other.data();
     let adopted = cluster.command(&["cluster", "adopt", "--data", text_of(&data)]);
     assert!(adopted.expect_one_line_error().contains("is a cluster already"));
-    // It has written by itself: what it has is no part of the chain.
+    // It has written by itself: its records are no part of the chain.
     let strayed = other.home().join("strayed");
     let backup = other.home().join("backup");
     let [backup, strayed_text] = [&backup, &strayed].map(|path| text_of(path));
@@ -314,7 +316,7 @@ fn operators_change_a_cluster_at_its_leader_and_are_told_so_elsewhere() {
     cluster.stop();
 }
 
-/// The router is told of no leader: it tries the addresses of the cell, whose nodes find theirs.
+/// The router learns of no leader: it tries the addresses of the cell, whose nodes find theirs.
 #[test]
 fn a_router_finds_the_next_leader_of_a_cell() {
     let mut cluster = Cluster::of(Installation::init_with(60, 2_407, &["--cell", "07"]));

@@ -1,4 +1,4 @@
-//! What a node that takes over goes on with besides the journal.
+//! The state besides the journal with which a node that takes over goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +28,7 @@ fn buy(cluster: &Cluster, node: usize, count: usize) {
     }
 }
 
-/// How often each transaction was told, in the order of the first time.
+/// The number of events of each transaction, in the order of the first one.
 fn told(receiver: &HookReceiver) -> BTreeMap<String, usize> {
     let mut told = BTreeMap::new();
     for event in receiver.hooks().iter().flat_map(|hook| &hook.events) {
@@ -55,7 +55,7 @@ fn a_new_leader_goes_on_with_webhooks_where_the_old_one_was() {
     let times = told(&receiver);
     assert_eq!(times.len(), EARLIER + 1);
     assert!(times.values().all(|times| *times == 1), "told again: {times:?}");
-    // What was told in the last second before a kill may be told again, and nothing of before.
+    // Events of the last second before a kill may be sent again, and no earlier ones.
     buy(&cluster, second, EARLIER);
     receiver.wait_for_events(2 * EARLIER + 1);
     cluster.take(second).kill9();
@@ -106,14 +106,14 @@ fn receipts_outlive_the_machine_that_took_them() {
     cluster.start(away);
     cluster.wait_until_level();
     cluster.wait_for_receipts(away, 2);
-    // The disk of the one that took them is gone; the third node is away, too.
+    // The disk of the node that took them is gone; the third node is away, too.
     cluster.take((first + 2) % 3).kill9();
     cluster.take(first).kill9();
     std::fs::remove_dir_all(cluster.data(first)).expect("a directory can be removed");
     cluster.wait_for_other_leader(first);
     assert_eq!(receipt(cluster.node(away), lunch), [PNG, b"1"].concat());
     assert_eq!(receipt(cluster.node(away), dinner), [PNG, b"2"].concat());
-    // A file that is damaged is fetched again from one that has it.
+    // A damaged file is fetched again from a node that has it.
     cluster.join(first);
     cluster.start(first);
     cluster.wait_until_level();
@@ -208,8 +208,8 @@ fn write_keys(file: &Path, mac: &str) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("its owner may");
 }
 
-/// What a door answers in 39, and last in 44, to a message of network management with a code under the keys of
-/// a file.
+/// The answer of a door, in 39 and last in 44, to a message of network management with a code under the keys of a
+/// file.
 #[track_caller]
 fn answered(node: &Switch, keys: &Path, fields: &[&str]) -> [String; 2] {
     let door = node.iso8583.to_string();

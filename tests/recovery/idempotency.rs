@@ -11,10 +11,10 @@ use cardswitch_harness::{
 use serde_json::json;
 
 const CLIENTS: usize = 4;
-/// Between two tries of a request whose key is under way.
+/// The pause between two tries of a request whose key is under way.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What a client was told before the switch was gone.
+/// The answers to a client before the switch was gone.
 #[derive(Default)]
 struct Orders {
     answered: Vec<(String, HttpResponse)>,
@@ -65,7 +65,7 @@ fn every_key_makes_one_card_however_often_the_switch_is_killed() {
     installation.verify_ok();
 }
 
-/// Has clients order cards, kills the switch, and tells what they were told.
+/// Has clients order cards, kills the switch, and returns their answers.
 fn order_and_kill(
     switch: Switch,
     round: usize,
@@ -86,7 +86,7 @@ fn order_and_kill(
     })
 }
 
-/// Orders cards one after the other, first what was left unanswered before.
+/// Orders cards one after the other, first the order left unanswered before.
 fn order_until_gone(client: &HttpClient, prefix: &str, left: Option<String>) -> Orders {
     let mut orders = Orders::default();
     for key in left.into_iter().chain((0..).map(|number| format!("key-{prefix}-{number}."))) {
@@ -119,7 +119,7 @@ fn order(client: &HttpClient, key: &str) -> Option<HttpResponse> {
     }
 }
 
-/// Asks for some of what was answered before once more.
+/// Repeats some of the requests that were answered before.
 fn repeat_some(client: &HttpClient, answers: &BTreeMap<String, String>, random: &mut Random) {
     let keys: Vec<_> = answers.keys().collect();
     for _ in 0..keys.len().min(20) {

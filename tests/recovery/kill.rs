@@ -70,7 +70,7 @@ fn kill_right_after_start_loses_nothing() {
     installation.verify_ok();
 }
 
-/// Loads the switch from several connections, kills it, and tells what was sent and seen.
+/// Loads the switch from several connections, kills it, and returns the purchases sent, with the answers seen.
 fn load_and_kill(
     switch: Switch,
     cards: &[TestCard],
@@ -88,7 +88,7 @@ fn load_and_kill(
     })
 }
 
-/// Compares what the acquirers saw with what the switch now says.
+/// Compares the answers that the acquirers saw with the switch's present state.
 #[track_caller]
 pub(crate) fn audit(switch: &Switch, sent: &[Sent]) {
     let listed = transactions_by_rrn(switch, sent);
@@ -111,7 +111,7 @@ pub(crate) fn audit(switch: &Switch, sent: &[Sent]) {
     }
 }
 
-/// Sends what got no answer again, as an acquirer does, and expects it there once at most.
+/// Sends purchases without an answer again, as an acquirer does, and expects each there once at most.
 #[track_caller]
 pub(crate) fn settle_unknown(switch: &Switch, sent: &[Sent]) {
     let mut acquirer = switch.acquirer();

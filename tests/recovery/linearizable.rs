@@ -1,9 +1,9 @@
-//! The answers about a card are those of one switch that does one thing at a time, whatever dies.
+//! The answers about a card are those of one switch that does one thing at a time, whichever process dies.
 //!
 //! Clients at the doors of all nodes authorize, reverse and inquire, and note when they asked and when
-//! the answer came. stateright's tester then looks for an order of everything that was asked that keeps
-//! to these times and in which a single card gives the same answers. What got no answer may have
-//! happened at any later time, or never.
+//! the answer came. stateright's tester then looks for an order of all requests that keeps to these times and in
+//! which a single card gives the same answers. A request without an answer may have happened at any later time,
+//! or never.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,16 +21,16 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester, Sequential
 
 use crate::failover::{Blow, strike, text_of};
 
-/// What a card may spend, so little that some purchases are declined. Units: cents.
+/// The amount that a card may spend, so little that some purchases are declined. Units: cents.
 const ROOM: u64 = 1_000;
 const CLIENTS: u32 = 3;
-/// So many that each has few acts at once: the tester tries every order of those.
+/// The number of cards, so large that each has few acts at once: the tester tries every order of those.
 const CARDS_A_ROUND: usize = 16;
 /// Beyond so many acts a card rests, and beyond so many without an answer: the tester tries each of those
 /// at every later place, so its time would have no bound on a slow machine.
 const ACTS_MAX: usize = 24;
 const UNANSWERED_MAX: usize = 2;
-/// Between two acts of a client, so that a history spans the blow and stays short.
+/// The pause between two acts of a client, so that a history spans the blow and stays short.
 const PAUSE: Duration = Duration::from_millis(15);
 /// How long clients go on before and after the blow.
 const BESIDE_THE_BLOW: Duration = Duration::from_millis(400);
@@ -42,7 +42,7 @@ enum Act {
     Authorize { rrn: String, amount: u64 },
     /// A reversal of it, whole.
     Reverse { rrn: String },
-    /// A question about what may still be spent.
+    /// A question about the amount that may still be spent.
     Inquire,
 }
 
@@ -82,14 +82,14 @@ impl SequentialSpec for OneCard {
     }
 }
 
-/// Something that was seen at a client.
+/// A request or an answer seen at a client.
 #[derive(Clone, Debug)]
 enum Sight {
     Asked { client: u32, act: Act },
     Told { client: u32, told: Told },
 }
 
-/// What was seen of each card, in the order in which it was.
+/// The requests and answers of each card, in the order in which they were seen.
 #[derive(Debug, Default)]
 struct History {
     sights: Mutex<BTreeMap<String, Vec<Sight>>>,
@@ -97,7 +97,7 @@ struct History {
 }
 
 impl History {
-    /// One who asks one thing at a time. Whoever got no answer asks nothing more.
+    /// The number of a new client, which asks one thing at a time. A client without an answer asks nothing more.
     fn new_client(&self) -> u32 {
         self.clients.fetch_add(1, Ordering::Relaxed)
     }
@@ -127,7 +127,7 @@ impl History {
         self.sights.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cards whose answers no single card would have given.
+    /// The cards whose answers fit no order of requests to a single card.
     fn torn_cards(self) -> Vec<String> {
         let mut torn = Vec::new();
         for (card, sights) in self.into_sights() {
@@ -265,7 +265,7 @@ fn inquiry(card: &TestCard) -> Message {
     message
 }
 
-/// What an answer says; none where it says that the outcome is not known, or that nobody knows.
+/// The content of an answer; none where it says that the outcome is unknown.
 fn told_by(answer: &Message) -> Option<Told> {
     match answer.response() {
         "00" => Some(Told::Room(room_of(answer))),
@@ -274,7 +274,7 @@ fn told_by(answer: &Message) -> Option<Told> {
     }
 }
 
-/// What may still be spent: an amount of type 02 in DE54.
+/// The amount that may still be spent: an amount of type 02 in DE54.
 fn room_of(answer: &Message) -> u64 {
     let amounts = answer.get(54).expect("what is approved says what is left");
     assert_eq!(&amounts[2..8], "02840C", "{answer:?}");
@@ -292,7 +292,7 @@ fn set_room(switch: &Switch, cards: &[TestCard]) {
     }
 }
 
-/// Cards that nobody has used yet.
+/// Cards without any use so far.
 fn fresh_cards(cluster: &Cluster, round: usize) -> Vec<TestCard> {
     let cards = cluster.installation.cards.with_profile("ordinary");
     let fresh = cards.into_iter().skip(round * CARDS_A_ROUND).take(CARDS_A_ROUND).cloned();
@@ -302,9 +302,9 @@ fn fresh_cards(cluster: &Cluster, round: usize) -> Vec<TestCard> {
     fresh
 }
 
-/// The leader hears nothing of etcd any more. As soon as another one leads and has authorized purchases, it
-/// is asked what the cards have. Clients rest until then: had it anything to write it could answer nothing
-/// for that alone. A node that has not seen the change yet would bring it something.
+/// The leader hears nothing of etcd any more. As soon as another one leads and has authorized purchases, the old
+/// one is asked for the balances of the cards. Clients rest until then: with anything to write, the old leader
+/// could answer nothing for that reason alone. A node that has not seen the change yet would send it a request.
 fn ask_one_that_was_cut_off(
     cluster: &Cluster,
     (leader, turn): (usize, &RwLock<()>),
@@ -341,7 +341,7 @@ fn ask_one_that_was_cut_off(
     }
 }
 
-/// What befalls the leader.
+/// The trial of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trial {
     /// It hears nothing of etcd, and is asked though another one leads.
@@ -398,9 +398,9 @@ fn answers_about_a_card_are_linearizable_whatever_dies() {
     }
 }
 
-/// A switch that serves alone asks nobody before it answers: it stands in for a node that led once and
+/// A switch that serves alone asks no other node before it answers: it stands in for a node that led once and
 /// answers without the chain. (Each answer about a card has a record of its own, so a node cannot give one
-/// without it, whatever becomes of `Journal::confirm`; that is for repeats and refusals.)
+/// without it, even without `Journal::confirm`; that is for repeats and refusals.)
 #[test]
 fn a_leader_that_answers_without_the_chain_is_told_by_its_answers() {
     let mut cluster = Cluster::of(Installation::init(60, 81));

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use cardswitch_harness::{Acquirer, Purchase, Random, TestCard};
 
-/// So many messages a connection keeps in flight.
+/// The number of messages that a connection keeps in flight.
 const IN_FLIGHT: usize = 16;
 
-/// A purchase that was sent, and what is known about its fate.
+/// A purchase that was sent, and its fate.
 #[derive(Debug)]
 pub(crate) struct Sent {
     /// The purchase.
@@ -18,7 +18,7 @@ pub(crate) struct Sent {
     pub(crate) fate: Fate,
 }
 
-/// What an acquirer knows of a purchase.
+/// An acquirer's knowledge of a purchase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// No answer came: anything may be true.
@@ -33,7 +33,7 @@ pub(crate) enum Fate {
     Declined,
 }
 
-/// Sends purchases until the switch is gone, and tells what it saw.
+/// Sends purchases until the switch is gone, and returns them with their answers.
 pub(crate) fn run_acquirer(door: SocketAddr, cards: &[TestCard], seed: u64) -> Vec<Sent> {
     let Ok(mut acquirer) = Acquirer::try_connect(door) else { return Vec::new() };
     let mut random = Random::new(seed);

@@ -1,5 +1,5 @@
 //! Another key for card numbers: while purchases arrive, with a kill amid re-sealing, at rest, and with
-//! a backup of before. Whatever happens, every card shows the number that it was made with.
+//! a backup of before. In each case every card shows the number that it was made with.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub(crate) fn verified(data: &Path) -> Value {
     last_json_line(&output.stdout)
 }
 
-/// A figure that is told at `/metrics`.
+/// A figure of `/metrics`.
 pub(crate) fn figure(switch: &Switch, name: &str) -> u64 {
     let answer = switch.watcher().get("/metrics");
     let text = answer.text();
@@ -128,7 +128,7 @@ fn every_number_stays_the_same_under_another_key_whatever_is_killed() {
     let next = rotate(&data, &[]).expect_json();
     assert_eq!(next["generation"], generation + 1);
     assert_eq!((&next["cards_left"], &next["is_working"]), (&json!(0), &json!(false)));
-    // A card that is made now is sealed under the newest at once, and one that is gone keeps its number.
+    // A card that is made now is sealed under the newest at once, and a deleted card keeps its number.
     let made = switch.api().post("/v1/cards", &new_card()).expect(201);
     let path = format!("/v1/cards/{}", made["id"].as_str().expect("an id"));
     let number = switch.api().get(&format!("{path}/number")).expect(200);
@@ -244,7 +244,7 @@ fn a_key_is_replaced_and_forgotten_at_rest_and_its_file_is_no_ones_to_lose() {
     switch.stop();
 }
 
-/// What is said by all that look at a directory at rest.
+/// The errors of all commands that look at a directory at rest.
 fn refusals(installation: &Installation) -> [String; 3] {
     let (data, backup) = (installation.data(), beside(installation, "backup"));
     let verify = run_cardswitch(&["verify", "--data", text(&data)]);
@@ -254,7 +254,7 @@ fn refusals(installation: &Installation) -> [String; 3] {
     refused.map(|output| output.expect_one_line_error())
 }
 
-/// A crash may come when the next key is durable and nobody was told of it.
+/// A crash may come when the next key is durable and not yet announced.
 #[test]
 fn a_rotation_that_was_begun_goes_on_with_the_next_start() {
     let installation = Installation::init(60, 8_611);

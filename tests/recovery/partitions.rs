@@ -11,10 +11,10 @@ use cardswitch_harness::{
 
 use crate::failover::endure;
 
-/// How long a cut lasts that no other leader comes of: longer than a silent leader is waited for.
+/// The length of a cut that leads to no other leader: longer than a silent leader is waited for.
 const CUT: Duration = Duration::from_millis(1_500);
 
-/// What fails.
+/// The part of the network that fails.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     /// The plug of the leader.
@@ -80,7 +80,7 @@ fn fail(cluster: &Cluster, (cut, leader): (Cut, usize), member: usize) {
         Cut::NodesFromEachOther => {
             lan.part(&nodes);
             thread::sleep(CUT);
-            // Who reaches etcd is heard by all: nobody takes over.
+            // A leader that reaches etcd is heard by all nodes: none takes over.
             assert!(cluster.is_led_by(leader), "{leader} led");
             lan.rejoin(&nodes);
         }

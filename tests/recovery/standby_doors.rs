@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use cardswitch_harness::{Acquirer, Cluster, Installation, Purchase, run_cardswitch};
 
-/// A cluster whose nodes have a door in EBCDIC, and each one that no other has.
+/// A cluster whose nodes all have a door in EBCDIC, and each a door of its own.
 fn cluster_with_doors() -> Cluster {
     let mut cluster = Cluster::of(Installation::init(60, 921));
     cluster.stop();
@@ -25,7 +25,7 @@ fn cluster_with_doors() -> Cluster {
     cluster
 }
 
-/// Buys in a dialect at a door; returns what the command says of the answer.
+/// Buys in a dialect at a door; returns the command's report of the answer.
 fn buy(cluster: &Cluster, dialect: &str, door: SocketAddr) -> String {
     let request = Purchase::of(cluster.installation.cards.ordinary(), 100).request();
     let elements = request.field_numbers().filter(|number| *number != 48);
@@ -51,7 +51,7 @@ fn further_doors_of_followers_lead_to_the_leaders_door_of_their_name() {
         let answer = buy(&cluster, "ebcdic", cluster.node(node).door("ebcdic"));
         assert!(is_approved(&answer), "node {node}: {answer}");
     }
-    // A door that the leader does not have has nobody to answer; the other doors go on.
+    // A door that the leader does not have gets no answer; the other doors go on.
     let follower = cluster.node((leader + 1) % 3);
     let of_own = format!("of-{}", (leader + 1) % 3);
     let mut odd = Acquirer::connect(follower.door(&of_own));

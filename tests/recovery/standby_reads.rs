@@ -1,5 +1,5 @@
 //! Reads at any node of a cluster: a client that hands in `min_seq` reads what it wrote, a node that follows
-//! answers from its own tables, and one that was cut off as leader shows nothing old as current.
+//! answers from its own tables, and a leader that was cut off shows nothing old as current.
 
 use std::net::Ipv4Addr;
 
@@ -64,7 +64,8 @@ fn what_a_follower_cannot_answer_the_leader_answers() {
     follower.get("/v1/webhook-endpoints").expect(200);
     follower.get("/v1/nothing").expect_error(404);
     cluster.node((leader + 1) % 3).anonymous().get("/v1/cards").expect_error(401);
-    // Without etcd nobody is sure to lead, and no follower hears anything; what a client has seen can be read.
+    // Without etcd no node is sure to lead, and no follower hears anything; a client's earlier reads can be
+    // repeated.
     let seq = seq_of(&cluster.node(leader).api().get("/v1/cards"));
     let mut cluster = cluster;
     (0..3).for_each(|member| cluster.kill_etcd(member));
@@ -77,7 +78,7 @@ fn what_a_follower_cannot_answer_the_leader_answers() {
     cluster.node(leader).api().get(&format!("/v1/cards?min_seq={seq}")).expect(200);
 }
 
-/// A leader that stood still while another one took over has tables that lack what was changed since.
+/// A leader that stood still while another one took over has tables that lack the later changes.
 #[test]
 fn a_leader_that_was_cut_off_shows_nothing_old_as_current() {
     let cluster = Cluster::of(Installation::init(3, 914));
@@ -117,7 +118,7 @@ fn a_follower_takes_iso_8583_of_its_peers_alone() {
     let from = |last| Acquirer::connect_from(Ipv4Addr::new(127, 0, 0, last), door);
     from(2).ask(&request).expect_approved();
     let mut stranger = from(3);
-    // What it sends may still be taken by the system.
+    // The system may still take the stranger's bytes.
     let _ = stranger.send(&request);
     assert!(stranger.receive().is_err(), "a stranger is turned away");
 }

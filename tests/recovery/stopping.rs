@@ -21,7 +21,7 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("its address")
 }
 
-/// Waits until health is told, and returns it; none where the process has ended.
+/// Waits for the health answer, and returns it; none where the process has ended.
 fn first_word(address: SocketAddr, child: &mut Child) -> Option<String> {
     while child.try_wait().expect("it can be waited for").is_none() {
         if TcpStream::connect(address).is_err() {
@@ -48,7 +48,7 @@ fn count(installation: &Installation) -> u64 {
     found.as_u64().expect("a count")
 }
 
-/// The key is read on the way: as long as nobody writes into the pipe in its place, there is no end.
+/// The key is read on the way: as long as nothing is written into the pipe in its place, there is no end.
 #[test]
 fn a_stop_during_recovery_is_in_order_and_loses_nothing() {
     let installation = Installation::init(60, 8_701);

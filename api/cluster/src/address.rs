@@ -1,4 +1,5 @@
-//! Where a cluster's window is and how it is reached: `etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://`
+//! The place of a cluster's window and the way to reach it: `etcd://HOST:PORT,HOST:PORT/PREFIX`, or
+//! `etcds://`
 //! for TLS, with files and the user behind a `?`. No secret is part of it.
 
 use std::fmt;
@@ -9,17 +10,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// The members of an etcd, and what the keys of one cluster begin with.
+/// The members of an etcd, and the prefix of the keys of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClusterAddress {
     /// `host:port` of each member.
     pub endpoints: Vec<String>,
-    /// What its keys begin with, without slashes at the ends.
+    /// The prefix of its keys, without slashes at the ends.
     pub prefix: String,
     /// How its members are reached.
     pub access: EtcdAccess,
-    /// The member that answered last, whichever client of this process it answered: new ones begin with it.
+    /// The member that answered any client of this process last: new clients begin with it.
     pub(crate) answering: AnsweringMember,
 }
 
@@ -50,7 +51,8 @@ impl Eq for AnsweringMember {}
 pub struct EtcdAccess {
     /// By TLS.
     pub is_tls: bool,
-    /// The certificates that members' are signed by; those that the system trusts without it. PEM.
+    /// The certificates of the authorities that sign those of members, as PEM. Without it, the
+    /// system's trusted certificates count.
     pub ca: Option<PathBuf>,
     /// The certificate that is shown to members, and its key. PEM.
     pub certificate: Option<(PathBuf, PathBuf)>,
@@ -96,7 +98,7 @@ impl FromStr for ClusterAddress {
     }
 }
 
-/// Errors: what is wrong with it.
+/// Errors: the fault, in words.
 fn parse_access(parameters: &str, is_tls: bool) -> Result<EtcdAccess, &'static str> {
     const NAMES: [&str; 5] = ["ca", "cert", "key", "user", "password-file"];
     let mut values: [Option<String>; 5] = Default::default();
@@ -154,7 +156,7 @@ impl fmt::Display for EtcdAccess {
 fn endpoint(host: &str) -> Option<String> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let text = if has_port { host.to_owned() } else { format!("{host}:{PORT_DEFAULT}") };
-    // What HTTP would not take as the name of a host.
+    // A text that HTTP does not take as the name of a host is refused.
     let authority: hyper::http::uri::Authority = text.parse().ok()?;
     (!authority.host().is_empty() && !text.contains('@')).then_some(text)
 }

@@ -21,15 +21,15 @@ const BEAT_EVERY: Duration = Duration::from_millis(100);
 /// Beats between two records of the node.
 const RECORD_EVERY: u64 = 10;
 
-/// What a leader says of itself.
+/// The state that a leader reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LeaderState {
     /// It leads.
     Leads,
-    /// It answers what it has taken and takes nothing new: nobody needs to hurry.
+    /// It answers the requests it has taken and takes no new ones: followers need not hurry.
     Stops,
-    /// It has ended: whoever comes first leads.
+    /// It has ended: the first node to come leads.
     Gone,
 }
 
@@ -52,7 +52,7 @@ pub enum LeaderEnd {
     Gone(String),
 }
 
-/// Beats on a thread of its own, until it is told to stop.
+/// Beats on a thread of its own, until `finish`.
 #[derive(Debug)]
 pub struct Beats {
     state: Arc<AtomicU8>,
@@ -170,7 +170,7 @@ impl Beating {
                 }
             }
             Err(WindowError::Foreign(why)) => return Some(LeaderEnd::Gone(why)),
-            // Where etcd is silent the followers do not count either.
+            // A silent etcd stops the followers' count too.
             Err(_) => {}
         }
         let beat = Beat { writer: self.writer.to_string(), count, state };

@@ -1,7 +1,7 @@
-//! How far the clocks of nodes are apart, and who does not lead because of it.
+//! The distance between the clocks of nodes, and its effect on leading.
 //!
-//! A node whose clock most others contradict neither takes the lead nor keeps it. Where one contradicts one,
-//! nobody knows which is right: the one that leads goes on, and the other does not take the lead.
+//! A node whose clock most others contradict neither takes the lead nor keeps it. If two nodes contradict
+//! each other, it is unknown which is right: the leader goes on, and the other does not take the lead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +13,10 @@ const APART_MAX: u64 = 500_000;
 /// For how long it counts what a node's clock was: it may not be there any more.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
-/// How the clock of a node stands to those of the others.
+/// The clock of a node compared with those of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockStanding {
-    /// Most nodes agree with it, or nobody is known.
+    /// Most nodes agree with it, or no other node is known.
     Level,
     /// As many nodes contradict it as agree, itself among these.
     Doubtful(String),
@@ -25,7 +25,7 @@ pub enum ClockStanding {
 }
 
 impl ClockStanding {
-    /// What is wrong, and what to do; none where nothing is.
+    /// The fault and its remedy; none where there is no fault.
     #[must_use]
     pub fn words(&self) -> Option<&str> {
         match self {

@@ -1,4 +1,5 @@
-//! What a client of etcd shows of itself, and whom it believes: TLS by files, and a user of etcd.
+//! The credentials of a client of etcd and its trusted authorities: TLS by files, and a user of
+//! etcd.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::proto::AuthenticateRequest;
 /// gRPC speaks HTTP/2 alone.
 const PROTOCOL: &[u8] = b"h2";
 
-/// Credentials towards members of etcd: those shown to them and those that prove them.
+/// Credentials towards members of etcd: the client's own and those that prove the members.
 pub(crate) struct Credentials {
     tls: Option<TlsConnector>,
     user: Option<(String, PathBuf)>,
@@ -27,7 +28,7 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// Reads the files of TLS.
-    /// Errors: one cannot be read, or has not what it should have.
+    /// Errors: one cannot be read, or has no usable content.
     pub(crate) fn read(access: &EtcdAccess) -> Result<Self, EtcdError> {
         let tls = access.is_tls.then(|| client_config(access)).transpose()?;
         Ok(Self {
@@ -121,7 +122,7 @@ fn read_roots(file: &Path) -> Result<RootCertStore, EtcdError> {
 
 fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    // Those that are no certificates trust nobody.
+    // Entries that are no certificates are left out: they could prove no member.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
 }

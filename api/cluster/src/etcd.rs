@@ -1,6 +1,6 @@
 //! A client of etcd, of as much of gRPC as that takes: one request and one answer, on HTTP/2.
 //!
-//! It is called from threads of its own and blocks: whoever calls has nothing else to do. Calls are
+//! It blocks, so its callers run on threads of their own. Calls are
 //! made one after the other on one connection, to the first member that takes it.
 
 use std::time::Duration;
@@ -27,20 +27,21 @@ use crate::proto::Call;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long an answer may take; an election of etcd takes about a second.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// The same of what can be asked of another member at once: what a member answers by itself, and reads.
+/// The same for requests that another member can take at once: reads, and requests that a member
+/// answers by itself.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// The same of a look that is repeated all the time. A member that is asked while the members elect their leader may
 /// not answer after the election either.
 const LOOK_TIMEOUT: Duration = Duration::from_millis(250);
 /// How often all members are asked until one answers.
 const ROUNDS: usize = 2;
-/// How long it waits before it reports that nobody answers.
+/// The wait before it reports that no member answers.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The longest answer: many batches of the largest size. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// How much may be on its way without being acknowledged. Units: bytes.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
-/// What comes before a message of gRPC: whether it is compressed, and its length.
+/// The prefix of a message of gRPC: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 /// Codes of gRPC that pass: deadline, no space or too much at once, unavailable, as while the members
 /// elect their leader.
@@ -51,7 +52,7 @@ const UNAUTHENTICATED: u16 = 16;
 /// Why etcd gave no answer that helps.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdError {
-    /// No member answers, or the one that was asked broke off. What was asked for may have happened.
+    /// No member answers, or the member asked broke off. The request may have taken effect.
     #[error("no member of etcd answers: {0}")]
     Unavailable(String),
     /// It answered that it will not do it.
@@ -62,10 +63,10 @@ pub enum EtcdError {
         /// Its words.
         message: String,
     },
-    /// No member is reached by TLS, or what it takes is not there.
+    /// No member is reached by TLS, or its files are not there.
     #[error("etcd by TLS: {0}")]
     Tls(String),
-    /// What it answered is not understood.
+    /// The answer is not understood.
     #[error("etcd's answer is not understood: {0}")]
     Answer(&'static str),
     /// The system gives no threads or sockets.
@@ -86,7 +87,7 @@ pub(crate) struct EtcdClient {
     /// Whether it has answered that it cannot do anything now.
     is_unable: bool,
     connection: Option<Member>,
-    /// What shows who asks, where etcd has users.
+    /// The token of the signed-in user, where etcd has users.
     token: Option<HeaderValue>,
 }
 
@@ -102,7 +103,7 @@ struct Member {
 
 impl EtcdClient {
     /// A client of the members of a cluster; it connects when it is first used.
-    /// Errors: the files of TLS are not what they should be.
+    /// Errors: the files of TLS cannot be used.
     pub(crate) fn new(address: &ClusterAddress) -> Result<Self, EtcdError> {
         Ok(Self {
             runtime: Some(Builder::new_current_thread().enable_all().build()?),
@@ -116,7 +117,7 @@ impl EtcdClient {
         })
     }
 
-    /// Asks, and returns what is answered.
+    /// Asks, and returns the answer.
     pub(crate) fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(ANSWER_TIMEOUT, request)
     }
@@ -126,7 +127,7 @@ impl EtcdClient {
         self.call_within(READ_TIMEOUT, request)
     }
 
-    /// As `read`, of what is looked at all the time.
+    /// As `read`, for a look that is repeated all the time.
     pub(crate) fn look<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(LOOK_TIMEOUT, request)
     }
@@ -211,7 +212,8 @@ async fn connect(
     for _ in 0..endpoints.len() {
         match timeout(CONNECT_TIMEOUT, reach(&endpoints[*current], credentials)).await {
             Ok(Ok(member)) => return Ok(member),
-            // One that is silent may be another one than those that are not believed.
+            // A silent member may be a trusted one: silence is the fault to report, for it may
+            // pass.
             Ok(Err(EtcdError::Tls(_))) if matches!(refused, Some(EtcdError::Unavailable(_))) => {}
             Ok(Err(error)) => refused = Some(error),
             Err(_) => {
@@ -247,7 +249,8 @@ async fn speak(
 }
 
 impl Member {
-    /// Asks as the user that there is, who signs in first, and again where that has run out.
+    /// Asks as the configured user, if any, who signs in first, and again when the token has
+    /// expired.
     async fn ask_as<C: Call>(
         &mut self,
         credentials: &Credentials,

@@ -42,7 +42,7 @@ fn look(clients: &mut [EtcdClient], keys: &Keys) -> EtcdView {
         let MemberStatus { bytes, is_full, .. } = client.status().unwrap_or_default();
         seen.bytes = seen.bytes.max(bytes);
         seen.is_full |= is_full;
-        // One that has lost the others tells how it is, and nothing of the window.
+        // A member that has lost the others reports its own state, and nothing of the window.
         let Ok(batches) = client.count(keys.batches()) else { continue };
         seen.answering += 1;
         seen.window_batches = batches;

@@ -52,26 +52,26 @@ pub struct Node {
     pub cluster: ClusterAddress,
     /// This run of the node.
     pub writer: WriterId,
-    /// Where it is.
+    /// Its addresses, and its newest record.
     pub record: NodeRecord,
-    /// How it stands.
+    /// Its standing in the cluster.
     pub status: Arc<NodeStatus>,
     /// Set to make it stop.
     pub is_stopping: Arc<AtomicBool>,
 }
 
-/// What whoever runs the doors of a follower is told.
+/// The notices to the runner of a follower's doors.
 pub trait Following {
-    /// The node has what the cluster's chain has, up to this record.
+    /// The node has the cluster's chain, up to this record.
     /// Errors: that cannot be noted.
     fn joined(&self, tip: RecordSeq) -> std::io::Result<()>;
 
-    /// Another node leads, or nobody that can be reached.
+    /// Another node leads, or no node that can be reached.
     fn led_by(&self, leader: Option<Leader>);
 }
 
 /// Follows until this node leads, and returns its engine; none where it is to stop. Blocks.
-/// Errors: the node lacks what follows, or its chain is another one, or its files fail.
+/// Errors: the node lacks the next batch, or its chain is another one, or its files fail.
 pub fn follow(
     mut standby: Standby,
     mut node: Node,
@@ -130,7 +130,7 @@ pub fn follow(
             continue;
         }
         if let Some(why) = node.status.clock().words() {
-            // It is told beside `following`, too; here each time that it would have led.
+            // The status shows it, too; the log has it each time that the node would have led.
             tracing::warn!("the leader is silent, and this node does not take over: {why}");
             patience.begin_anew();
             std::thread::sleep(CLOCK_PAUSE);
@@ -163,12 +163,12 @@ fn open_window(node: &Node, directory: [u8; 16]) -> Result<Option<EtcdWindow>, O
     Ok(None)
 }
 
-/// What a look at the window shows.
+/// The result of a look at the window.
 struct Seen {
     tip: WindowTip,
     /// Changes while the leader lives.
     sign: Vec<u8>,
-    /// What the leader says of itself, if it is the leader's.
+    /// The state in the last beat, if that beat is the leader's.
     state: Option<LeaderState>,
 }
 
@@ -197,7 +197,7 @@ impl WatchedLeader {
         Self { writer: Some(tip.writer), http, connection: None }
     }
 
-    /// Whether the leader answers at its door, or may: nobody knows where that is.
+    /// Whether the leader answers at its door; true where the door's address is unknown.
     fn answers(&self) -> bool {
         let Some(http) = self.http else { return true };
         let ask = || {

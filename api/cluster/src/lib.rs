@@ -1,5 +1,5 @@
-//! More nodes than one: etcd holds the window of the journal and who leads; every node follows it, and
-//! one of them takes over when the leader is silent.
+//! More nodes than one: etcd holds the window of the journal and the name of its leader; every node
+//! follows it, and one of them takes over when the leader is silent.
 //!
 //! | key, behind the cluster's prefix | value |
 //! |---|---|
@@ -7,11 +7,12 @@
 //! | `j/<number>` | a sealed batch, as it stands in a journal; 20 digits |
 //! | `beat` | the leader's sign of life, JSON |
 //! | `step-down` | the run of the node that is asked to let another one lead |
-//! | `node/<name>` | where a node is and how far it has come, JSON |
-//! | `note/<name>` | what the leader notes for the next one, see `notes` |
-//! | `directory` | the id of the data directory whose chain it is |
+//! | `node/<name>` | addresses and newest record of a node, JSON |
+//! | `note/<name>` | a note of the leader for the next one, see `notes` |
+//! | `directory` | the id of the chain's data directory |
 //!
-//! INVARIANT: only `tip` decides who may answer. Beats decide when somebody tries; they may be wrong.
+//! INVARIANT: only `tip` decides which node may answer. Beats decide when a node tries to take over;
+//! they may be wrong.
 
 mod address;
 mod beats;

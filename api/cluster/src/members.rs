@@ -1,4 +1,4 @@
-//! What nodes tell of themselves, for each other and for whoever looks after them.
+//! The records that nodes publish of themselves, for each other and for operators.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,17 +12,17 @@ use crate::etcd::{EtcdClient, EtcdError};
 use crate::window::Keys;
 use crate::{ClusterAddress, EtcdWindow, NodeStatus, OpenWindowError};
 
-/// How often it is looked whether another node leads.
+/// The interval of the looks whether another node leads.
 const STEP_DOWN_LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Where a node is, and how far it has come.
+/// The addresses of a node, and its newest record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Its name.
     pub name: String,
-    /// The run of it.
+    /// Its run.
     pub writer: String,
-    /// Where other nodes reach its HTTP side.
+    /// The address of its HTTP side for other nodes.
     pub http: SocketAddr,
     /// Address of its first ISO 8583 door for other nodes.
     pub iso8583: SocketAddr,
@@ -32,7 +32,7 @@ pub struct NodeRecord {
     pub door: SocketAddr,
     /// The newest record in its journal.
     pub record: u64,
-    /// When it said so. Units: microseconds since 1970.
+    /// The time of this record. Units: microseconds since 1970.
     pub at: i64,
 }
 
@@ -41,7 +41,7 @@ pub struct NodeRecord {
 pub struct Leader {
     /// Its name.
     pub name: String,
-    /// Where its HTTP side is.
+    /// The address of its HTTP side.
     pub http: SocketAddr,
     /// Address of its first ISO 8583 door.
     pub iso8583: SocketAddr,
@@ -49,7 +49,7 @@ pub struct Leader {
     pub iso8583_doors: BTreeMap<String, SocketAddr>,
 }
 
-/// A cluster as whoever looks after it sees it.
+/// An operator's view of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterView {
     /// The newest batch of the chain.
@@ -93,7 +93,8 @@ impl ClusterView {
         Ok(Self { tip, nodes, etcd })
     }
 
-    /// Removes what a node told of itself: nobody waits for it any more. One that runs tells it again.
+    /// Removes the record of a node, so that it is no longer waited for. A running node publishes it
+    /// again.
     /// Errors: as for `read`.
     pub fn remove(address: &ClusterAddress, node: &str) -> Result<(), OpenWindowError> {
         let (mut window, _) = EtcdWindow::look_at(address)?;
@@ -102,7 +103,7 @@ impl ClusterView {
 
     /// Asks the node that leads to let another one lead, and waits until it does.
     /// Members of etcd that are silent meanwhile are asked again.
-    /// Errors: as for `read`; none where nobody led in its place within the time.
+    /// Errors: as for `read`; none where no other node led within the time.
     pub fn step_down(
         address: &ClusterAddress,
         within: Duration,
@@ -123,7 +124,7 @@ impl ClusterView {
         }
     }
 
-    /// Looks who leads; who led at the first look is asked to let another one.
+    /// Looks which node leads; the leader of the first look is asked to let another one lead.
     fn ask_to_step_down(
         address: &ClusterAddress,
         leads: &mut Option<WriterId>,
@@ -151,11 +152,11 @@ pub(crate) fn list_nodes(
     keys: &Keys,
 ) -> Result<Vec<NodeRecord>, EtcdError> {
     let values = client.list(keys.named("node/"))?;
-    // One that a later build wrote differently is left out.
+    // A record that a later build wrote differently is left out.
     Ok(values.iter().filter_map(|(_, value)| serde_json::from_slice(value).ok()).collect())
 }
 
-/// Tells of a node, and takes in what others told.
+/// Publishes the record of a node, and takes in those of others.
 pub(crate) fn report(
     client: &mut EtcdClient,
     keys: &Keys,

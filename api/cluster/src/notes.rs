@@ -1,11 +1,11 @@
-//! What a leader notes in etcd beside the window, so that the node that leads next goes on with it.
+//! The notes of a leader in etcd beside the window, with which the next leader goes on.
 //!
 //! | key, behind `note/` | value |
 //! |---|---|
-//! | `owner` | the epoch of the leader whose notes they are, 20 digits |
-//! | others | whatever the leader notes |
+//! | `owner` | the epoch of the leader that owns the notes, 20 digits |
+//! | others | the leader's notes |
 //!
-//! INVARIANT: each write compares `owner`, so one who led before changes nothing that a later one noted.
+//! INVARIANT: each write compares `owner`, so a former leader changes nothing that a later one noted.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct LeaderNotes {
 }
 
 impl LeaderNotes {
-    /// Those of a node that has taken over.
+    /// The notes of a node that has taken over.
     /// Errors: the cluster cannot be reached.
     pub fn open(node: &Node) -> Result<Self, OpenWindowError> {
         let window = EtcdWindow::reach(&node.cluster, node.writer, &Arc::default())?;
@@ -78,7 +78,7 @@ impl LeaderNotes {
                 let request = TxnRequest { compare: vec![compare], success };
                 Ok::<_, EtcdError>(is_taken || window.client().call(&request)?.succeeded)
             })?;
-        // An answer that was lost left what was to be written.
+        // After a lost answer the value is the one to be written.
         if !is_taken && window.client().get(key)?.as_ref() != Some(&owner) {
             return Err(NotesError::Fenced);
         }

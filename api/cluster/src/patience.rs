@@ -29,7 +29,7 @@ impl Patience {
         Self { last_sign: Vec::new(), since: Stopwatch::start(), limit, left: limit }
     }
 
-    /// Takes note of what the leader shows: anything that changes while it lives.
+    /// Takes note of the leader's sign: any bytes that change while it lives.
     pub(crate) fn hear(&mut self, sign: Vec<u8>) {
         if sign != self.last_sign {
             self.last_sign = sign;
@@ -38,7 +38,7 @@ impl Patience {
         }
     }
 
-    /// Begins anew after a time in which nobody could be heard; the time before counts in part.
+    /// Begins anew after a time in which no leader could be heard; the time before counts in part.
     pub(crate) fn begin_anew(&mut self) {
         self.since = Stopwatch::start();
         self.left = self.limit.mul_f64(AFTER_SILENCE_OF_ETCD);

@@ -1,14 +1,14 @@
-//! What is said to etcd and what it answers: the part of its API version 3 that is used here.
+//! The messages to etcd and its answers: the part of its API version 3 that is used here.
 //!
-//! Source: `rpc.proto` and `kv.proto` of etcd 3.4. Written out, so that nobody needs `protoc`.
+//! Source: `rpc.proto` and `kv.proto` of etcd 3.4. Written out, so that a build needs no `protoc`.
 
 use bytes::Bytes;
 
-/// A message and where it goes.
+/// A message, its method and its answer.
 pub(crate) trait Call: prost::Message {
     /// The path of the method.
     const PATH: &'static str;
-    /// What is answered.
+    /// The answer.
     type Answer: prost::Message + Default;
 }
 
@@ -30,7 +30,7 @@ calls! {
     AuthenticateRequest "/etcdserverpb.Auth/Authenticate" AuthenticateResponse;
 }
 
-/// Its words are shown to nobody.
+/// Its fields are left out of `Debug`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub(crate) struct AuthenticateRequest {
@@ -83,7 +83,7 @@ pub(crate) struct RangeRequest {
 pub(crate) struct RangeResponse {
     #[prost(message, repeated, tag = "2")]
     pub(crate) kvs: Vec<KeyValue>,
-    /// How many there are, whatever the limit.
+    /// The number of all keys in the range, also beyond the limit.
     #[prost(int64, tag = "4")]
     pub(crate) count: i64,
 }
@@ -142,7 +142,7 @@ pub(crate) enum Response {
     DeleteRange(DeleteRangeResponse),
 }
 
-/// That something of a key is what is expected, or below it.
+/// The condition that an attribute of a key is the expected one, or below it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct Compare {
     #[prost(enumeration = "CompareResult", tag = "1")]
@@ -215,25 +215,25 @@ pub(crate) struct StatusResponse {
     /// Units: bytes.
     #[prost(int64, tag = "3")]
     pub(crate) database_size: i64,
-    /// What the member suffers from, such as that it has no room.
+    /// The member's alarms, such as that it has no room.
     #[prost(string, repeated, tag = "8")]
     pub(crate) errors: Vec<String>,
 }
 
 impl Compare {
-    /// That the value of a key is this one.
+    /// The condition that the value of a key is this one.
     pub(crate) fn value(key: impl Into<Bytes>, value: Bytes) -> Self {
         let expected = Some(Expected::Value(value));
         let (result, target) = (CompareResult::Equal.into(), CompareTarget::Value.into());
         Self { result, target, key: key.into(), expected }
     }
 
-    /// That the value of a key, which is there, comes before this one.
+    /// The condition that the value of an existing key comes before this one.
     pub(crate) fn below(key: impl Into<Bytes>, value: Bytes) -> Self {
         Self { result: CompareResult::Less.into(), ..Self::value(key, value) }
     }
 
-    /// That a key is not there.
+    /// The condition that a key does not exist.
     pub(crate) fn absent(key: impl Into<Bytes>) -> Self {
         let expected = Some(Expected::Version(0));
         let (result, target) = (CompareResult::Equal.into(), CompareTarget::Version.into());

@@ -1,4 +1,4 @@
-//! How a node stands in its cluster, for whoever looks on.
+//! The standing of a node in its cluster, for telemetry and operators.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,17 +11,17 @@ use parking_lot::Mutex;
 use crate::clocks::{ClockStanding, Clocks, standing_of};
 use crate::members::NodeRecord;
 
-/// For how long it is known what the newest record was; one is noted some 40 times a second.
+/// The time for which the newest records are remembered; one is noted some 40 times a second.
 const TIPS_KEPT_FOR: Duration = Duration::from_secs(2);
 
-/// How etcd is.
+/// The state of etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdView {
     /// Members that answer: each has the window.
     pub answering: u64,
     /// All members.
     pub members: u64,
-    /// What the largest database takes. Units: bytes.
+    /// The size of the largest database. Units: bytes.
     pub bytes: u64,
     /// A member takes nothing more.
     pub is_full: bool,
@@ -29,7 +29,7 @@ pub struct EtcdView {
     pub window_batches: u64,
 }
 
-/// How a node stands; written by the thread that follows or beats.
+/// The standing of a node; written by the thread that follows or beats.
 #[derive(Debug)]
 pub struct NodeStatus {
     leads: AtomicBool,
@@ -37,7 +37,7 @@ pub struct NodeStatus {
     chain_record: AtomicU64,
     etcd: Mutex<EtcdView>,
     answered: Mutex<Stopwatch>,
-    /// What the chain's newest record was, the oldest first.
+    /// The chain's newest record at each of the last moments, the oldest first.
     tips: Mutex<VecDeque<(Stopwatch, u64)>>,
     nodes: Mutex<Vec<NodeRecord>>,
     clocks: Mutex<Clocks>,
@@ -102,7 +102,7 @@ impl NodeStatus {
         self.nodes.lock().clone()
     }
 
-    /// How the clock of this node stands to those of the others.
+    /// The clock of this node compared with those of the others.
     #[must_use]
     pub fn clock(&self) -> ClockStanding {
         standing_of(&self.clocks_ahead())

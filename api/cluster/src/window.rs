@@ -1,7 +1,7 @@
 //! The window of a chain in etcd.
 //!
-//! Each append is one transaction: if `tip` is exactly the one that the writer continues, then the
-//! batches, the new tip, and away with what is older than the window. Reads are linearizable.
+//! Each append is one transaction: if `tip` is exactly the one that the writer continues, it writes
+//! the batches and the new tip, and deletes batches older than the window. Reads are linearizable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,12 +36,12 @@ pub enum OpenWindowError {
     /// A release of etcd that loses data.
     #[error("etcd {0} is not used: it can lose data; take 3.4.10 or later, but not 3.5.0 to 3.5.2")]
     Release(String),
-    /// Nothing is under the prefix.
+    /// There is no key under the prefix.
     #[error(
         "`{0}` is no cluster yet: make one of a data directory with `cardswitch cluster adopt`"
     )]
     Absent(Box<ClusterAddress>),
-    /// Something is under the prefix.
+    /// There are keys under the prefix.
     #[error("`{0}` is a cluster already")]
     Present(Box<ClusterAddress>),
     /// It is the cluster of another data directory.
@@ -96,7 +96,7 @@ impl Keys {
     }
 }
 
-/// What changes beside the batches.
+/// The keys that change beside the batches.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     pub(crate) tip: WindowTip,
@@ -174,7 +174,7 @@ impl EtcdWindow {
         Ok(Self { writer, is_closed: Arc::clone(is_closed), ..window })
     }
 
-    /// As `reach`, for who writes no batch; with the release of etcd.
+    /// As `reach`, for a reader that writes no batch; with the release of etcd.
     pub(crate) fn look_at(address: &ClusterAddress) -> Result<(Self, String), OpenWindowError> {
         let mut client = EtcdClient::new(address)?;
         let MemberStatus { release, .. } = client.status_of_any()?;
@@ -202,7 +202,7 @@ impl EtcdWindow {
         &mut self.client
     }
 
-    /// Reads what changes beside the batches, at one moment.
+    /// Reads the keys that change beside the batches, at one moment.
     pub(crate) fn pulse(&mut self) -> Result<Pulse, WindowError> {
         let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
         let reads = keys.map(|key| Request::Range(one(key)).into()).to_vec();
@@ -234,7 +234,7 @@ impl EtcdWindow {
         if revision <= self.compacted + COMPACT_EVERY {
             return;
         }
-        // Who compacted meanwhile has done it for this one.
+        // Another node's compaction meanwhile serves this one too.
         let revision = revision - COMPACT_EVERY / 2;
         drop(self.client.call(&CompactionRequest { revision }));
         self.compacted = revision + COMPACT_EVERY / 2;
@@ -325,11 +325,11 @@ impl ChainWindow for EtcdWindow {
     }
 }
 
-/// How a member of etcd is.
+/// The state of a member of etcd.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemberStatus {
     pub(crate) release: String,
-    /// What its database takes. Units: bytes.
+    /// The size of its database. Units: bytes.
     pub(crate) bytes: u64,
     /// It takes nothing more.
     pub(crate) is_full: bool,
@@ -376,18 +376,18 @@ impl EtcdClient {
         Ok(u64::try_from(self.call(&range)?.count).unwrap_or_default())
     }
 
-    /// How the member is that is asked.
+    /// The state of the member that is asked.
     pub(crate) fn status(&mut self) -> Result<MemberStatus, EtcdError> {
         self.call(&StatusRequest {}).map(MemberStatus::from)
     }
 
-    /// How the first member is that answers; it is asked from then on.
+    /// The state of the first member that answers; it is asked from then on.
     pub(crate) fn status_of_any(&mut self) -> Result<MemberStatus, EtcdError> {
         self.call_any(&StatusRequest {}).map(MemberStatus::from)
     }
 }
 
-/// Whether a release is too old for what is asked of it, or one of those that corrupt data
+/// Whether a release is too old for the calls made here, or one of the releases that corrupt data
 /// (etcd's announcement of 2022-04-20).
 fn loses_data(release: &str) -> bool {
     let parts: Vec<u32> =

@@ -1,7 +1,7 @@
 //! Answers of one connection that the fault plan makes late, double, false or lost.
 //!
-//! Only answers of the engine to purchases meet a fault, so the decision is durable whatever the peer is
-//! told. A held answer keeps its request in flight: the connection waits for it.
+//! Only answers of the engine to purchases meet a fault, so the decision is durable, whatever the faulty
+//! answer says. A held answer keeps its request in flight: the connection waits for it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -41,8 +41,8 @@ impl AnswerFaults {
         Self { plan, held: Vec::new(), drawn: Vec::new(), timer }
     }
 
-    /// Draws the faults of the answers that have come, takes out those that are held, and adds those whose
-    /// time has come. Returns whether any was added; where not, the task is woken in time.
+    /// Draws the faults of the answers that have come, takes out the held answers, and adds those that are
+    /// due. Returns whether any was added; where not, the task is woken in time.
     pub(super) fn meet(
         &mut self,
         context: &mut Context<'_>,
@@ -91,7 +91,7 @@ impl AnswerFaults {
         let released_by = match drawn.fault {
             AnswerFault::Late => None,
             AnswerFault::AfterReversal if reference.is_some() => reference,
-            // Nothing could name it.
+            // No reversal could name it.
             AnswerFault::AfterReversal => return arrived.push(answer),
             fault => {
                 self.drawn.push((tag, fault));

@@ -118,7 +118,7 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
     let cluster = cluster_of(&args.data).map_err(Failure::new)?;
     let cluster = cluster
         .ok_or_else(|| Failure::new(format!("`{}` is of no cluster", args.data.display())))?;
-    // Before the mark goes: whoever is killed in between can leave once more.
+    // Before the mark goes: a process killed in between can leave once more.
     if let Some(node) = node_of(&args.data).map_err(Failure::new)? {
         let address = cluster.parse::<ClusterAddress>().map_err(Failure::new)?;
         // A cluster that is lost is left, too.

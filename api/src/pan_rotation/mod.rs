@@ -2,13 +2,13 @@
 //!
 //! | step | what is durable then | after a crash |
 //! |---|---|---|
-//! | 1. a new generation is written to the file of keys | its key | it is told of at the next start, and so the rotation goes on |
-//! | 2. the engine is told of it (`PanKeyCommand::Rotate`) | that it is in use: a directory without its key is refused | cards are re-sealed from the next start on |
-//! | 3. new cards are sealed under it, all others re-sealed (`resealing`) | each card's number says its generation | what is left is found by looking at the cards |
-//! | 4. an operator has the older ones forgotten: the engine first, then the file | no card is made under them any more; then their keys are gone | the next start makes the file what the engine says |
+//! | 1. a new generation is written to the file of keys | its key | the next start tells the engine, and so the rotation goes on |
+//! | 2. the engine takes it (`PanKeyCommand::Rotate`) | its use: a directory without its key is refused | cards are re-sealed from the next start on |
+//! | 3. new cards are sealed under it, all others re-sealed (`resealing`) | each card's number says its generation | a look at the cards finds the rest |
+//! | 4. an operator has the older ones forgotten: the engine first, then the file | no card is made under them any more; then their keys are gone | the next start makes the file agree with the engine |
 //!
 //! In a cluster every node takes the keys before steps 1 and 4 are done (`node_pan_keys`). A generation that no
-//! journal tells of is dropped by the node that leads next: after step 1 an operator rotates once more.
+//! journal record names is dropped by the next leader: after step 1 an operator rotates once more.
 //!
 //! Authorizations find cards by a keyed hash of their number, whose key stays: none of this concerns them.
 
@@ -111,11 +111,11 @@ pub struct PanKeyProgress {
     pub generation: u32,
     /// How many cards are still to be re-sealed.
     pub cards_left: u64,
-    /// Whether cards are being re-sealed; none are left otherwise, or those that no key opens.
+    /// Whether cards are being re-sealed; otherwise none are left, or only cards that no key opens.
     pub is_working: bool,
 }
 
-/// What is told of re-sealing; figures read it.
+/// The progress of re-sealing, for the figures.
 #[derive(Debug, Default)]
 pub struct Progress {
     left: AtomicU64,
@@ -164,13 +164,13 @@ impl PanRotation {
         Ok(Self { switch, secrets, data, pace, nodes, keys, changing, progress, wake })
     }
 
-    /// Those of all nodes of a cluster, where this one leads.
+    /// The keys of all nodes of a cluster, where this one leads.
     #[must_use]
     pub fn with_nodes(self, nodes: Option<PanKeyNodes>) -> Self {
         Self { nodes, ..self }
     }
 
-    /// What figures read.
+    /// The progress that figures read.
     #[must_use]
     pub const fn figures(&self) -> &Arc<Progress> {
         &self.progress
@@ -196,10 +196,10 @@ impl PanRotation {
         let keys = self.keys.lock().clone();
         let at = self.switch.engine().clock().now();
         let keys = keys.with(at, Secrets::fresh_pan_key()?)?;
-        // Where one refuses, those before it are given the keys as they were.
+        // If one node refuses, the nodes before it are given the former keys.
         self.give(&keys).await?;
         self.write(&keys).await?;
-        // From here on a start finds it, so it is known here, too, whatever the engine answers.
+        // From here on a start finds it, so it is known here, too, for any answer of the engine.
         *self.keys.lock() = keys.clone();
         let newest = keys.newest();
         self.tell(AdminCommand::PanKey(PanKeyCommand::Rotate(newest))).await?;
@@ -250,7 +250,8 @@ impl PanRotation {
         self.refuse_in_use(&keys).await?;
         // Whether all are there is known before anything changes.
         self.give(&keys).await?;
-        // From here on no card is made under an older one; what was on its way is seen by counting again.
+        // From here on no card is made under an older one; another count shows the cards that were on
+        // their way.
         self.tell(AdminCommand::PanKey(PanKeyCommand::Forget(keys.newest()))).await?;
         self.refuse_in_use(&keys).await?;
         let kept = keys.with_newest_alone();

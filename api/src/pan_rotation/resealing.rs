@@ -1,9 +1,8 @@
 //! Card numbers sealed anew under the newest generation of their key: a few at a time, with a pause
 //! after each command, so that purchases are decided as fast as ever.
 //!
-//! Nothing is kept of how far it has come. Each number says its generation, so whoever looks through
-//! the cards knows what is left, also after a crash; and a number that is sealed anew twice is the same
-//! number.
+//! Progress is not stored. Each number says its generation, so a look through the cards shows which are
+//! left, also after a crash; and a number that is sealed anew twice is the same number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 pub enum Pace {
     /// Beside purchases.
     Gentle,
-    /// Nobody else is there.
+    /// Without other users.
     AtRest,
 }
 
@@ -50,7 +49,7 @@ impl Pace {
     }
 }
 
-/// Some numbers sealed anew, and where to go on.
+/// Some numbers sealed anew, and the card with which to go on.
 struct Resealed {
     cards: Vec<ResealedCard>,
     /// How many numbers of an older generation no key opens.
@@ -59,7 +58,7 @@ struct Resealed {
     next: Option<CardSlot>,
 }
 
-/// What came of a look through all cards.
+/// The result of a look through all cards.
 #[derive(Default)]
 struct Pass {
     resealed: u64,
@@ -67,7 +66,7 @@ struct Pass {
 }
 
 impl PanRotation {
-    /// Looks through the cards until everything is done that was asked for until now.
+    /// Looks through the cards until all requests made until now are done.
     pub async fn reseal_asked(&self, stopped: &watch::Receiver<bool>) {
         let asked = self.progress.asked.load(Ordering::Acquire);
         match self.reseal_all(stopped).await {
@@ -162,7 +161,7 @@ impl PanRotation {
     /// How many cards are sealed under each generation, as of now.
     pub(super) async fn count(&self) -> Result<BTreeMap<PanGeneration, u64>, PanRotationError> {
         let engine = Arc::clone(self.switch.engine());
-        // Whoever counts sees what is durable: the older a card, the earlier it is re-sealed.
+        // A count covers all durable cards: the older a card, the earlier it is re-sealed.
         while !self.switch.visible(engine.durable_seq()).await {
             if let Some(reason) = engine.projection_failure() {
                 return Err(PanRotationError::Tables(reason));
@@ -209,7 +208,7 @@ fn seal_anew(
     Ok(Resealed { next: (!is_last).then_some(next), ..resealed })
 }
 
-/// The oldest generation that the tables need: one that a card is sealed under, or may be from now on.
+/// The oldest generation that the tables need: a card is sealed under it, or may be from now on.
 /// Cost: O(cards).
 pub fn oldest_needed(store: &Store) -> Result<PanGeneration, StoreError> {
     // Read first: no card comes under one before it any more.
@@ -221,7 +220,7 @@ pub fn oldest_needed(store: &Store) -> Result<PanGeneration, StoreError> {
 fn count(store: &Store) -> Result<BTreeMap<PanGeneration, u64>, StoreError> {
     let (mut counts, mut first) = (BTreeMap::new(), CardSlot::default());
     loop {
-        // A view for each piece: one that is held for long makes the file grow.
+        // A view for each piece: a view held for long makes the file grow.
         let found = store.read()?.sealed_numbers(first, READ_LEN_MAX)?;
         for number in &found {
             *counts.entry(number.sealed_pan.generation()).or_insert(0) += 1;

@@ -1,8 +1,9 @@
 //! An engine that follows the chain of another node and can lead it from one moment to the next.
 //!
-//! It reads the window, proves each link, appends to its own log, folds the records into the hot state
-//! and leaves the tables to the projector, as the leader does. To take over it continues the tip of
-//! the window with the barrier of a new epoch: whoever led finds the tip changed and answers nobody.
+//! It reads the window, proves each link, appends to its own log, folds the records into the hot
+//! state and leaves the tables to the projector, as the leader does. To take over it continues the
+//! tip of the window with the barrier of a new epoch: the former leader finds the tip changed and
+//! sends no more answers.
 //!
 //! INVARIANT: the log is a prefix of the chain in the window, and the hot state is that of the log.
 
@@ -31,7 +32,7 @@ pub struct Standby {
     spare_buffers: Vec<Vec<u8>>,
 }
 
-/// What became of an attempt to lead.
+/// The outcome of an attempt to lead.
 #[derive(Debug)]
 pub enum TakeOver<L> {
     /// This node leads.
@@ -52,7 +53,7 @@ impl Standby {
         Ok(standby)
     }
 
-    /// As `open`, on other storage and without threads: whoever calls it drives the parts.
+    /// As `open`, on other storage and without threads: the caller drives the parts.
     /// Errors: as `open`.
     pub fn open_parts(
         options: EngineOptions,
@@ -98,9 +99,9 @@ impl Standby {
         self.recovered.log.tip()
     }
 
-    /// Takes in what the window has and this node has not. Returns the tip reached.
-    /// Errors: `Window` where the window lacks what follows, is closed, or is that of another chain;
-    /// `Corrupt`; the node's own files. The node is to be opened again then, but not after
+    /// Takes in the batches of the window that this node lacks. Returns the tip reached.
+    /// Errors: `Window` where the window lacks the next batch, is closed, or is that of another
+    /// chain; `Corrupt`; the node's own files. The node is to be opened again then, but not after
     /// `Unavailable`.
     pub fn catch_up(&mut self, window: &mut dyn ChainWindow) -> Result<WindowTip, OpenError> {
         let tip = window.tip().map_err(JournalError::Window)?;
@@ -108,8 +109,8 @@ impl Standby {
         Ok(tip)
     }
 
-    /// As `catch_up`, up to a tip that the window had a moment ago: one that is written all the time is
-    /// always ahead of its reader.
+    /// As `catch_up`, up to a tip that the window had a moment ago: a window under load is always ahead
+    /// of its reader.
     /// Errors: as for `catch_up`.
     pub fn catch_up_to(
         &mut self,
@@ -133,7 +134,7 @@ impl Standby {
         Ok(())
     }
 
-    /// Errors: the chain of the window is not one that this node's continues to.
+    /// Errors: the chain of the window does not continue this node's.
     fn has_reached(&self, tip: &ChainPosition) -> Result<bool, JournalError> {
         let own = self.tip();
         if own.number < tip.number {

@@ -7,7 +7,8 @@
 //!                           journal, memory --(5) batches--> projector --(6) watermark--> readers
 //!                                       ^-------(7) trim---------|
 //! ```
-//! Where a window holds what is durable, (5) goes through the trail, which writes the node's own log.
+//! If a window holds the durable batches, (5) goes through the trail, which writes the node's own
+//! log.
 //!
 //! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
 
@@ -42,9 +43,9 @@ use crate::store::{
 /// The parts of an engine, before anything drives them.
 #[derive(Debug)]
 pub struct EngineParts {
-    /// Those that decide and write.
+    /// The parts that decide and write.
     pub deciding: DecidingParts,
-    /// Those that follow what was written.
+    /// The parts that follow the writes.
     pub following: FollowingParts,
 }
 
@@ -58,7 +59,7 @@ pub struct DecidingParts {
     pub trail: Option<TrailSteps>,
 }
 
-/// The parts that follow what was written, whoever decided it.
+/// The parts that follow the writes, whether this node or another decided them.
 pub struct FollowingParts {
     /// Makes the segments of the journal.
     pub segments: Box<dyn Steps + Send>,
@@ -184,12 +185,12 @@ impl Recovered {
         Ok((Self { engine, state, log, to_committer, from_shard, commit_limits: commits }, parts))
     }
 
-    /// Wires what decides, committing to the log.
+    /// Wires the deciding parts, which commit to the log.
     pub(super) fn lead(self) -> (Engine, DecidingParts) {
         self.lead_on(|log, _, _| (log, None))
     }
 
-    /// Wires what decides, committing to a window, whose tip is of this node and in its log.
+    /// Wires the deciding parts, which commit to a window. Its tip is of this node and in its log.
     pub(super) fn lead_in(
         self,
         window: Box<dyn ChainWindow>,
@@ -210,7 +211,8 @@ impl Recovered {
         })
     }
 
-    /// `journal` makes of the log what is committed to, and what follows it, with the committer's bell.
+    /// `journal` makes of the log the journal to commit to, and the trail behind it, with the
+    /// committer's bell.
     fn lead_on<J: Journal + 'static>(
         self,
         journal: impl FnOnce(LogJournal, &mut Engine, &Arc<Doorbell>) -> (J, Option<TrailSteps>),
@@ -234,7 +236,7 @@ impl Recovered {
         };
         let journal = MeteredJournal::new(journal, Arc::clone(&engine.meters));
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
-        // What the shard does not keep in memory is read for it.
+        // The loader reads for the shard what the shard does not keep in memory.
         let tables = Arc::clone(&engine.store) as Arc<dyn RecallSource>;
         let loader = Loader::new(tables, from_edges.bell());
         let wiring = ShardWiring {

@@ -3,8 +3,8 @@
 //! A last group that does not verify is taken for torn. If its replies had left, that would lose
 //! them in silence: a flipped byte looks the same. So after each group, and before any reply leaves,
 //! its number is written here, without a sync: a killed process loses nothing of it, and a power
-//! failure can only make it older. A journal that ends before the note is refused; a torn group that
-//! nobody was told about is dropped, as it may be.
+//! failure can only make it older. A journal that ends before the note is refused; a torn group
+//! without acknowledgement is dropped, as it may be.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -38,7 +38,7 @@ pub(super) struct AckMark {
 }
 
 impl AckMark {
-    /// Opens the note of this directory for reading. Where there is none, it says nothing.
+    /// Opens the note of this directory for reading. An absent note says nothing.
     pub(super) fn open(disk: &dyn Disk, directory_id: DirectoryId) -> Self {
         Self { file: disk.open(MARK_NAME).ok(), directory_id }
     }

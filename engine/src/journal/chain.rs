@@ -57,7 +57,7 @@ pub struct Epoch(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChainHash(pub [u8; 32]);
 
-/// What a link of the chain is for.
+/// The purpose of a link of the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BatchKind {
     /// Opens an epoch; carries no records.
@@ -69,7 +69,7 @@ pub enum BatchKind {
 /// The fixed part of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchHeader {
-    /// What the link is for.
+    /// The purpose of the link.
     pub kind: BatchKind,
     /// The partition it belongs to.
     pub partition: u16,
@@ -198,7 +198,7 @@ impl BatchBuilder {
         self.record_count == 0
     }
 
-    /// Closes the batch as the one that continues `tip`, in the epoch of `tip`, written by itself.
+    /// Closes the batch as the continuation of `tip`, in its epoch, in a group of its own.
     pub fn seal(self, partition: u16, tip: &ChainPosition) -> SealedBatch {
         self.seal_in_group(partition, tip, 0)
     }
@@ -236,7 +236,7 @@ impl BatchBuilder {
     }
 }
 
-/// What a link of the chain says of itself beyond the link before it.
+/// The fields of a link that do not follow from the link before it.
 struct Link {
     partition: u16,
     epoch: Epoch,
@@ -267,7 +267,7 @@ impl BatchView<'_> {
     }
 }
 
-/// What a reader makes of the next bytes.
+/// The next link of a chain, as its reader treats it.
 #[derive(Clone, Copy, Debug)]
 pub enum Accepted<'a> {
     /// Records that count.
@@ -291,7 +291,7 @@ impl ChainCursor {
         Self { partition, tip: Some(tip) }
     }
 
-    /// Starts at the oldest batch kept, whose link to what was trimmed cannot be followed.
+    /// Starts at the oldest batch kept, whose link to the trimmed batches cannot be followed.
     pub fn anchored_at_first(partition: u16) -> Self {
         Self { partition, tip: None }
     }

@@ -2,15 +2,15 @@
 //!
 //! It takes everything that is queued, writes it with one durable commit, publishes the newest
 //! durable record, releases the replies in the order in which they came and hands the batches to
-//! who follows from memory. While it commits, the next group gathers in its inbox: there is no
+//! the follower in memory. While it commits, the next group gathers in its inbox: there is no
 //! timer, and it sleeps when there is nothing.
 //!
-//! While nothing is under way, whoever hands over little commits it on its own thread (`CommitDesk`)
-//! and spares two threads a wake-up, which takes a quarter as long as a commit.
+//! While nothing is under way, a caller commits a small request on its own thread (`CommitDesk`).
+//! That spares two threads a wake-up, which takes a quarter as long as a commit.
 //!
-//! INVARIANT: requests are committed in the order in which they were handed over, whoever commits;
-//! a reply is released as durable only when its own commit and all before it are
-//! certain. After one failure nothing is written any more, and everything is released as failed.
+//! INVARIANT: requests are committed in the order in which they were handed over, on either thread;
+//! a reply is released as durable only when its own commit and all before it are certain. After one
+//! failure nothing is written any more, and everything is released as failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use super::{
 use crate::inbox::{Inbox, InboxSender};
 use crate::steps::{StepOutcome, Steps, spawn};
 
-/// What became of the records that a reply speaks of.
+/// The outcome of a commit for the records that a reply speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitOutcome {
     /// They are durable, and so is everything before them.
     Durable,
-    /// They may or may not be: nobody can tell before the journal is opened again.
+    /// They may or may not be durable; only reopening the journal tells.
     Failed,
 }
 
@@ -53,7 +53,7 @@ pub trait Release: Send {
     }
 }
 
-/// What the shard hands over for one of its batches.
+/// One batch of the shard, handed over to be committed.
 #[derive(Debug)]
 pub struct CommitRequest<R> {
     /// The first record; without meaning if there are none.
@@ -68,20 +68,20 @@ pub struct CommitRequest<R> {
     pub releases: Vec<R>,
 }
 
-/// What the committer is connected to.
+/// The committer's connections.
 #[derive(Debug)]
 pub struct CommitterWiring<R> {
-    /// Where requests come in; the committer ends when all senders are gone.
+    /// The queue of requests; the committer ends when all senders are gone.
     pub inbox: Inbox<CommitRequest<R>>,
-    /// Where the newest durable record is published.
+    /// The published position of the newest durable record.
     pub position: Arc<DurablePosition>,
-    /// Where a failure is reported.
+    /// The health to which a failure is reported.
     pub health: Arc<JournalHealth>,
-    /// Where it is asked to let go of old batches.
+    /// The requests to let go of old batches.
     pub trim: Arc<TrimControl>,
-    /// Where durable batches go.
+    /// The destination of durable batches.
     pub feed: Arc<BatchFeed>,
-    /// Where payload buffers go back to, if anywhere; full means that they are dropped.
+    /// The destination of used payload buffers, if any; a full one drops them.
     pub spent_payloads: Option<Sender<Vec<u8>>>,
     /// How much goes into a batch, and past the thread.
     pub limits: CommitLimits,
@@ -132,7 +132,7 @@ impl<R: Release> CommitterSteps<R> {
 }
 
 impl<R: Release> Steps for CommitterSteps<R> {
-    /// Commits what is queued, or does a step of the journal's upkeep.
+    /// Commits the queued requests, or does a step of the journal's upkeep.
     fn step(&mut self) -> StepOutcome {
         if self.trail.as_ref().is_some_and(|trail| !trail.has_room()) {
             // The log rings.
@@ -188,7 +188,7 @@ pub struct InPlace<R> {
     bytes_max: usize,
 }
 
-/// The one place that hands over to a committer.
+/// The one place from which requests reach a committer.
 pub struct CommitDesk<R> {
     requests: InboxSender<CommitRequest<R>>,
     in_place: Option<InPlace<R>>,
@@ -196,7 +196,7 @@ pub struct CommitDesk<R> {
 }
 
 impl<R: Release> CommitDesk<R> {
-    /// The desk before a committer that nobody else hands requests to.
+    /// The desk before a committer that has no other source of requests.
     #[must_use]
     pub const fn new(requests: InboxSender<CommitRequest<R>>, in_place: InPlace<R>) -> Self {
         Self { requests, in_place: Some(in_place), handed_over: 0 }
@@ -257,7 +257,7 @@ struct Committer<R> {
 }
 
 impl<R: Release> Committer<R> {
-    /// Commits a request, with what is queued behind it, and lets the replies go.
+    /// Commits a request, with those queued behind it, and lets the replies go.
     fn take(&mut self, request: CommitRequest<R>, queued: Option<&Inbox<CommitRequest<R>>>) {
         self.gather(request, queued);
         let done = if self.health.is_failed() {
@@ -279,7 +279,7 @@ impl<R: Release> Committer<R> {
         }
     }
 
-    /// Takes what is queued, up to what one commit may hold.
+    /// Takes the queued requests, as many as one commit may hold.
     fn gather(&mut self, first: CommitRequest<R>, queued: Option<&Inbox<CommitRequest<R>>>) {
         assert!(self.gathered.is_empty(), "the last group was released");
         let mut bytes = first.payload.len();
@@ -344,7 +344,7 @@ impl<R: Release> Committer<R> {
         let spent = self.spent_payloads.as_ref();
         let releases = self.gathered.drain(..).flat_map(|request| {
             if let Some(spent) = spent {
-                // Nobody waits for a buffer: if there is no room for it, it is let go of.
+                // A buffer is dropped when there is no room for it.
                 let _ = spent.try_send(request.payload);
             }
             request.releases
@@ -369,7 +369,7 @@ impl<R: Release> Committer<R> {
         }
     }
 
-    /// Tells everybody that nothing is written any more.
+    /// Reports that nothing is written any more.
     fn fail(&mut self, error: &JournalError) -> CommitOutcome {
         self.health.fail(error.to_string());
         self.position.close();

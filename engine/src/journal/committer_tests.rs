@@ -22,7 +22,7 @@ const IDENTITY: JournalIdentity =
 const EXPECTED: Expectation =
     Expectation { identity: IDENTITY, checkpoint: Some(ChainPosition::GENESIS) };
 
-/// A reply that writes down what it heard, and what was durable at that moment.
+/// A reply that notes its outcome, and the durable position at that moment.
 struct Reply {
     /// The newest record that the reply speaks of.
     seq: u64,
@@ -60,12 +60,12 @@ struct Running {
 }
 
 impl Running {
-    /// One whose thread commits everything.
+    /// A committer whose thread commits everything.
     fn start() -> Self {
         Self::start_with(|requests, _| CommitDesk::passing_on(requests))
     }
 
-    /// One that commits on the shard's thread whatever may be.
+    /// A committer whose requests are committed on the shard's thread where that is allowed.
     fn start_in_place() -> Self {
         Self::start_with(CommitDesk::new)
     }
@@ -166,7 +166,7 @@ fn replies_leave_in_order_once_durable() {
     let mut running = Running::start();
     let (mut state, mut sent) = (11, 0);
     for _ in 0..3000 {
-        // One in five carries no records: it waits for those before it.
+        // One request in five carries no records: it waits for the requests before it.
         running.send(u32::try_from(next_random(&mut state) % 5).unwrap());
         sent += 1;
     }
@@ -177,8 +177,8 @@ fn replies_leave_in_order_once_durable() {
     assert_eq!(stored_seqs(&disk), (1..=newest).collect::<Vec<_>>());
 }
 
-/// Small groups go on this thread while nothing is under way, large ones and what comes behind them
-/// on the committer's.
+/// Small groups go on this thread while nothing is under way, large ones and those behind them on
+/// the committer's.
 #[test]
 fn replies_leave_in_order_whoever_commits() {
     let mut running = Running::start_in_place();
@@ -286,7 +286,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
 fn a_request_without_records_is_released_at_once_when_nothing_is_before_it() {
     let mut running = Running::start();
     let newest = "0000000000000001.segment";
-    // Without the zeroes that are written ahead of what comes.
+    // Without the zeroes that are written ahead.
     let stored = |disk: &FaultyDisk| disk.content(newest).iter().rposition(|byte| *byte != 0);
     let before = stored(&running.disk);
     running.send(0);

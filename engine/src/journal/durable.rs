@@ -1,4 +1,4 @@
-//! What the committer tells everybody else, and what they ask of it, without locks on its way.
+//! The state that the committer publishes and the requests made of it, without locks on its way.
 
 use std::fmt;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl JournalHealth {
 #[derive(Debug, Default)]
 pub struct TrimControl {
     before: AtomicU64,
-    /// How many want nothing to be let go of.
+    /// The number of holds that live: nothing is let go of while there are any.
     holds: AtomicU64,
     committer: Arc<Doorbell>,
 }
@@ -128,7 +128,7 @@ impl TrimControl {
     }
 
     /// Lets go of all batches before `number`, with the next commits or when idle.
-    /// Only what is durable in the tables may be let go of; the caller answers for that.
+    /// Only batches that are durable in the tables may be let go of; the caller answers for that.
     pub fn trim_before(&self, number: BatchNumber) {
         self.before.fetch_max(number.0, Ordering::AcqRel);
         self.ring();
@@ -139,16 +139,16 @@ impl TrimControl {
         self.committer.ring();
     }
 
-    /// Returns what was asked for; nothing while it is held.
+    /// Returns the batch before which all may go; zero while there is a hold.
     pub fn requested(&self) -> BatchNumber {
-        // In this order: what is asked for while it is held is not seen before the hold is.
+        // In this order: a request made under a hold is not seen before the hold is.
         let before = self.before.load(Ordering::Acquire);
         let is_held = self.holds.load(Ordering::Acquire) > 0;
         BatchNumber(if is_held { 0 } else { before })
     }
 
     /// Keeps every batch from being let go of for as long as the value lives. A commit that is under
-    /// way may still let go of what was asked for before.
+    /// way may still carry out an earlier request.
     pub fn hold(self: &Arc<Self>) -> TrimHold {
         self.holds.fetch_add(1, Ordering::AcqRel);
         TrimHold { control: Arc::clone(self) }

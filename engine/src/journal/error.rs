@@ -1,4 +1,4 @@
-//! What can go wrong in the journal, one enum for the room.
+//! The errors of the journal, one enum for the room.
 //!
 //! Messages are written for the person who starts the switch: they name the key and the offset,
 //! and never record contents.
@@ -13,9 +13,9 @@ use super::{BatchNumber, DirectoryId, Epoch};
 pub struct ChainFault {
     /// The number that the batch gives itself, if its header could be read.
     pub number: Option<BatchNumber>,
-    /// Where in the batch the fault shows.
+    /// The place in the batch at which the fault shows.
     pub offset: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: ChainFaultKind,
 }
 
@@ -41,7 +41,7 @@ pub enum ChainFaultKind {
     },
     /// Does not carry the hash of the batch before it.
     BrokenLink,
-    /// Its first record is not the one that follows.
+    /// Its first record does not follow.
     SequenceGap {
         /// The record that had to follow.
         expected: u64,
@@ -91,7 +91,7 @@ pub enum JournalError {
     InUse,
     /// The file is not a journal.
     NotAJournal {
-        /// What was found instead.
+        /// The content found instead.
         what: String,
     },
     /// Written by a later build.
@@ -140,25 +140,25 @@ pub enum JournalError {
         acknowledged: BatchNumber,
         /// The last batch found, if any.
         last: Option<BatchNumber>,
-        /// Where the next batch had to be, if the journal has any.
+        /// The place at which the next batch had to be, if the journal has any.
         damage: Option<Damage>,
     },
     /// A batch that is not a valid continuation of the chain.
     Corrupt {
         /// The number that it had to have.
         number: u64,
-        /// Where in the batch the fault shows. Units: bytes.
+        /// The place in the batch at which the fault shows. Units: bytes.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// A file of the journal is damaged or missing.
     Damaged {
         /// Its name.
         file: String,
-        /// Where in it the fault shows. Units: bytes.
+        /// The place in the file at which the fault shows. Units: bytes.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The batch asked for is not kept any more.
@@ -180,9 +180,9 @@ pub enum JournalError {
     },
     /// Another node leads the chain: nothing of this one is written any more.
     Fenced {
-        /// Who leads.
+        /// The writer that leads.
         leader: WriterId,
-        /// Since which epoch.
+        /// The epoch since which it leads.
         epoch: Epoch,
     },
     /// The window of the chain.
@@ -191,9 +191,9 @@ pub enum JournalError {
     Failed,
     /// The operating system reports an error.
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// Its answer.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The storage code gave up in an unexpected state.
@@ -208,12 +208,12 @@ pub enum JournalError {
 pub struct Damage {
     /// The file's name.
     pub file: String,
-    /// Where in the file it had to begin. Units: bytes.
+    /// The offset in the file at which it had to begin. Units: bytes.
     pub file_offset: u64,
 }
 
 impl JournalError {
-    /// Says what is wrong with the bytes that had to be batch `number`.
+    /// Describes the fault of the bytes that had to be batch `number`.
     pub(crate) fn corrupt(number: u64, fault: &ChainFault) -> Self {
         Self::Corrupt { number, offset: fault.offset as u64, what: fault.to_string() }
     }
@@ -223,7 +223,7 @@ impl JournalError {
         matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull)
     }
 
-    /// Adds what was being done to an error of the operating system.
+    /// Adds the failed operation to an error of the operating system.
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }

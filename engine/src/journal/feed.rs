@@ -1,4 +1,4 @@
-//! The newest batches, in memory: who follows closely need not read and prove what was just written.
+//! The newest batches, in memory: a close follower need not read and prove them again.
 //!
 //! The committer puts each batch here once it is durable; the projector takes them in order. The
 //! feed is bounded and keeps the newest: a follower that falls behind reads the file until it is
@@ -31,12 +31,12 @@ pub struct BatchFeed {
     lag: Histogram,
 }
 
-/// What a follower finds.
+/// The answer to a follower that asks for the next batches.
 #[derive(Debug)]
 pub enum Fed {
     /// The batches that follow, at least one.
     Batches(Vec<SealedBatch>),
-    /// What follows is in the file only.
+    /// The next batches are in the file only.
     InFile,
     /// Nothing follows yet.
     Nothing,
@@ -51,9 +51,9 @@ struct State {
     spent: Vec<Vec<u8>>,
     durable_since: DurableTimes,
     is_stopping: bool,
-    /// Somebody waits for the follower.
+    /// The follower is asked to go on: a reader waits for it.
     is_rung: bool,
-    /// How many bytes wake the follower, where it waits.
+    /// The size of waiting batches that wakes the follower, while it waits. Units: bytes.
     wake_bytes: Option<usize>,
 }
 
@@ -91,10 +91,10 @@ impl BatchFeed {
         }
     }
 
-    /// Takes what follows batch `position`, about `limit_bytes` of it.
+    /// Takes the batches after `position`, about `limit_bytes` of them.
     pub fn take_after(&self, position: BatchNumber, limit_bytes: usize) -> Fed {
         let mut state = self.state.lock();
-        // A follower that read the file has overtaken what is held.
+        // A follower that read the file has overtaken the batches held.
         while state.batches.front().is_some_and(|batch| batch.header.number <= position) {
             let overtaken = state.pop();
             state.spent.extend(overtaken.map(|batch| batch.bytes));
@@ -137,7 +137,7 @@ impl BatchFeed {
         state.is_stopping
     }
 
-    /// Has the follower look again: somebody waits for it.
+    /// Has the follower look again: a reader waits for it.
     pub fn ring(&self) {
         let mut state = self.state.lock();
         state.is_rung = true;
@@ -148,7 +148,7 @@ impl BatchFeed {
         }
     }
 
-    /// Asks the follower to deal with what is durable and to end.
+    /// Asks the follower to deal with all durable batches and to end.
     pub fn stop(&self) {
         self.state.lock().is_stopping = true;
         self.news.notify_all();

@@ -70,7 +70,7 @@ impl<J: JournalReader> JournalFollower<J> {
         self.cursor.tip()
     }
 
-    /// Reads and proves what follows, about `limit_bytes` of it; empty at the end.
+    /// Reads and proves the batches that follow, about `limit_bytes` of them; empty at the end.
     /// Errors: `Corrupt` with key and offset, `Trimmed` if the place is not kept any more.
     pub fn read_next(&mut self, limit_bytes: usize) -> Result<Vec<ProvenBatch>, JournalError> {
         let stored = self.reader.read_from(self.next, limit_bytes)?;

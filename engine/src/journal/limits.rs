@@ -14,8 +14,8 @@ pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Payload bytes gathered into one durable commit, after which the rest waits for the next one.
 pub const COMMIT_BYTES_TARGET: usize = 8 * 1024 * 1024;
 
-/// Payload bytes that who hands them over may commit itself while nothing is under way: what comes
-/// meanwhile waits for little more than the sync, which it would have waited for anyway.
+/// Payload bytes that a caller may commit itself while nothing is under way. Requests that come
+/// meanwhile wait for little more than the sync, which they would have waited for anyway.
 pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
 
 /// Bounds of a commit that an engine is opened with. Smaller ones are for simulated worlds, whose commits are
@@ -42,7 +42,7 @@ pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 pub const TRAIL_BATCHES_MAX: usize = 1024;
 /// The same. Units: bytes.
 pub const TRAIL_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// What such a log writes at once, however soon after the write before. Units: bytes.
+/// Bytes that such a log writes at once, however soon after the write before. Units: bytes.
 pub const TRAIL_SYNC_BYTES: usize = 1024 * 1024;
 /// How long such a log lets more gather after a write: its syncs delay those of the window's service,
 /// where both have one disk.
@@ -55,8 +55,8 @@ pub const SEGMENT_BYTES_MIN: u64 = 512 * 1024;
 /// two syncs some eight times a second.
 pub const SEGMENT_BYTES_FOR_RECOVERY: u64 = 8 * 1024 * 1024;
 
-/// Bytes of a segment file at most, but for one that holds a single larger batch: what is kept is let
-/// go of in such steps, and a start proves at most one of them that it would not have to.
+/// Bytes of a segment file at most, but for one that holds a single larger batch: kept batches are
+/// let go of in such steps, and a start proves at most one of them without need.
 pub const SEGMENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// Bytes behind the newest batch that are kept written: writing to blocks that never were costs the
@@ -66,13 +66,13 @@ pub const ZERO_AHEAD_BYTES: u64 = 2 * 1024 * 1024;
 /// Bytes written ahead in one step, which takes little longer than a commit.
 pub const ZERO_STEP_BYTES: usize = 256 * 1024;
 
-/// Bytes of durable batches kept in memory for who follows closely; older ones are in the file.
+/// Bytes of durable batches kept in memory for a close follower; older ones are in the file.
 pub const FEED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// How close two times of durability are noted apart.
 pub const FEED_TIME_STEP: Duration = Duration::from_millis(1);
 
-/// How many times of durability are noted: a lag of some seconds is told to the millisecond.
+/// Number of durability times that are noted: a lag of some seconds is known to the millisecond.
 pub const FEED_TIMES_MAX: usize = 8 * 1024;
 
 /// Bytes read at a time while the chain is proven.

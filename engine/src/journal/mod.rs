@@ -1,13 +1,13 @@
-//! The journal: what was decided, in order, durable before anybody is told.
+//! The journal: the decisions, in order, durable before any reply leaves.
 //!
 //! This room knows bytes only. A batch is a chained header with opaque records behind it
-//! (`chain`); one committer thread per partition gathers what the shard hands over, makes it
+//! (`chain`); one committer thread per partition gathers the requests of the shard, makes them
 //! durable with one write and releases the replies in order (`committer`); the traits here
 //! are the seam under which the log of segment files lives (`log`), and later others.
 //!
 //! INVARIANT: a batch is never changed once written, and a reply leaves only when its own
 //! commit and all earlier ones are certain.
-//! What must not live here: the meaning of a record, retention policy, checkpoints.
+//! Must not live here: the meaning of a record, retention policy, checkpoints.
 
 mod ack_mark;
 pub mod chain;
@@ -48,7 +48,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirectoryId(pub [u8; 16]);
 
-/// Whose journal it is: what every open compares with what the file says.
+/// The identity of a journal, compared with the file at every open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalIdentity {
     /// The data directory that the journal was made in.
@@ -73,8 +73,8 @@ pub trait Journal: Send {
         None
     }
 
-    /// Makes certain that what was appended last still is the newest batch of the chain, which an answer
-    /// without a record says as much as one with it.
+    /// Makes certain that the batch appended last still is the newest of the chain: an answer without a
+    /// record depends on that as much as one with a record.
     /// Errors: as `append`.
     /// Cost: nothing where only one process can write.
     fn confirm(&mut self) -> Result<(), JournalError> {
@@ -86,8 +86,8 @@ pub trait Journal: Send {
         false
     }
 
-    /// Does one step of what makes the next appends cheap, and lets go of old batches before
-    /// `trim_before` as far as more is kept than was asked for; the last batch always stays.
+    /// Does one step of upkeep, which makes the next appends cheap, and lets go of old batches
+    /// before `trim_before` beyond the size to keep; the last batch always stays.
     /// Errors: as `append`.
     /// Cost: about one sync.
     fn keep_up(&mut self, _trim_before: BatchNumber) -> Result<(), JournalError> {
@@ -140,18 +140,18 @@ impl<J: JournalReader + ?Sized> JournalReader for &J {
     }
 }
 
-/// What whoever runs the switch should know of a journal that was opened.
+/// A note for the operator about a journal that was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JournalNote {
-    /// A group that was cut short by a crash was dropped. Nobody was told of it.
+    /// A group that was cut short by a crash was dropped. No reply for it had left.
     TornTail {
         /// The file that it stands in.
         file: String,
-        /// Where it begins. Units: bytes.
+        /// The offset at which it begins. Units: bytes.
         offset: u64,
         /// The newest record before it.
         last_seq: u64,
-        /// Whether a batch of the group is whole, behind one that is not.
+        /// Whether a batch of the group is whole, behind a torn one.
         has_whole_batch: bool,
     },
     /// The file system does not reserve room: commits take longer, and the disk may be found full

@@ -59,7 +59,7 @@ impl Drop for ReplicatedJournal {
     }
 }
 
-/// How many of the batches go together; one does, whatever its size.
+/// The number of batches that go together; a single one of any size does.
 fn count_for_one_append(batches: &[SealedBatch]) -> usize {
     let ends = batches.iter().scan(0, |end, batch| {
         *end += batch.bytes.len();

@@ -1,7 +1,7 @@
 //! A disk in memory that fails on request: for tests of the journal, the store and the whole.
 //!
-//! It keeps what a real disk keeps apart: what has been written, and what of it has been synced.
-//! Not part of the product; public so that tests in other crates can use it.
+//! Like a real disk it keeps written and synced bytes apart. Not part of the product; public so
+//! that tests in other crates can use it.
 
 mod pages;
 
@@ -75,7 +75,7 @@ impl FaultyDisk {
         (device.plan, device.writes, device.syncs) = (plan, 0, 0);
     }
 
-    /// Makes nothing durable from now on, whatever else goes wrong.
+    /// Makes nothing durable from now on, besides the planned faults.
     pub fn lie(&self) {
         self.device.lock().plan.lies = true;
     }
@@ -90,7 +90,7 @@ impl FaultyDisk {
         self.device.lock().writes
     }
 
-    /// Returns what all files take. Units: bytes.
+    /// Returns the size of all files. Units: bytes.
     pub fn bytes(&self) -> u64 {
         self.device.lock().bytes()
     }
@@ -327,7 +327,7 @@ impl Device {
     }
 }
 
-/// What a power failure leaves of a change that was not synced.
+/// The part of an unsynced change that a power failure leaves.
 fn surviving(change: FileChange, state: &mut u64) -> Vec<FileChange> {
     let FileChange::Write { offset, bytes } = change else { return vec![change] };
     let sectors = bytes.chunks(SECTOR_BYTES).enumerate();

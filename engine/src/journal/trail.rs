@@ -1,7 +1,8 @@
 //! The log of a node that leads, written behind the window by a part of its own.
 //!
 //! A reply waits for the window only, so batches gather here while the log syncs: one sync writes all of
-//! them. Followers of the log get them afterwards, since a checkpoint must not name what the log lacks.
+//! them. Followers of the log get them afterwards, since a checkpoint must not name a batch that the
+//! log lacks.
 //!
 //! INVARIANT: the log is a prefix of the chain in the window, and the batches here continue it.
 
@@ -31,7 +32,7 @@ pub struct Trail {
 #[derive(Debug, Default)]
 struct TrailState {
     batches: Vec<SealedBatch>,
-    /// What the log lacks, with what is being written.
+    /// The batches that the log lacks, those being written included.
     lacking: BatchSum,
     /// Buffers of batches that are dealt with.
     spent: Vec<Vec<u8>>,
@@ -54,7 +55,7 @@ impl BatchSum {
 }
 
 impl TrailState {
-    /// Whether what has gathered is not to wait for more.
+    /// Whether the gathered batches are not to wait for more.
     const fn is_due(&self) -> bool {
         self.is_closed || self.lacking.bytes >= TRAIL_SYNC_BYTES
     }
@@ -99,14 +100,14 @@ impl Trail {
         self.writer.ring();
     }
 
-    /// Lets more gather, unless what is there is not to wait. Returns whether it does.
+    /// Lets more gather, unless the gathered batches are due. Returns whether it does.
     fn pause(&self) -> bool {
         let mut state = self.state.lock();
         state.is_pausing = !state.is_due();
         state.is_pausing
     }
 
-    /// Takes what has gathered. Returns whether more may come.
+    /// Takes the gathered batches. Returns whether more may come.
     fn take(&self, batches: &mut Vec<SealedBatch>) -> bool {
         let mut state = self.state.lock();
         state.is_pausing = false;
@@ -128,16 +129,16 @@ impl Trail {
     }
 }
 
-/// What the log behind a window is connected to.
+/// The connections of the log behind a window.
 #[derive(Debug)]
 pub(crate) struct TrailWiring {
-    /// Where a failure is reported.
+    /// The health to which a failure is reported.
     pub(crate) health: Arc<JournalHealth>,
-    /// What never moves again after a failure.
+    /// The durable position, which never moves again after a failure.
     pub(crate) position: Arc<DurablePosition>,
-    /// Where it is asked to let go of old batches.
+    /// The requests to let go of old batches.
     pub(crate) trim: Arc<TrimControl>,
-    /// Where written batches go.
+    /// The destination of written batches.
     pub(crate) feed: Arc<BatchFeed>,
 }
 
@@ -185,7 +186,7 @@ impl TrailSteps {
 }
 
 impl TrailWiring {
-    /// Tells everybody that nothing is written any more.
+    /// Reports that nothing is written any more.
     fn fail(&self, error: &JournalError) {
         self.health.fail(error.to_string());
         self.position.close();

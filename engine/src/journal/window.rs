@@ -1,9 +1,10 @@
-//! The window: the newest batches of a chain, and who leads it, held by a service that outlives any
-//! node.
+//! The window: the newest batches of a chain and the writer that leads it, held by a service that
+//! outlives any node.
 //!
-//! The service compares before it writes: an append says which tip it continues, and only that tip
-//! is replaced. So there is one chain, whoever believes to lead; no clock and no lease matters for it.
-//! Whose tip it is belongs to the comparison: two nodes that take over at once seal the same barrier.
+//! The service compares before it writes: an append names the tip it continues, and only that tip
+//! is replaced. So there is one chain, however many nodes believe to lead; no clock and no lease
+//! matters for it. The comparison includes the tip's writer: two nodes that take over at once seal
+//! the same barrier.
 //!
 //! INVARIANT: a batch is in the window before any node's own journal has it.
 
@@ -14,8 +15,8 @@ use crate::limits::{HAND_OVER_BYTES, RECORD_BYTES_MAX};
 /// Bytes of batches that one append carries, unless a single batch is larger.
 pub const WINDOW_APPEND_BYTES: usize = 512 * 1024;
 
-/// Bytes that a service of such windows takes in one request, and what of them is not batches: etcd
-/// takes 1.5 MiB.
+/// Bytes that a service of such windows takes in one request, and the part of them beside batches:
+/// etcd takes 1.5 MiB.
 const REQUEST_BYTES_MAX: usize = 1536 * 1024;
 const REQUEST_BYTES_BESIDE: usize = 64 * 1024;
 
@@ -34,29 +35,29 @@ impl std::fmt::Display for WriterId {
     }
 }
 
-/// The newest batch of the chain, and who wrote it.
+/// The newest batch of the chain, and its writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowTip {
     /// The batch.
     pub position: ChainPosition,
-    /// Who leads.
+    /// The writer that leads.
     pub writer: WriterId,
 }
 
-/// What an append came to.
+/// The outcome of an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Appended {
     /// The batches are in the window, and the tip is the last of them.
     Written,
-    /// The tip is another one than was named. Nothing was written by this request; an earlier request
-    /// with the same bytes may have been.
+    /// The tip is not the one named. Nothing was written by this request; an earlier request with
+    /// the same bytes may have been.
     Refused,
 }
 
 /// Why the window gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {
-    /// Nobody answers. A write may have happened, or may still happen.
+    /// The service does not answer. A write may have happened, or may still happen.
     #[error("the window does not answer: {0}")]
     Unavailable(String),
     /// The batch asked for is not in the window any more.
@@ -70,14 +71,14 @@ pub enum WindowError {
     /// It is not used any more: this node stops.
     #[error("this node stops")]
     Closed,
-    /// What is there is no window of this chain.
+    /// The service holds something else than a window of this chain.
     #[error("{0}")]
     Foreign(String),
 }
 
 /// A connection to the window of one chain, as one writer.
 pub trait ChainWindow: Send {
-    /// Who writes by this connection.
+    /// The writer of this connection.
     fn writer(&self) -> WriterId;
 
     /// Returns the tip as of now: no older answer than the newest write.
@@ -129,7 +130,7 @@ impl<W: ChainWindow + ?Sized> ChainWindow for Box<W> {
     }
 }
 
-/// Appends and finds out what became of it, however long that takes. Returns the new tip.
+/// Appends and learns the outcome, however long that takes. Returns the new tip.
 /// Errors: `Fenced` where another writer leads; the window is closed or no window of this chain.
 pub(crate) fn append_certainly(
     window: &mut dyn ChainWindow,

@@ -1,4 +1,4 @@
-//! Compares a switch with the model: what is in memory, and what is in the tables.
+//! Compares a switch with the model: its memory and its tables.
 
 use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::business_date::BusinessDate;
@@ -13,8 +13,8 @@ use cardswitch_engine::store::Snapshot;
 
 use crate::model::{Model, Purchase, date_in};
 
-/// Compares what the shard has in memory at `at`: all money, all cards, and the transactions that it
-/// has not left to the tables.
+/// Compares the memory of the shard at `at`: all money, all cards, and the transactions that it has not left to
+/// the tables.
 pub fn audit_state(model: &mut Model, state: &ShardState, at: Timestamp, context: &str) {
     for company in 0..model.companies.len() {
         audit_balances(model, company, state.balances(AccountSlot(company as u32)), context);
@@ -47,7 +47,7 @@ fn audit_card(
     at: Timestamp,
     context: &str,
 ) {
-    // Nothing has happened at `at`: the clock may go back to the day before.
+    // No command was executed at `at`: the clock may go back to the day before.
     let closed = model.cards[at_card].clone();
     model.turn_pages(at_card, at.0);
     let card = &model.cards[at_card];
@@ -79,8 +79,8 @@ fn audit_progress(
     assert_eq!(member, purchase.member.map(|member| MemberSlot(member as u32)), "{context}");
 }
 
-/// Compares what reads show as of the record at which the model stands, while the switch goes on:
-/// money, cards and what they hold, all of the one record.
+/// Compares reads as of the record at which the model stands, while the switch goes on: money, cards and their
+/// holds, all of the one record.
 pub fn audit_reads(model: &mut Model, tables: &Snapshot, at: Timestamp, context: &str) {
     let context = format!("{context} read");
     for company in 0..model.companies.len() {
@@ -100,8 +100,8 @@ fn held_by_cards(model: &Model) -> Vec<i64> {
     held
 }
 
-/// Compares the tables, which hold everything up to the newest record, with the model and with what is
-/// in memory.
+/// Compares the tables, which hold everything up to the newest record, with the model and with the memory of the
+/// shard.
 pub fn audit_tables(model: &Model, state: &ShardState, tables: &Snapshot, context: &str) {
     for company in 0..model.companies.len() {
         let slot = AccountSlot(company as u32);

@@ -14,7 +14,7 @@ use crate::happening::Happening;
 use crate::shrink::{Failure, failure_of, shrink};
 use crate::world::{Story, run, run_again};
 
-/// What to run.
+/// The worlds to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
     pub first_seed: u64,
@@ -25,7 +25,7 @@ pub struct Campaign {
     pub threads: usize,
 }
 
-/// What came of it.
+/// The outcome of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seeds: u64,

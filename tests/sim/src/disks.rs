@@ -13,14 +13,14 @@ pub struct Disks {
     pub journal: FaultyDisk,
 }
 
-/// In what shape the files are found again.
+/// The state in which the files are found again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
     /// The process ended, the system went on.
     Kill,
-    /// Whatever was not synced is gone.
+    /// Unsynced changes are gone.
     PowerFailure,
-    /// Some of what was not synced is there, some is not, some is torn.
+    /// Some unsynced changes are there, some are not, some are torn.
     TornPowerFailure(u64),
 }
 

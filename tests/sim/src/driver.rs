@@ -1,4 +1,4 @@
-//! Drives a shard without threads, as its loop does, and keeps what the journal would hold.
+//! Drives a shard without threads, as its loop does, and keeps the content of its journal.
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
@@ -14,7 +14,7 @@ pub struct Driver {
     pub ids: IdMint,
     /// Every record, encoded.
     pub payload: Vec<u8>,
-    /// Where in `payload` each record ends.
+    /// The end of each record in `payload`.
     pub ends: Vec<usize>,
     effects: Vec<Effect>,
 }

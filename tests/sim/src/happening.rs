@@ -1,4 +1,4 @@
-//! What befalls a world, one thing after the other: enough to tell its story again.
+//! The happenings of a world, one after the other: enough to run it again.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use cardswitch_engine::command::Command;
 
 use crate::disks::Crash;
 
-/// What happens all the time.
+/// A happening of every moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Send,
     Step(Part),
 }
 
-/// What happens now and then.
+/// A happening of now and then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rare {
     ClockBack,
@@ -51,7 +51,7 @@ pub enum DiskFault {
     Full,
 }
 
-/// A bit of the journal that is found flipped. The numbers choose file and place, whatever there is.
+/// A bit of the journal that is found flipped. The numbers choose a file and a place among those that exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BitFlip {
     pub file: u64,
@@ -59,10 +59,10 @@ pub struct BitFlip {
     pub bit: u8,
 }
 
-/// One thing that befalls a world.
+/// One happening of a world.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// Somebody sends commands, by a clock that says `at`.
+    /// Users send commands, by a clock that says `at`.
     Send {
         at: i64,
         commands: Vec<Command>,
@@ -85,7 +85,7 @@ pub enum Happening {
         flip: Option<BitFlip>,
     },
     BreakDisk(DiskFault),
-    /// Another node of a cluster leads; the one that led has gone down so, or goes on.
+    /// Another node of a cluster leads; the former leader goes down by this crash, or goes on.
     FailOver(Option<Crash>),
 }
 

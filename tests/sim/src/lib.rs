@@ -1,8 +1,8 @@
 //! The reference model, and the simulated world that proves the engine against it.
 //!
-//! `model` says slowly and obviously what each command has to answer; `workload` draws commands.
-//! `driver` drives a shard alone; `world` runs a whole switch on one thread, simulated disks and a
-//! simulated clock, through whatever its seed has in store. `shrink` makes failing programs small.
+//! `model` computes the reply to each command, slowly and obviously; `workload` draws commands. `driver` drives a
+//! shard alone; `world` runs a whole switch on one thread, simulated disks and a simulated clock, through the
+//! happenings of its seed. `shrink` makes failing programs small.
 
 #![expect(missing_docs, reason = "tests read it, and names say what a field is")]
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]

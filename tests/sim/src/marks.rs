@@ -9,7 +9,7 @@ pub enum Mark {
     PutAside,
     /// A command was answered with an unknown outcome.
     UnknownOutcome,
-    /// A command that nobody heard of had happened.
+    /// A command without an answer had happened.
     Unheard,
     /// A start dropped a torn group.
     TornTail,
@@ -37,11 +37,11 @@ pub enum Mark {
     FlipHarmless,
     /// A start was refused since syncs had lied.
     LieRefused,
-    /// A start after syncs had lied lacked what somebody was told of.
+    /// A start after syncs had lied lacked an acknowledged record.
     LieLost,
     /// A node led in place of one that had died.
     LeaderDied,
-    /// A node led in place of one that went on, and that answered nobody from then on.
+    /// A node led in place of one that went on, which gave no answer from then on.
     LeaderFenced,
     /// Another node was quicker where one took over, with the same barrier.
     LeaderOvertaken,
@@ -101,7 +101,7 @@ impl Marks {
         self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Those that were never passed.
+    /// The marks that were never passed.
     pub fn missed(&self) -> Vec<Mark> {
         Mark::ALL.into_iter().filter(|mark| self.0[*mark as usize] == 0).collect()
     }

@@ -1,4 +1,4 @@
-//! What transactions are called once steps before them were taken out of a program.
+//! The names of transactions after earlier steps were taken out of a program.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,7 @@
 //! The nodes of a simulated cluster beside the one that leads.
 //!
-//! They follow now and then, one of them takes over when the world has it so, and one that the window
-//! left behind begins again as a copy of the leader's disks, as a backup would have it.
+//! They follow now and then, one of them takes over when the world has it so, and a node that the window left
+//! behind begins again as a copy of the leader's disks, as from a backup.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::marks::Mark;
 use crate::rng::Rng;
 use crate::window::SimulatedWindow;
 
-/// Where a node's directory is, and its disks.
+/// A node's directory and its disks.
 pub(crate) struct Machine {
     pub(crate) place: PathBuf,
     pub(crate) disks: Disks,
@@ -41,7 +41,7 @@ struct Follower {
     window: SimulatedWindow,
 }
 
-/// How a node's engine is opened, whatever machine it is on.
+/// The options of a node's engine, by its machine.
 pub(crate) type Options<'a> = &'a dyn Fn(&Machine) -> EngineOptions;
 
 impl Nodes {
@@ -62,7 +62,7 @@ impl Nodes {
         (nodes, machine, engine)
     }
 
-    /// One follower takes in what there is, now and then.
+    /// One follower takes in the new batches, now and then.
     pub(crate) fn follow_now_and_then(&mut self, leader: &Disks, options: Options<'_>) {
         if self.rng.below(1_000) < self.looks_per_mille {
             let at = self.rng.below(self.followers.len() as u64) as usize;
@@ -75,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// Returns whether the follower has what the chain has.
+    /// Returns whether the follower has the whole chain.
     fn follow(&mut self, at: usize, leader: &Disks, options: Options<'_>) -> bool {
         let follower = &mut self.followers[at];
         let reached = follower.catch_up(options);
@@ -105,7 +105,7 @@ impl Nodes {
         let old = old.into();
         loop {
             let mut next = self.followers.pop_front().unwrap();
-            // Of what it has it may hold less than the window begins with.
+            // Its log may end before the first batch of the window.
             let copied_from =
                 old.as_ref().map_or_else(|| next.machine.disks.clone(), |old| old.disks.clone());
             let tip = loop {
@@ -165,7 +165,7 @@ impl Nodes {
 }
 
 impl Follower {
-    /// Takes in what the window has; none where the window is silent.
+    /// Takes in the batches of the window; none where the window is silent.
     fn catch_up(&mut self, options: Options<'_>) -> Result<Option<WindowTip>, OpenError> {
         let (standby, _) = match &mut self.running {
             Some(running) => running,

@@ -14,11 +14,11 @@ use crate::rng::Rng;
 /// The rates of one world.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    /// How often each part moves, and somebody sends, beside the others.
+    /// The weight of each part's moves, and of a sending, beside the others.
     weights: Vec<(Action, u64)>,
     /// How often each rare thing happens in the whole world. Units: hundredths.
     rare: Vec<(Rare, u64)>,
-    /// So often somebody sends in the whole world.
+    /// The number of sendings in the whole world.
     sends: u64,
     /// So many commands are sent together at most.
     pub(crate) burst: u64,
@@ -94,7 +94,7 @@ impl Rates {
             .unwrap_or(Action::Send)
     }
 
-    /// What happens instead of a sending, now and then.
+    /// Draws the rare happening in place of a sending, if there is one.
     pub(crate) fn next_rare(&self, rng: &mut Rng) -> Option<Rare> {
         pick(&self.rare, rng.below(100 * self.sends))
     }
@@ -130,8 +130,8 @@ fn draw_caches(rng: &mut Rng) -> CacheLimits {
     }
 }
 
-/// Checkpoints come by volume only: what real time does must not matter. Most worlds have few, which
-/// are dearer than other commits; in some nearly every commit is one.
+/// Checkpoints come by volume only: real time must not matter. Most worlds have few, which are dearer than other
+/// commits; in some nearly every commit is one.
 fn draw_pacing(rng: &mut Rng) -> Pacing {
     let records = if rng.chance(25) { rng.below(6) } else { 6 + rng.below(5) };
     Pacing {

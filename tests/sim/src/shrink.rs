@@ -1,15 +1,15 @@
 //! Makes a failing program of commands small enough to read.
 //!
-//! Steps are taken out, first by halves, then by ever smaller runs, as long as what remains still
-//! fails in the same place. A step keeps its instant, so what remains happens when it happened.
-//! What names a transaction by its number may name another one afterwards; model and shard both read
-//! it so, and what no longer fails is put back.
+//! Steps are taken out, first by halves, then by ever smaller runs, as long as the rest still fails in the same
+//! place. A step keeps its instant, so the rest happens at its former time. A step that names a transaction by
+//! its number may name another one afterwards; model and shard both read it so. A step without which the program
+//! no longer fails is put back.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 
-/// Where and how a run failed.
+/// The place and message of a failed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// File and line of the check, or of the slip.
@@ -24,7 +24,7 @@ impl Failure {
     }
 }
 
-/// Runs what may panic, and tells how it did. Panics say nothing else meanwhile.
+/// Runs code that may panic, and returns its failure. Panics print nothing meanwhile.
 pub fn failure_of<T>(run: impl FnOnce() -> T) -> Option<Failure> {
     let place = Arc::new(Mutex::new(String::new()));
     let seen = Arc::clone(&place);

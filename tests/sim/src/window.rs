@@ -95,7 +95,7 @@ impl SimulatedWindow {
 }
 
 impl Shared {
-    /// What others do before a request arrives.
+    /// The acts of others before a request arrives.
     fn let_others_act(&mut self) {
         while !self.late.is_empty() && self.rng.chance(30) {
             let at = self.rng.below(self.late.len() as u64) as usize;

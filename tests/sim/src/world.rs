@@ -1,9 +1,9 @@
-//! A simulated world: a switch, those who use it, its machine, and what befalls them. One thread, one
-//! seed, no real time. How it goes down and comes back is in `crashes`.
+//! A simulated world: a switch, its users, its machine, and their happenings. One thread, one seed, no real time.
+//! Its crashes and restarts are in `crashes`.
 //!
-//! The switch is the product's own; simulated are the disks, the clock, who sends what, and which part
-//! moves next. The reference model says what each answer has to be. Commands that a crash left without
-//! an answer have happened if the journal kept them, in the order in which they were executed.
+//! The switch is the product's own; simulated are the disks, the clock, the senders, and the order in which parts
+//! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
+//! the journal kept them, in the order in which they were executed.
 
 mod crashes;
 
@@ -37,15 +37,15 @@ use crate::rates::Rates;
 use crate::rng::Rng;
 use crate::workload::Workload;
 
-/// What the directories of a cluster's nodes end with.
+/// The endings of the directories of a cluster's nodes.
 const CLUSTER_PLACES: [&str; 3] = ["a", "b", "c"];
 /// Reads are compared with the model where it stands at a record that is a multiple of it.
 const READ_AUDITS: u64 = 4;
-/// How long a leader goes on that leads no more.
+/// Steps for which a former leader goes on.
 const ZOMBIE_STEPS: usize = 6;
 const ID_KEY: [u8; 16] = *b"an id key, fixed";
 
-/// What a world went through.
+/// The history of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
     pub commands: u64,
@@ -57,11 +57,11 @@ pub struct Story {
     pub unheard: u64,
     /// From the first command to the last. Units: microseconds of the world's clock.
     pub time: i64,
-    /// Of everything that was seen from outside, in order.
+    /// A hash of everything that was seen from outside, in order.
     pub trace: [u8; 32],
 }
 
-/// Runs the world of a seed until so many commands were answered. What befalls it is added to `told`.
+/// Runs the world of a seed until so many commands were answered. Its happenings are added to `told`.
 /// Panics: where the switch breaks a promise.
 pub fn run(seed: u64, length: u64, place: &Path, told: &mut Vec<Happening>) -> Story {
     let mut world = World::new(seed, length, place);
@@ -135,13 +135,13 @@ struct World {
     lies_after: Option<u64>,
     next_tag: u64,
     newest_answered: u64,
-    /// What was sent and not answered.
+    /// The commands that were sent and not answered.
     sent: BTreeMap<u64, Command>,
-    /// What was executed and answered with an unknown outcome.
+    /// The commands that were executed and answered with an unknown outcome.
     unknown: Vec<Executed>,
-    /// What will be sent again.
+    /// The commands that will be sent again.
     to_retry: VecDeque<Command>,
-    /// The newest record that somebody was told of.
+    /// The newest acknowledged record.
     told: RecordSeq,
     /// The newest record that the model knows of, and the instant at which the model stands.
     modelled: (RecordSeq, Timestamp),
@@ -227,7 +227,7 @@ impl World {
         &mut self.running.as_mut().unwrap().parts
     }
 
-    /// Says where it stands, for who reads a failure.
+    /// Its position, for the reader of a failure.
     fn context(&self) -> String {
         let Story { commands, crashes, restarts, .. } = self.story;
         format!(
@@ -252,9 +252,9 @@ impl World {
         }
     }
 
-    /// What comes next.
+    /// Draws the next happening.
     fn draw(&mut self) -> Happening {
-        // A switch that has stopped answers nobody: somebody starts it again.
+        // A stopped switch gives no answers: it is started again.
         if self.has_failed() {
             return self.draw_end();
         }
@@ -362,7 +362,7 @@ impl World {
         self.lies_after.is_some_and(|commands| self.story.commands >= commands)
     }
 
-    /// The committer outlives a panic below it, which nothing that befalls a world may cause.
+    /// The committer outlives a panic below it, which no happening of a world may cause.
     fn has_failed(&self) -> bool {
         let failure = self.engine().failure();
         let panic = JournalError::Panicked { what: String::new() }.to_string();
@@ -467,7 +467,7 @@ impl World {
         self.model.expect(executed.at.0, command)
     }
 
-    /// Compares what reads show with the model, where both stand at the same record.
+    /// Compares reads with the model, where both stand at the same record.
     fn audit_reads(&mut self) {
         let (seq, at) = self.modelled;
         let applied = self.engine().watermark().applied();
@@ -532,7 +532,7 @@ impl World {
             self.crash(Crash::Kill, &[], None);
         }
         self.settle();
-        // A leader whose disk broke lacks what the others have.
+        // A leader whose disk broke lacks batches that the others have.
         while self.has_failed() && self.nodes.is_some() {
             self.fail_over(Some(Crash::Kill));
             self.settle();
@@ -568,7 +568,7 @@ fn options(place: &Path, clock: &Arc<AtomicI64>, rates: &Rates) -> EngineOptions
     }
 }
 
-/// Steps what writes a leader's log, past its pause: time passes. Returns whether something was done.
+/// Steps the trail, which writes a leader's log, past its pause: time passes. Returns whether something was done.
 fn step_trail(trail: &mut Option<TrailSteps>) -> bool {
     trail.as_mut().is_some_and(|trail| {
         trail.step() == StepOutcome::Worked || trail.step() == StepOutcome::Worked

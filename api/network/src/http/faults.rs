@@ -1,7 +1,7 @@
 //! Answers that the fault plan makes late, false or lost, for clients under test.
 //!
-//! Only answers of the engine to purchases meet a fault, so the decision is durable whatever the client is
-//! told. A request over HTTP has one answer: none comes twice, and nothing comes before it.
+//! Only answers of the engine to purchases meet a fault, so the decision is durable, whatever the faulty
+//! answer says. A request over HTTP has one answer: none comes twice, and nothing comes before it.
 
 use std::sync::Arc;
 
@@ -55,14 +55,15 @@ impl HttpFaults {
 }
 
 impl Befallen<'_> {
-    /// Holds the answer as its fault has it. Returns what the client gets in its place, if anything.
+    /// Holds the answer as its fault has it. Returns the answer that the client gets in its place,
+    /// if any.
     pub(super) async fn meet(mut self, reply: &Reply) -> Option<Result<Response, ApiError>> {
         let transaction = match reply {
             Reply::Network(NetworkReply::Authorization(reply)) => reply.transaction,
             Reply::Network(NetworkReply::Posting(reply)) => reply.transaction,
             Reply::Network(NetworkReply::Balance(_)) => None,
             Reply::Network(NetworkReply::Reversal(reply)) => {
-                // Mostly nobody waits for it.
+                // Mostly no answer waits for it.
                 drop(self.faults.reversed.send(reply.transaction?));
                 return None;
             }
@@ -85,7 +86,7 @@ impl Befallen<'_> {
         None
     }
 
-    /// Waits until the purchase is reversed. One that is not heard of among very many is never.
+    /// Waits until the purchase is reversed, for ever where its notice was lost among very many.
     async fn reversal_of(&mut self, transaction: TransactionId) {
         while self.reversed.recv().await != Ok(transaction) {}
     }

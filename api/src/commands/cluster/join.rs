@@ -41,7 +41,8 @@ pub struct JoinArgs {
 }
 
 impl JoinArgs {
-    /// Those that make a directory for the node that has this one, with the key where it is now.
+    /// The arguments that make a new directory for the node of this one, with the key where it is
+    /// now.
     pub(crate) fn renewing(
         place: KeyedDirectory<'_>,
         data: PathBuf,
@@ -144,7 +145,7 @@ async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(),
     Err(Failure::new(format!("the node at {door} broke off: see its log")))
 }
 
-/// Where the backup is taken in.
+/// The directory that receives the backup.
 fn beside(data: &Path) -> PathBuf {
     let mut name = data.file_name().unwrap_or_default().to_owned();
     name.push(".joining");

@@ -50,7 +50,7 @@ pub struct KillLeaderArgs {
     dir: PathBuf,
 }
 
-/// Where everything of a cluster on this machine is.
+/// The places and ports of a cluster on this machine.
 struct Layout<'a> {
     dir: &'a Path,
     ports: u16,
@@ -102,7 +102,7 @@ impl Layout<'_> {
     }
 }
 
-/// Carries out `up`: runs until Ctrl-C or SIGTERM, and ends what it started.
+/// Carries out `up`: runs until Ctrl-C or SIGTERM, and ends the processes that it started.
 /// Errors: etcd is missing, a port is in use, or the directory cannot be made.
 pub(super) async fn run(args: UpArgs) -> Result<(), Failure> {
     let layout = Layout { dir: &args.dir, ports: args.ports };
@@ -138,7 +138,7 @@ pub(super) async fn run(args: UpArgs) -> Result<(), Failure> {
     println!("     cardswitch cluster step-down --journal {}", layout.journal());
     println!("     cardswitch cluster kill-leader --dir {}", args.dir.display());
     stop.received().await;
-    // Nodes before etcd: who leads answers what it has taken.
+    // Nodes before etcd: the leader answers the requests that it has taken.
     is_stopping.store(true, Ordering::Release);
     for node in 1..=NODES {
         signal(&layout.pid_file(&name_of(node)), Signal::TERM);
@@ -155,7 +155,7 @@ struct Member(Child);
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // One that has ended needs no end.
+        // A process that has ended needs no kill, so its error is dropped.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -260,7 +260,7 @@ fn run_self(arguments: &[&std::ffi::OsStr]) -> Result<String, Failure> {
     Err(Failure::new(said.trim().trim_start_matches("cardswitch: ")))
 }
 
-/// What starts a node, each time anew.
+/// Makes the command that starts a node, a new one each time.
 fn node_command(
     layout: &Layout<'_>,
     node: u16,
@@ -282,7 +282,7 @@ fn node_command(
     })
 }
 
-/// Keeps a node running: one that dies comes back after a while.
+/// Keeps a node running: a node that dies comes back after a while.
 fn keep_running(
     mut command: impl FnMut() -> io::Result<Command> + Send + 'static,
     pid_file: PathBuf,
@@ -309,7 +309,7 @@ fn keep_running(
     })
 }
 
-/// Sends a signal to the process whose id is in a file; one that is gone needs none.
+/// Sends a signal to the process whose id is in a file; a process that is gone needs none.
 fn signal(pid_file: &Path, signal: Signal) -> bool {
     let pid = fs::read_to_string(pid_file).ok().and_then(|text| text.trim().parse().ok());
     let pid = pid.and_then(Pid::from_raw).filter(|pid| is_node(*pid));
@@ -323,7 +323,7 @@ fn is_node(pid: Pid) -> bool {
 }
 
 /// Carries out `kill-leader`.
-/// Errors: nobody leads, or it is no node of this directory.
+/// Errors: no node leads, or the leader is no node of this directory.
 pub(super) fn kill_leader(args: &KillLeaderArgs) -> Result<(), Failure> {
     let layout = Layout { dir: &args.dir, ports: 0 };
     let file = layout.journal_file();

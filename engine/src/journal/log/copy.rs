@@ -64,7 +64,7 @@ impl LogCopy {
         self.cursor.tip().unwrap_or(ChainPosition::GENESIS)
     }
 
-    /// Notes the last batch as acknowledged: whoever opens the copy must find it.
+    /// Notes the last batch as acknowledged: a copy that lacks it is refused at its open.
     pub fn finish(self) -> Result<(), JournalError> {
         let last = self.position().number;
         self.segment.file.sync().map_err(JournalError::io(WRITING))?;

@@ -1,7 +1,7 @@
-//! The head of a journal: whose it is, and from which segment on it is kept.
+//! The head of a journal: its identity, and the oldest segment kept.
 //!
-//! The file `head` has two copies of this, in two blocks; the newer one that is whole counts, so that
-//! a torn write leaves the one before:
+//! The file `head` has two copies of this, in two blocks; the newer whole copy counts, so that a torn
+//! write leaves the copy before:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -43,7 +43,7 @@ pub(super) struct JournalHead {
 }
 
 impl JournalHead {
-    /// Makes the head of a new journal, or of one whose making was cut short.
+    /// Makes the head of a new journal, or of a journal whose making was cut short.
     pub(super) fn create(disk: &dyn Disk, identity: JournalIdentity) -> Result<Self, JournalError> {
         let file = match disk.open(HEAD_NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(HEAD_NAME),
@@ -110,7 +110,7 @@ impl JournalHead {
         self.file.write_durably(copy, &[&render(&self.identity, self.oldest)])
     }
 
-    /// The file, which keeps the lock for as long as anybody has it.
+    /// The file, which keeps the lock for as long as a handle to it lives.
     pub(super) fn lock_keeper(&self) -> Arc<dyn DiskFile> {
         Arc::clone(&self.file)
     }

@@ -44,12 +44,12 @@ impl LogIndex {
         self.segments.read().back().cloned()
     }
 
-    /// The one after the oldest.
+    /// The segment after the oldest.
     pub(super) fn second(&self) -> Option<Arc<LogSegment>> {
         self.segments.read().get(1).cloned()
     }
 
-    /// What all segments take. Units: bytes.
+    /// The size of all segments. Units: bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.segments.read().iter().map(|segment| segment.len).sum()
     }
@@ -83,7 +83,7 @@ impl LogIndex {
         }
     }
 
-    /// Makes sure that what was read of `segment` was not written again meanwhile.
+    /// Makes sure that the bytes read of `segment` were not written again meanwhile.
     pub(super) fn check_kept(&self, segment: &LogSegment) -> Result<(), JournalError> {
         let segments = self.segments.read();
         match segments.front() {

@@ -1,14 +1,14 @@
-//! Looks at a journal before anybody trusts it, and changes nothing.
+//! Inspects a journal before it is trusted, and changes nothing.
 //!
-//! Order of the checks: whose it is; each segment from the oldest kept on; the chain; what stands
-//! behind its end; then whether the end is where the tables and the acknowledgements say it must be.
-//! A start proves the chain from the segment of the checkpoint's batch on: what recovery reads, so
-//! its cost does not grow with history. A reader (`verify`, tools) proves all of it.
+//! Order of the checks: the identity; each segment from the oldest kept on; the chain; the bytes
+//! behind its end; then whether the end is where the tables and the acknowledgements say it must
+//! be. A start proves the chain from the segment of the checkpoint's batch on, which recovery
+//! reads, so its cost does not grow with history. A reader (`verify`, tools) proves all of it.
 //!
 //! INVARIANT: the chain ends where the first batch is missing or broken, and this is an end only if
 //! nothing behind it was written later: a batch of a later group proves that the broken one was
 //! durable, so that it was damaged and not torn. A node of a cluster writes several groups at once, and
-//! has what it cuts from the others: there only the note and the checkpoint count.
+//! gets cut batches from the others: there only the note and the checkpoint count.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use crate::disk::{Disk, DiskAccess};
 
 /// How far behind a broken batch its group can reach. Units: bytes.
 const GROUP_BYTES_MAX: u64 = (COMMIT_BYTES_TARGET + BATCH_BYTES_MAX + PADDING_BYTES_MAX) as u64;
-/// What headers and padding add to a group, whose batches hold half of `BATCH_BYTES_TARGET` or more
-/// on average.
+/// Bytes that headers and padding add to a group, whose batches hold half of `BATCH_BYTES_TARGET`
+/// or more on average.
 const PADDING_BYTES_MAX: usize = 1 << 20;
 
 /// A journal that was proven.
@@ -59,13 +59,13 @@ pub(super) enum Proof {
     Whole,
 }
 
-/// What a journal has to agree with.
+/// The facts that a journal has to agree with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claims<'a> {
     pub(super) identity: Option<&'a JournalIdentity>,
     pub(super) checkpoint: Option<ChainPosition>,
     pub(super) proof: Proof,
-    /// Whether others have what is cut.
+    /// Whether other nodes have the batches that are cut.
     pub(super) is_follower: bool,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn inspect(
     Ok(Some(found))
 }
 
-/// A journal without a head is one that was never made: there is nothing that it had to hold.
+/// A journal without a head was never made: it may not lack a batch that it had to hold.
 fn check_headless(disk: &dyn Disk, claims: &Claims<'_>) -> Result<(), JournalError> {
     let names = disk.names().map_err(JournalError::io(READING))?;
     if names.iter().any(|name| ordinal_of(name).is_some()) {
@@ -120,11 +120,11 @@ fn check_headless(disk: &dyn Disk, claims: &Claims<'_>) -> Result<(), JournalErr
 
 /// The files of segments.
 struct FoundSegments {
-    /// Those that count, from the oldest kept on.
+    /// The segments that count, from the oldest kept on.
     segments: VecDeque<Arc<LogSegment>>,
-    /// Those that may be written again.
+    /// The segments that may be written again.
     unused: Vec<u64>,
-    /// The one of these that would follow the newest that counts: its first group may be torn.
+    /// The unused segment that would follow the newest that counts: its first group may be torn.
     next: Option<LogSegment>,
 }
 
@@ -153,7 +153,7 @@ fn find_segments(disk: &dyn Disk, head: &JournalHead) -> Result<FoundSegments, J
                 let what = format!("it holds what belongs into {}", segment_name(found.ordinal));
                 return Err(JournalError::Damaged { file: segment_name(ordinal), offset: 0, what });
             }
-            // Let go of, made for what comes, or torn when its first batch was written.
+            // Let go of, made for later batches, or torn when its first batch was written.
             _ => {
                 if ordinal == expected {
                     let len = file.len().map_err(JournalError::io(READING))?;
@@ -178,7 +178,7 @@ struct Walk {
     /// The segment at which it begins.
     start: u64,
     cursor: ChainCursor,
-    /// Where the chain has ended in the segment before, if it has.
+    /// The place at which the chain ended in the segment before, if it did.
     stop: Option<Stop>,
 }
 
@@ -340,7 +340,7 @@ impl Walk {
     }
 }
 
-/// What stands behind the end of a chain.
+/// The content behind the end of a chain.
 enum Behind {
     Nothing,
     /// Parts of the group that would continue it.
@@ -364,7 +364,7 @@ impl Stop {
 
 const MISSING: &str = "a batch is missing that others follow";
 
-/// Compares the end with what was promised: replies that have left, tables that are further.
+/// Compares the end with the promises: replies that have left, tables that are further.
 fn check_end(
     found: &LogInspection,
     acknowledged: Option<BatchNumber>,

@@ -102,7 +102,7 @@ impl SegmentMaker {
         }
     }
 
-    /// Takes what went wrong. Cost: one load where nothing did.
+    /// Takes the error of the last order. Cost: one load where there is none.
     pub(super) fn take_failure(&self) -> Option<JournalError> {
         if !self.has_failed() {
             return None;
@@ -115,7 +115,7 @@ impl SegmentMaker {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// Ends its steps: nobody takes what it makes any more.
+    /// Ends its steps: its segments are not taken any more.
     pub(super) fn close(&self) {
         self.bench.lock().is_closed = true;
         self.bell.notify_all();

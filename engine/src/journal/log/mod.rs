@@ -1,17 +1,17 @@
 //! The journal as a log: segment files that are written once from front to back, then written again
-//! when nobody needs them any more.
+//! when no longer needed.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `head` | whose journal it is, the oldest segment kept, the lock; see `head` |
+//! | `head` | the journal's identity, the oldest segment kept, the lock; see `head` |
 //! | `ack` | the last batch whose replies may have left; see `ack_mark` |
 //! | `<ordinal>.segment` | batches in blocks of 4 KiB; see `segment` |
 //!
 //! One group of batches is one write that returns when it is durable. It goes to blocks that were
 //! allocated and zeroed before, so the file system has nothing of its own to make durable with it.
-//! A thread of its own makes and zeroes the next segment (`maker`). What is left is the committer's
-//! upkeep, in small steps between groups: the rest of a segment that an open has found half full, and
-//! letting go of old ones.
+//! A thread of its own makes and zeroes the next segment (`maker`). The committer's upkeep does the
+//! rest in small steps between groups: it zeroes the rest of a half-full segment that an open
+//! found, and lets go of old ones.
 //!
 //! An open looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
 //! first thing it writes is the barrier of a new epoch.
@@ -58,13 +58,13 @@ const NOTING: &str = "cannot note what was acknowledged";
 /// Segments that a journal of bounded size has: it is let go of in steps of one.
 const SEGMENTS_KEPT: u64 = 8;
 
-/// What padding is taken from.
+/// The source of padding.
 static ZEROES: [u8; ZERO_STEP_BYTES] = [0; ZERO_STEP_BYTES];
 
-/// What a journal must agree with before anything is read from it or written to it.
+/// The facts that a journal must agree with before anything is read from it or written to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation {
-    /// Whose journal it has to be.
+    /// The identity that the journal must have.
     pub identity: JournalIdentity,
     /// The checkpoint of the tables: `GENESIS` if they hold nothing yet, `None` if unknown,
     /// which is for tools that read a journal by itself.
@@ -74,10 +74,10 @@ pub struct Expectation {
 /// How much of the past a journal keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRetention {
-    /// What all segments may take before the oldest goes, as far as recovery does not need it.
+    /// The size of all segments beyond which the oldest goes, as far as recovery does not need it.
     /// Units: bytes.
     pub keep_bytes: u64,
-    /// What one segment takes. Units: bytes.
+    /// The size of one segment. Units: bytes.
     pub segment_bytes: u64,
 }
 
@@ -133,7 +133,7 @@ enum NextSegment {
 pub struct ReadOnlyJournal {
     /// Reads its batches.
     pub reader: LogReader,
-    /// Whose journal it is.
+    /// The journal's identity.
     pub identity: JournalIdentity,
     /// The oldest batch kept.
     pub first: BatchNumber,
@@ -167,8 +167,9 @@ impl LogJournal {
         Ok(opened)
     }
 
-    /// Opens the journal on the given disk to append what another one has, barriers and all: this open
-    /// writes no barrier. What is broken beyond note and checkpoint is cut, for the other one has it.
+    /// Opens the journal on the given disk to append the batches of another one, barriers included:
+    /// this open writes no barrier. Broken batches beyond note and checkpoint are cut, for the
+    /// other one has them.
     /// Errors: as `open`.
     pub fn open_to_follow(
         disk: Arc<dyn Disk>,
@@ -223,7 +224,7 @@ impl LogJournal {
         self.recovered
     }
 
-    /// Returns what whoever runs the switch should know of the open.
+    /// Returns the notes of the open for the operator.
     pub fn notes(&self) -> &[JournalNote] {
         &self.notes
     }
@@ -239,7 +240,7 @@ impl LogJournal {
     }
 
     /// Returns the steps that make and zero the next segment, which end when the journal is closed.
-    /// Where nobody takes them, appends take longer. What goes wrong there is told by `keep_up`.
+    /// Without them, appends take longer. `keep_up` reports their failure.
     pub fn segment_steps(&self) -> Box<dyn Steps + Send> {
         Box::new(MakerSteps(Arc::clone(&self.maker)))
     }
@@ -275,7 +276,8 @@ impl LogJournal {
         self.mark.sync().map_err(JournalError::io(NOTING))
     }
 
-    /// Notes where the file system does not reserve room; it is asked for what it has already.
+    /// Notes if the file system does not reserve room; it is asked for room that the file has
+    /// already.
     fn check_reservation(&mut self) -> Result<(), JournalError> {
         let newest = self.newest();
         let reserved = newest.file.reserve(newest.len).map_err(JournalError::io(NO_ROOM))?;
@@ -371,7 +373,7 @@ impl LogJournal {
         self.index.newest().expect("an open journal has a segment")
     }
 
-    /// What is to be done next so that appending finds all it needs, and no more is kept than wanted.
+    /// The next piece of upkeep: appends find all they need, and no more is kept than wanted.
     fn next_duty(&self, trim_before: BatchNumber) -> Option<Duty> {
         let newest = self.index.newest()?;
         let end = newest.end();
@@ -388,8 +390,8 @@ impl LogJournal {
         (is_due && self.next == NextSegment::NotOrdered).then_some(Duty::OrderNext)
     }
 
-    /// Whether the oldest segment may go: all of it stands before `trim_before`, and more is kept than
-    /// was asked for.
+    /// Whether the oldest segment may go: all of it stands before `trim_before`, and the segments
+    /// exceed the size to keep.
     fn is_releasable(&self, trim_before: BatchNumber) -> bool {
         let is_ordered = self.next == NextSegment::Ordered;
         let next = if is_ordered { self.retention.segment_bytes } else { 0 };
@@ -538,7 +540,7 @@ pub fn open_read_only_on(
     Ok(ReadOnlyJournal { reader, identity: head.identity, first, tip })
 }
 
-/// What a batch takes of a segment. Units: bytes.
+/// The room that a batch takes in a segment. Units: bytes.
 fn stored_bytes(batch: &SealedBatch) -> u64 {
     round_up_to_block(batch.bytes.len() as u64)
 }

@@ -1,7 +1,7 @@
 //! Reads batches from any thread, while the writer goes on.
 //!
-//! What is read is checked against the oldest segment kept afterwards: a segment that was let go of
-//! meanwhile may have been written again.
+//! Batches that were read are checked against the oldest segment kept afterwards: a segment that
+//! was let go of meanwhile may have been written again.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl JournalReader for LogReader {
     ) -> Result<Vec<StoredBatch>, JournalError> {
         let segment = self.index.segment_of(number)?;
         let stored = self.read_segment(&segment, number, limit_bytes);
-        // First: what was written again meanwhile may look damaged.
+        // First: bytes that were written again meanwhile may look damaged.
         self.index.check_kept(&segment)?;
         stored
     }

@@ -14,8 +14,8 @@
 //! | 96..100 | CRC32C over bytes 0..96 |
 //! | 100..4096 | zero |
 //!
-//! A segment is named after its ordinal. One that was taken from the past to be written again keeps
-//! its old head until its first batch is written, together with the new head.
+//! A segment is named after its ordinal. A segment of the past that is written again keeps its old
+//! head until its first batch is written, together with the new head.
 //!
 //! INVARIANT: a block that holds an acknowledged batch is never written again before its segment is
 //! let go of.
@@ -31,11 +31,11 @@ use super::super::{BatchHeader, BatchNumber, ChainPosition, JournalError, Journa
 use super::READING;
 use crate::disk::DiskFile;
 
-/// What a batch begins at a multiple of. Units: bytes.
+/// The unit of storage: each batch begins at a multiple of it. Units: bytes.
 pub(super) const BLOCK_BYTES: u64 = 4096;
-/// The same, of bytes in memory.
+/// The same, as a length in memory.
 pub(super) const BLOCK_LEN: usize = 4096;
-/// Where the first batch of a segment stands. Units: bytes.
+/// The offset of the first batch in a segment. Units: bytes.
 pub(super) const FIRST_BATCH_OFFSET: u64 = BLOCK_BYTES;
 
 const MAGIC: [u8; 4] = *b"CSWL";
@@ -55,7 +55,7 @@ pub(super) fn ordinal_of(name: &str) -> Option<u64> {
     (segment_name(ordinal) == name).then_some(ordinal)
 }
 
-/// Where the block behind `bytes` bytes begins.
+/// The offset of the first block behind `bytes` bytes.
 pub(super) const fn round_up_to_block(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
 }
@@ -65,7 +65,7 @@ pub(super) const fn round_up_to_block(bytes: u64) -> u64 {
 pub(super) struct SegmentHead {
     pub(super) identity: JournalIdentity,
     pub(super) ordinal: u64,
-    /// What its first batch continues.
+    /// The place in the chain that its first batch continues.
     pub(super) after: ChainPosition,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct LogSegment {
     places: Mutex<BatchPlaces>,
 }
 
-/// Where the batches of a segment stand, from its first one on.
+/// The places of a segment's batches, from its first one on.
 #[derive(Debug)]
 struct BatchPlaces {
     /// The block at which each batch begins.
@@ -142,7 +142,7 @@ impl LogSegment {
         BatchNumber(self.after.number.0 + 1)
     }
 
-    /// Where the next batch goes. Units: bytes.
+    /// The offset of the next batch. Units: bytes.
     pub(super) fn end(&self) -> u64 {
         u64::from(self.places.lock().end) * BLOCK_BYTES
     }
@@ -152,7 +152,7 @@ impl LogSegment {
         self.places.lock().push(bytes);
     }
 
-    /// Returns where `number` begins. Batches that nobody has looked at are counted first, by their
+    /// Returns where `number` begins. Batches that were not read so far are counted first, by their
     /// headers. Units: bytes.
     /// Errors: a header that does not follow.
     pub(super) fn offset_of(&self, number: BatchNumber) -> Result<u64, JournalError> {
@@ -214,8 +214,8 @@ impl<'a> SegmentBytes<'a> {
         Self { segment, buffer: Vec::new(), buffer_offset: 0 }
     }
 
-    /// Returns the bytes of the batch whose header begins at `offset`, unproven; `None` if what is
-    /// there does not look like a batch.
+    /// Returns the bytes of the batch whose header begins at `offset`, unproven; `None` if they do
+    /// not look like a batch.
     pub(super) fn batch_at(&mut self, offset: u64) -> Result<Option<&[u8]>, JournalError> {
         let Some(head) = self.bytes(offset, BATCH_HEADER_BYTES)? else { return Ok(None) };
         let Ok(header) = peek_header_prefix(head) else { return Ok(None) };

@@ -178,8 +178,8 @@ fn the_checkpoint_of_the_tables_is_compared_with_the_chain() {
         let expected = Expectation { identity: IDENTITY, checkpoint: Some(checkpoint) };
         open_with(&disk.after_kill(), &expected, SMALL).map(drop)
     };
-    // The barrier is batch 1, so batch n stands at n - 2; batches 16..=41 are kept. The one before
-    // them is known by the head of its segment.
+    // The barrier is batch 1, so batch n stands at n - 2; batches 16..=41 are kept. Batch 15 is
+    // known by the head of the segment behind it.
     for position in &positions[13..] {
         assert!(open(*position).is_ok(), "batch {}", position.number.0);
     }
@@ -209,7 +209,7 @@ fn readers_find_batches_by_number_and_record() {
     assert_eq!(reader.read_from(BatchNumber(43), usize::MAX).unwrap(), []);
     assert_eq!(reader.read_from(BatchNumber(2), 300).unwrap().len(), 2, "104 bytes each");
     assert_eq!(seqs(reader), (1..=120).collect::<Vec<_>>());
-    // Segments that the open has not walked are counted when they are asked for.
+    // Segments that the open has not walked are counted when they are read.
     let expected = Expectation { identity: IDENTITY, checkpoint: Some(positions[39]) };
     drop(journal);
     let journal = open_with(&disk, &expected, SMALL).unwrap();
@@ -247,7 +247,7 @@ fn what_is_not_needed_goes_by_segments_and_its_files_are_written_again() {
     assert!(matches!(reader.find_batch_of_seq(1), Err(JournalError::Trimmed { .. })));
     let kept = seqs(reader);
     assert_eq!((kept[0], kept[kept.len() - 1]), (2 * (first.0 - 2) + 1, 400));
-    // What recovery needs stays, however much that is.
+    // Batches that recovery needs stay, however many they are.
     for _ in 0..200 {
         append_one(&mut journal, 2).unwrap();
         keep_up(&mut journal, newest.number).unwrap();
@@ -312,8 +312,8 @@ fn a_read_only_open_proves_all_and_changes_nothing() {
     assert_eq!((file.as_str(), *offset), ("0000000000000001.segment", 8192));
 }
 
-/// Every flip in an acknowledged batch or a head refuses the start, and names the place. What was
-/// written after the last sync is known by the note, which a kill leaves.
+/// Every flip in an acknowledged batch or a head refuses the start, and names the place. The note,
+/// which a kill leaves, shows the batches that were written after the last sync.
 #[test]
 fn a_flipped_byte_refuses_the_start_with_its_place() {
     const FLIPS: u64 = 400;
@@ -337,7 +337,7 @@ fn a_flipped_byte_refuses_the_start_with_its_place() {
             }
             other => panic!("{other}"),
         };
-        // Where the head of the newest one is gone, the journal ends with the segment before.
+        // A lost head of the newest segment makes the journal end with the segment before.
         let is_newest_head = ordinal == 3 && block == 0;
         if !is_newest_head {
             assert_eq!(file, name, "{told}");
@@ -346,7 +346,7 @@ fn a_flipped_byte_refuses_the_start_with_its_place() {
     }
 }
 
-/// After a power failure the note may be old: what was written later proves what was before.
+/// After a power failure the note may be old: later batches prove the earlier ones.
 #[test]
 fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
     let (disk, _) = three_segments();
@@ -357,7 +357,8 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
         let refused = refusal(&damaged, &EXPECTED);
         assert!(matches!(refused, JournalError::Damaged { .. }), "block {block}: {refused}");
     }
-    // Others have what a node of a cluster cuts. What was noted is not cut there either.
+    // A node of a cluster cuts its log, for others have the rest. It does not cut noted batches
+    // either.
     for has_note in [false, true] {
         let damaged = disk.after_kill();
         if !has_note {
@@ -381,7 +382,7 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
             }
         }
     }
-    // The last one looks torn. Nobody was told of it, as far as anything says.
+    // The last batch looks torn. Without the note, nothing says that it was acknowledged.
     let damaged = disk.after_power_failure();
     damaged.remove("ack").unwrap();
     damaged.flip(&segment_name(3), 11 * BLOCK_LEN + 90, 1);
@@ -454,7 +455,7 @@ fn segments_that_are_lost_renamed_swapped_or_doubled_are_found() {
     let expected = Expectation { identity: IDENTITY, checkpoint: Some(tables) };
     let refused = refusal(&FaultyDisk::default(), &expected);
     assert!(matches!(refused, JournalError::EndsBeforeCheckpoint { last: None, .. }));
-    // What is left from before a reuse counts for nothing.
+    // Bytes left from before a reuse count for nothing.
     let (disk, _) = three_segments();
     let old = disk.content(&name(1));
     let mut journal = open_with(&disk, &UNKNOWN, LogRetention { keep_bytes: 0, ..SMALL }).unwrap();
@@ -491,7 +492,7 @@ fn an_unacknowledged_torn_group_is_dropped() {
         let found = seqs(journal.reader()).len();
         assert!([300, 1_300, 2_000, 2_300].contains(&found), "seed {seed}: {found} records");
         dropped += usize::from(!journal.notes().is_empty());
-        // What was cut is cut for ever: what is left of it does not come back behind what follows.
+        // Cut bytes are cut for ever: their rest does not come back behind the batches that follow.
         append_one(&mut journal, 4).unwrap();
         drop(journal);
         let again = open(&torn.after_kill()).unwrap();
@@ -626,7 +627,7 @@ fn crash_upon_crash_loses_nothing_that_was_acknowledged_and_brings_nothing_back(
         let mut below = |bound: u64| next_random(&mut state) % bound;
         let mut disk = FaultyDisk::default();
         let mut acknowledged = ChainPosition::GENESIS;
-        // The hash of each batch that somebody was told of.
+        // The hash of each acknowledged batch.
         let mut told = std::collections::BTreeMap::new();
         for run in 0..RUNS {
             let name = format!("seed {seed}, run {run}");

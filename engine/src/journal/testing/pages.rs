@@ -1,7 +1,7 @@
 //! The bytes of a simulated file, in pages that its copies share until one of them is written: a sync
 //! and a crash copy no bytes.
 //!
-//! INVARIANT: what was never written, or only as zeroes, and what stands behind the end is zero.
+//! INVARIANT: bytes that were never written, or only as zeroes, and bytes behind the end are zero.
 
 use std::io;
 use std::sync::Arc;

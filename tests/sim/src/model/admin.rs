@@ -1,4 +1,4 @@
-//! What people may do to the model.
+//! The administrative commands of the model.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
@@ -78,8 +78,8 @@ impl Model {
             AdminCommand::Ticket(command) => self.ticket_command(at, command),
             AdminCommand::AccessToken(command) => self.token_command(command),
             AdminCommand::App(command) => self.app_command(at, command),
-            // What no decision reads has tests of its own: `dimensions`, `webhook_endpoints`, `exchanged_keys`,
-            // `looking`.
+            // Commands whose rows no decision reads have tests of their own: `dimensions`, `webhook_endpoints`,
+            // `exchanged_keys`, `looking`.
             _ => unreachable!("no program asks for it"),
         }
     }
@@ -103,7 +103,7 @@ impl Model {
         made
     }
 
-    /// What a number is sealed under is nothing that a decision reads.
+    /// No decision reads the key that seals a number.
     fn reseal(&self, cards: &[ResealedCard]) -> Result<(), Rejection> {
         let newest = self.pan_generation;
         let is_newest = cards.iter().all(|card| card.sealed_pan.generation() == newest);

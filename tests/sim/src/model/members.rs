@@ -1,4 +1,4 @@
-//! Members of the model and what they ask for: who is there, who has left, what was decided.
+//! Members of the model and their requisitions: active and former members, pending and decided requisitions.
 
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::card::{CardOrder, NewCard};
@@ -98,7 +98,7 @@ impl Model {
         }
         let begins = state == MemberState::Active && state != self.members[member].state;
         if let Some(invite) = changes.invite.as_ref().filter(|_| begins) {
-            // Nothing else is refused of somebody who comes back.
+            // The invitation is the only thing that can be refused of a member who comes back.
             self.invite(at, &self.members[member].email.clone(), invite)?;
         }
         self.put(at, member, (state, role))?;
@@ -127,7 +127,7 @@ impl Model {
         Ok(())
     }
 
-    /// Who is not active has no role, no card that works and nothing that is asked for.
+    /// A member who is not active has no role, no working card and no pending requisition.
     fn put(
         &mut self,
         at: i64,
@@ -187,7 +187,7 @@ impl Model {
         card.holder.is_some_and(|holder| self.members[holder].state != MemberState::Active)
     }
 
-    /// Who holds a card after somebody gives it away.
+    /// The holder of a card after it was given away.
     pub(crate) fn holder_after(
         &self,
         card: usize,

@@ -1,8 +1,8 @@
 //! A slow and obvious model of a card program, to compare the shard with.
 //!
-//! Nothing here is kept that can be added up: what a card has spent is the sum over all its
-//! purchases, a balance is the sum of its statement lines. Periods are found by walking the
-//! calendar day by day. It shares the words of the engine (commands, replies), not its ways.
+//! Sums are not stored: the spending of a card is the sum over all its purchases, a balance is the sum of its
+//! statement lines. Periods are found by walking the calendar day by day. It shares the words of the engine
+//! (commands, replies), not its ways.
 
 mod admin;
 mod members;
@@ -57,7 +57,7 @@ pub struct Company {
 /// A statement line.
 pub struct Line {
     pub amount: i64,
-    /// What a line of a card says besides; the model does not say it of transfers.
+    /// The further content of a line of a card; the model has none for transfers.
     pub of_card: Option<LineOfCard>,
 }
 
@@ -128,7 +128,7 @@ pub struct Purchase {
     pub seq: u64,
     pub at: i64,
     pub card: usize,
-    /// Who held the card then.
+    /// The holder of the card then.
     pub member: Option<usize>,
     merchant: String,
     pub kind: TransactionKind,
@@ -158,7 +158,7 @@ pub struct Transfer {
     pub state: TransactionState,
 }
 
-/// What came of an increment.
+/// The outcome of an increment.
 #[derive(Debug, PartialEq)]
 pub struct IncrementDone {
     pub seq: u64,
@@ -193,7 +193,7 @@ pub struct Model {
     members: Vec<Member>,
     pub requisitions: Vec<Requisition>,
     pub cards: Vec<Card>,
-    /// Everything that was not declined.
+    /// Every purchase that was not declined.
     pub purchases: Vec<Purchase>,
     /// Every transfer but the opening balances.
     pub transfers: Vec<Transfer>,
@@ -205,7 +205,7 @@ pub struct Model {
     /// Idempotency keys that have not expired.
     keys: Vec<UsedKey>,
     pub users: Vec<people::Person>,
-    /// Those that are not forgotten, and some that are.
+    /// The tickets that are remembered, and some that the switch has forgotten.
     pub tickets: Vec<people::Ticket>,
     apps: Vec<people::App>,
     pub tokens: Vec<people::Token>,
@@ -267,7 +267,7 @@ impl Purchase {
             || self.flags.contains(TransactionFlags::FORCED)
     }
 
-    /// What follows from nothing being held any more.
+    /// Closes a purchase whose holds are all gone.
     fn close_if_nothing_is_held(&mut self) {
         if self.held.is_empty() {
             self.expires_at = i64::MAX;
@@ -301,7 +301,7 @@ impl Model {
         }
     }
 
-    /// What the shard has to answer. Record numbers are not modelled: `Done` carries zero.
+    /// The reply that the shard has to give. Record numbers are not modelled: `Done` carries zero.
     pub fn expect(&mut self, at: i64, command: &Command) -> Reply {
         self.pass_time(at);
         match command {
@@ -322,7 +322,7 @@ impl Model {
         }
     }
 
-    /// A key is used once; whoever used it may add the answer, once.
+    /// A key is used once; the request that used it may add the answer, once.
     fn keyed(&mut self, at: i64, command: &KeyedCommand) -> Result<(), Rejection> {
         let claim = &command.claim;
         let is_answered = matches!(claim.content, KeyedContent::Body(_));
@@ -342,7 +342,7 @@ impl Model {
         Ok(())
     }
 
-    /// Lets time pass up to that of a record, which ends what is remembered, too.
+    /// Lets time pass up to that of a record, which ends remembered answers and keys, too.
     pub fn pass_time(&mut self, at: i64) {
         self.run_timers(at);
         self.answers.retain(|answer| answer.expires_at > at);
@@ -384,7 +384,7 @@ impl Model {
         purchases.flat_map(|purchase| purchase.held.iter().chain(&purchase.cleared))
     }
 
-    /// What the card has used of the current period's budget.
+    /// The part of the current period's budget that the card has used.
     pub fn spent(&self, card: usize) -> i64 {
         let period = self.cards[card].period;
         self.parts_of(card).filter(|part| part.period == period).map(|part| part.amount).sum()
@@ -403,13 +403,13 @@ impl Model {
         self.companies[company].lines.iter().map(|line| line.amount).sum()
     }
 
-    /// What is held for all purchases of a company.
+    /// The amount held for all purchases of a company.
     pub fn holds(&self, company: usize) -> i64 {
         let is_theirs = |purchase: &&Purchase| self.cards[purchase.card].company == company;
         self.purchases.iter().filter(is_theirs).map(Purchase::held).sum()
     }
 
-    /// What of a company's transfers is on its way: in, and out.
+    /// The amounts of a company's pending transfers: in, and out.
     pub fn in_transit(&self, company: usize) -> (i64, i64) {
         let is_pending = |transfer: &&Transfer| {
             transfer.company == company && transfer.state == TransactionState::Pending
@@ -421,7 +421,7 @@ impl Model {
         )
     }
 
-    /// What a company may spend without credit.
+    /// The amount that a company may spend without credit.
     pub fn available(&self, company: usize) -> i64 {
         self.ledger(company) - self.holds(company) - self.in_transit(company).1
     }
@@ -436,7 +436,7 @@ impl Model {
         if amount == 0 { Vec::new() } else { vec![Part { amount, period, day: today }] }
     }
 
-    /// Writes a line in the name of a purchase, and of who made it.
+    /// Writes a line in the name of a purchase, and of its member.
     fn write_line(&mut self, purchase: usize, amount: i64, merchant: &str) {
         let Purchase { seq, card, member, .. } = self.purchases[purchase];
         let mut said = vec![merchant.to_owned(), self.cards[card].description.clone()];
@@ -478,7 +478,7 @@ impl Model {
         self.purchases.iter().position(|found| found.card == card && id(found.seq) == wanted)
     }
 
-    /// The newest with this key; a refund never takes the name of what it gives back.
+    /// The newest purchase with this key; a refund never takes the name of the purchase that it gives back.
     fn find_by_key<K: PartialEq>(
         &self,
         key_of: impl Fn(&Purchase) -> Option<K>,

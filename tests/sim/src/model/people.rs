@@ -137,7 +137,7 @@ impl Model {
                     ticket.state = TicketState::Ended;
                 }
                 if let Some(token) = ticket.code.and_then(|code| code.token) {
-                    // By its text, which nobody but a test gives out twice.
+                    // By its text, which only a test gives out twice.
                     let digest = self.tokens[token].digest;
                     self.revoke_tokens(|token| token.digest == digest);
                 }
@@ -182,7 +182,7 @@ impl Model {
                 Ok(())
             }
             AppCommand::Update(company, id, _) => self.own_app(*company, *id).map(drop),
-            // What is on an app's page no decision reads: see `people::apps`.
+            // No decision reads the page of an app: see `people::apps`.
             AppCommand::Approve(company, id, _) => self.own_app(*company, *id).map(drop),
             AppCommand::Delete(company, id) => {
                 let app = self.own_app(*company, *id)?;
@@ -246,7 +246,7 @@ impl Model {
         });
     }
 
-    /// What follows where a new member is invited.
+    /// The consequences of an invitation of a new member: a user, and a ticket for a password.
     pub(crate) fn invite(
         &mut self,
         at: i64,
@@ -392,7 +392,7 @@ impl Model {
         Ok(())
     }
 
-    /// What ends when a member leaves.
+    /// Ends the tickets and tokens of a member who leaves.
     pub(crate) fn shut_out(&mut self, at: i64, member: usize) {
         let email = self.members[member].email.clone();
         let user = self.find_person(&email);
@@ -408,7 +408,7 @@ impl Model {
         self.revoke_tokens(|token| token.member == Some(member));
     }
 
-    /// What ends when a member is deleted who was the last one with an address.
+    /// Ends password, second factor and tickets of a user when the last member with its address is deleted.
     pub(crate) fn free_address(&mut self, at: i64, email: &str) {
         if self.members_of_address(email).next().is_some() {
             return;
@@ -419,7 +419,7 @@ impl Model {
         self.end_tickets(at, |ticket| ticket.user == user && ticket.code.is_none());
     }
 
-    /// What a new role may not allow.
+    /// Ends the tickets and tokens that a new role may not allow.
     pub(crate) fn narrow(&mut self, at: i64, member: usize, role: MemberRole) {
         let is_beyond = |scope: AccessScope| match role {
             MemberRole::Administrator => false,

@@ -1,4 +1,4 @@
-//! What the company's bank may do to the model.
+//! The transfers of the model, to and from the company's bank.
 
 use cardswitch_engine::command::network::{
     ConcludeTransfer, Transfer as Asked, TransferConclusion, TransferTiming,

@@ -1,4 +1,4 @@
-//! Draws what companies change of themselves, their cards and their allowances.
+//! Draws the changes of companies, their cards and their allowances.
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -153,7 +153,7 @@ impl Workload {
         let mut changes = AllowanceChanges::default();
         let rng = &mut self.rng;
         if rng.chance(45) {
-            // Now and then just what is spent, or a little below it.
+            // Now and then just the amount spent, or a little below it.
             let spent = model.spent(card).clamp(0, 1 << 40);
             let amount =
                 if rng.chance(20) { spent - rng.between(0, 1) } else { rng.between(0, 400_000) };

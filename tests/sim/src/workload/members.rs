@@ -1,4 +1,4 @@
-//! Draws members, and what they ask for and decide.
+//! Draws members, their requisitions and decisions.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
@@ -42,7 +42,7 @@ impl Workload {
         }
     }
 
-    /// One of the first members of a company, or anybody.
+    /// A first member of a company, or any member.
     pub(crate) fn pick_member(&mut self, company: u64) -> MemberId {
         let number = if self.rng.chance(85) {
             company * MEMBERS_AT_FIRST + self.rng.below(MEMBERS_AT_FIRST)
@@ -67,7 +67,7 @@ impl Workload {
                     .chance(70)
                     .then(|| format!("ext{}", self.rng.below(2)).parse().unwrap());
                 let changes = MemberChanges {
-                    // Who left comes back soon.
+                    // A member who left comes back soon.
                     is_active: self.rng.chance(60).then(|| self.rng.chance(80)),
                     role: self.rng.chance(20).then(|| self.rng.pick(&roles)),
                     code: self.rng.chance(40).then_some(code),

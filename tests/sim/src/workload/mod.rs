@@ -28,13 +28,13 @@ use crate::model::{DAY, HOUR, MINUTE, Model};
 use crate::rng::Rng;
 use crate::samples::{START, admin, new_company};
 
-/// One zone with daylight saving, one whose clocks skip midnight, one half an hour off.
+/// A zone with daylight saving, a zone whose clocks skip midnight, a zone half an hour off.
 const ZONES: [Tz; 3] = [Tz::America__Los_Angeles, Tz::America__Santiago, Tz::Asia__Kolkata];
 /// The first members of each company have numbers that follow those of the company before.
 const MEMBERS_AT_FIRST: u64 = 3;
 const CARDS_PER_COMPANY: u64 = 8;
 const REQUESTS_REMEMBERED: usize = 40;
-/// So few idempotency keys that each is used again within its day.
+/// The number of idempotency keys, so small that each is used again within its day.
 const KEYS: u64 = 8;
 /// Marks of purchases that are reversed before they come.
 const EARLY: u64 = 1 << 60;
@@ -48,7 +48,7 @@ pub struct Workload {
     members: u64,
     requisitions: u64,
     people: PeopleDrawn,
-    /// How much people do yet, one thing soon after the other: what they are given ends soon.
+    /// The number of acts of people still to come, one soon after the other: their tickets end soon.
     people_left: u64,
     /// The mark of the last reversal whose purchase had not come.
     early_mark: u64,

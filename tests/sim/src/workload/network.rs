@@ -1,4 +1,4 @@
-//! Draws what the network sends, on which card, how much and with which credentials.
+//! Draws the messages of the network: card, amount and credentials.
 
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, InquireBalance, MessageAmounts, NetworkCommand,
@@ -19,7 +19,7 @@ use crate::rng::Rng;
 use crate::samples::{DOLLAR, facts, pan};
 
 const EURO: CurrencyCode = CurrencyCode(978);
-/// What merchants are called; one says nothing.
+/// The names of merchants; one is empty.
 const MERCHANTS: [&str; 3] = ["A Restaurant", "A Hotel", ""];
 
 impl Workload {
@@ -63,7 +63,7 @@ impl Workload {
         Authorize { facts, kind, credentials, partial }
     }
 
-    /// A card: one of a busy few, or any; sometimes by its id, seldom one that does not exist.
+    /// A card: a busy one, or any; sometimes by its id, seldom a card that does not exist.
     pub(crate) fn draw_card_ref(&mut self, model: &Model) -> CardRef {
         if self.rng.chance(1) {
             return pan(9_999_999);

@@ -1,4 +1,4 @@
-//! Draws what people and programs do: they sign in, set passwords, let apps in and take that back.
+//! Draws the acts of people and programs: they sign in, set passwords, let apps in and take that back.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
@@ -22,7 +22,7 @@ use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id,
 /// Users are the first members of the three companies, by their numbers.
 const USERS: u64 = 9;
 const APPS: u64 = 4;
-/// The sealed seed of everybody's one-time passwords.
+/// The sealed seed of all users' one-time passwords.
 const SEED: [u8; 20] = [1; 20];
 
 /// How many of everything there were.
@@ -37,7 +37,7 @@ pub(crate) fn email_of(number: u64, company: u64) -> String {
     format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number })
 }
 
-/// Who asks for a change.
+/// The actor of a change.
 pub(crate) fn draw_note(rng: &mut Rng) -> AuditNote {
     let member = rng.chance(50).then(|| member_id(rng.below(USERS)));
     let actor = match rng.below(4) {
@@ -150,7 +150,7 @@ impl PeopleDrawn {
 
     fn draw_exchange(&mut self, rng: &mut Rng) -> AdminCommand {
         let code = digest(1, self.late_ticket(rng));
-        // Of the right company a third of the time.
+        // The right company a third of the time.
         let company = company_id(rng.below(3));
         let (token, label) = (self.draw_token(rng, company), "by a code".parse().unwrap());
         AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(CodeExchange {

@@ -1,4 +1,4 @@
-//! Draws what comes of purchases: more on them, reversals, presentments, refunds and advices.
+//! Draws the messages after purchases: increments, reversals, presentments, refunds and advices.
 
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, CardRef, Increment, OriginalRef, Present, PresentmentNumber,
@@ -140,7 +140,7 @@ impl Workload {
         Advise { facts, outcome, original }
     }
 
-    /// A purchase: likely one that is still open, and how a message names it, with its card.
+    /// A purchase, likely still open; the names by which a message refers to it, and its card.
     fn draw_original(&mut self, model: &Model) -> (OriginalRef, Option<CardRef>, Option<usize>) {
         let mut named = OriginalRef::default();
         let count = model.purchases.len() as u64;

@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::samples::account_id;
 
 impl Workload {
-    /// Money from or to the bank; withdrawals often just about what there is.
+    /// Money from or to the bank; withdrawals are often close to the available balance.
     pub(crate) fn draw_transfer(&mut self, model: &Model) -> Transfer {
         let company = self.rng.below(model.companies.len() as u64 + 1);
         let direction = self.rng.pick(&[TransferDirection::Deposit, TransferDirection::Withdrawal]);

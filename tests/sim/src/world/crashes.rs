@@ -1,4 +1,4 @@
-//! The ways in which a world's switch goes down, and how it comes back: restarts, crashes, broken and lying
+//! The ways in which a world's switch goes down and comes back: restarts, crashes, broken and lying
 //! disks, changes of leader, and the proof of the files at the end.
 
 use std::collections::VecDeque;
@@ -95,9 +95,9 @@ impl World {
     fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
         let first = if self.is_lying() { Crash::Kill } else { first };
         self.disks = self.disks.after(first);
-        // What an orderly end writes is not seen: the machine is down.
+        // Writes of an orderly end are not seen: the machine is down.
         self.running = None;
-        // Nothing that was given a time is forgotten by a wall clock.
+        // The clock does not start before the latest time that was given out.
         self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
         for (nth, next) in on_the_way_up {
             let plan = FaultPlan { fail_write: Some(*nth), ..FaultPlan::default() };
@@ -117,15 +117,15 @@ impl World {
         self.resolve(shown);
     }
 
-    /// Starts on a copy of the disks with a flipped bit: it is refused, or nothing is lost that anybody
-    /// was told of. After a power failure the note of what was told may be old; then what is cut is said.
+    /// Starts on a copy of the disks with a flipped bit: it is refused, or no acknowledged record is lost. After
+    /// a power failure the acknowledgement note may be old; then the open notes the cut.
     fn start_with(&mut self, BitFlip { file, place, bit }: BitFlip, is_note_kept: bool) {
         let flipped = self.disks.after(Crash::Kill);
         let mut names = flipped.journal.names().unwrap();
         names.sort();
         names.retain(|name| !flipped.journal.content(name).is_empty());
         let name = &names[(file % names.len() as u64) as usize];
-        // Mostly where something was written: at the front.
+        // Mostly at the front, which was written.
         let len = flipped.journal.content(name).len() as u64;
         let place = place % (len >> (place >> 60).min(8)).max(1);
         flipped.journal.flip(name, place as usize, 1 << bit);
@@ -142,8 +142,8 @@ impl World {
         }
     }
 
-    /// Starts on what a power failure leaves where syncs have lied: it is refused, or a tail is lost and no more.
-    /// That can be what somebody was told of: nothing is left that knows of it.
+    /// Starts on the files that a power failure leaves after syncs have lied: it is refused, or only a tail is
+    /// lost. The tail can be acknowledged: no note of it is left.
     fn start_after_lies(&mut self, lost: &Disks) {
         match open(&self.place, lost, &self.clock, &self.rates, &Executions::default()) {
             Err(OpenError::Journal(_)) => self.story.marks.pass(Mark::LieRefused),
@@ -155,7 +155,7 @@ impl World {
                 let killed = lost.after(Crash::Kill);
                 let newest = segments(&killed).into_iter().max();
                 match self.try_verify(&self.place, &killed) {
-                    // A start needs no segment before its checkpoint's: `verify` alone finds what is lost there.
+                    // A start needs no segment before its checkpoint's: `verify` alone finds a loss there.
                     Err(VerifyError::Open(OpenError::Journal(JournalError::Damaged {
                         file,
                         ..
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Another node leads. Who led answers nobody from then on, whatever it still does.
+    /// Another node takes the lead. The former leader gives no answer from then on, whatever it still does.
     pub(super) fn fail_over(&mut self, crash: Option<Crash>) {
         self.take_answers();
         self.story.crashes += 1;
@@ -220,7 +220,7 @@ impl World {
         (self.running, self.unwritten) = (Some(opened), 0);
     }
 
-    /// Settles what became of everything that nobody was told of.
+    /// Settles the outcome of all commands without an answer.
     fn resolve(&mut self, shown: VecDeque<Executed>) {
         let kept = self.parts().deciding.shard.state().last_seq();
         let context = self.context();
@@ -261,7 +261,7 @@ impl World {
 
     /// Proves the files as `cardswitch verify` does.
     pub(super) fn verify(&mut self) {
-        // What an orderly end writes is not seen.
+        // Writes of an orderly end are not seen.
         let killed = self.disks.after(Crash::Kill);
         let failure = match self.rng.chance(50) {
             true => Crash::PowerFailure,

@@ -1,4 +1,4 @@
-//! Authorizations in the model, and increments of what they hold.
+//! Authorizations in the model, and increments of their holds.
 
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, Increment, PartialApproval,
@@ -22,7 +22,7 @@ pub(crate) struct Verdict {
     pub(crate) sub_reason: SubReason,
     pub(crate) failed: RuleSet,
     pub(crate) flags: TransactionFlags,
-    /// What is approved, where that is not all.
+    /// The amount approved, where that is a part.
     pub(crate) part: Option<i64>,
 }
 

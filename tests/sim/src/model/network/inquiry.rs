@@ -1,4 +1,4 @@
-//! Inquiries in the model: what is left on a card, where the card may be used.
+//! Inquiries in the model: the amount left on a card, where the card may be used.
 
 use cardswitch_engine::command::network::InquireBalance;
 use cardswitch_engine::command::reply::{BalanceReply, NetworkReply};

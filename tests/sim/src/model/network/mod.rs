@@ -1,5 +1,5 @@
-//! What the network may do to the model: each message once, then by its kind. What several kinds
-//! share is here: amounts in the card's currency, and how a purchase begins.
+//! The network commands of the model: each message once, then by its kind. Shared by several kinds are here:
+//! amounts in the card's currency, and the beginning of a purchase.
 
 mod advice;
 mod authorization;

@@ -1,4 +1,4 @@
-//! What posts in the model: presentments and refunds.
+//! The postings of the model: presentments and refunds.
 
 use cardswitch_engine::command::network::{
     CardRef, Present, PresentmentNumber, Refund, ReversalAmount,

@@ -1,4 +1,4 @@
-//! Reversals in the model: of holds, of what was posted at once, and of refunds.
+//! Reversals in the model: of holds, of postings made at once, and of refunds.
 
 use cardswitch_engine::command::network::{ReversalAmount, Reverse};
 use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
@@ -105,7 +105,7 @@ impl Model {
     }
 }
 
-/// How much of what is `open` a reversal asks back.
+/// The part of `open` that a reversal asks back.
 fn asked_back(
     purchase: &Purchase,
     asked: ReversalAmount,

@@ -11,9 +11,9 @@ use chrono::Datelike;
 use super::AMOUNT_MAX;
 use crate::model::{Card, HOUR, MINUTE, Model};
 
-/// What an attempt brings with it besides card and amount.
+/// The facts of an attempt besides card and amount.
 pub(crate) struct Attempt<'a> {
-    /// What the purchase holds already.
+    /// The amount that the purchase holds already.
     pub(crate) added_to: i64,
     pub(crate) mcc: Option<u16>,
     pub(crate) is_cash: bool,
@@ -71,13 +71,13 @@ impl Model {
         checks.into_iter().filter(|(_, fails)| *fails).map(|(rule, _)| rule).collect()
     }
 
-    /// What the credentials shown break: their lock alone, or each that is wrong.
+    /// The rules that the shown credentials break: their lock alone, or one for each wrong credential.
     fn wrong_credentials(&self, at: i64, card: &Card, shown: &PresentedCredentials) -> Vec<Rule> {
         if card.is_locked(at) {
             return if shown.is_empty() { Vec::new() } else { vec![Rule::CredentialsLocked] };
         }
         let expiry = (card.expires_on.year() % 100) as u16 * 100 + card.expires_on.month() as u16;
-        // Nothing else reads what is shown; the lock is the model's own.
+        // Only a comparison reads shown credentials; the lock is the model's own.
         let mut look = Comparison::open(None, Timestamp(at)).unwrap();
         let is_pin_own = |pin: u64| card.wrong_pins < 3 && card.pin != 0 && pin == card.pin;
         let checks = [
