@@ -118,7 +118,8 @@ async fn answer_one<F: Future<Output = Response>>(
     let (mut response, may_go_on) = match check_head(parts.version, &parts.headers) {
         Ok(()) => {
             let body = RequestBody::new(body, &parts.headers);
-            let response = answer(Request::from_parts(parts, body.clone())).await;
+            // Boxed: its state would be part of every connection, also of one at rest.
+            let response = Box::pin(answer(Request::from_parts(parts, body.clone()))).await;
             (response, body.discard_rest().await)
         }
         // The end of its body is open to doubt.

@@ -114,14 +114,15 @@ async fn carry_out(
     let planned = plan_request(state, &state.switch.view(), &asked, &mut fields);
     fields.finish()?;
     let planned = planned?;
-    let faults = state.faults.as_deref().map(|faults| faults.of(&planned));
-    let reply = state.switch.ask(planned.command).await?;
-    if let Some(faults) = faults
-        && let Some(answer) = faults.meet(&reply).await
+    let befallen = state.faults.as_deref().map(|faults| faults.of(&planned));
+    let Planned { command, currency, .. } = planned;
+    let reply = state.switch.ask(command).await?;
+    if let Some(befallen) = befallen
+        && let Some(answer) = befallen.meet(&reply).await
     {
         return answer;
     }
-    render_reply(&reply, planned.currency).map(json_response)
+    render_reply(&reply, currency).map(json_response)
 }
 
 /// An answer whose body is JSON already.
