@@ -48,7 +48,7 @@ pub enum Request {
     PanKeyProgress,
     /// The keys of card numbers, with the number of cards that need each.
     PanKeyReport,
-    /// To let go of all but the newest.
+    /// The order to forget all keys but the newest.
     ForgetPanKeys,
     /// Another master key.
     RotateMasterKey {

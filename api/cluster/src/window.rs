@@ -23,7 +23,7 @@ const WINDOW_BATCHES: u64 = 4_096;
 const TRIM_EVERY: u64 = 64;
 /// Batches read at once.
 const READ_BATCHES: i64 = 64;
-/// Revisions of etcd after which the past of its keys is let go of.
+/// Revisions of etcd between two compactions of its history.
 const COMPACT_EVERY: i64 = 2_000;
 const TIP_BYTES: usize = ChainPosition::BYTES + 16;
 

@@ -90,7 +90,7 @@ struct Layout<'a> {
 /// Ways on that stand together beside a page.
 #[derive(Clone, Debug)]
 pub struct Ways {
-    /// Their heading; blank where it goes without saying.
+    /// Their heading; blank if the panel needs none.
     pub head: &'static str,
     /// The ways.
     pub links: Vec<WayOn>,

@@ -77,7 +77,7 @@ pub struct CommitterWiring<R> {
     pub position: Arc<DurablePosition>,
     /// The health to which a failure is reported.
     pub health: Arc<JournalHealth>,
-    /// The requests to let go of old batches.
+    /// The requests to drop old batches.
     pub trim: Arc<TrimControl>,
     /// The destination of durable batches.
     pub feed: Arc<BatchFeed>,

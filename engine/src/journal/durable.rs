@@ -110,11 +110,11 @@ impl JournalHealth {
     }
 }
 
-/// Asks the committer to let go of old batches.
+/// Asks the committer to drop old batches.
 #[derive(Debug, Default)]
 pub struct TrimControl {
     before: AtomicU64,
-    /// The number of holds that live: nothing is let go of while there are any.
+    /// The number of live holds: while there are any, no batch is dropped.
     holds: AtomicU64,
     committer: Arc<Doorbell>,
 }
@@ -127,8 +127,8 @@ impl TrimControl {
         Self { before, holds, committer: Arc::clone(committer) }
     }
 
-    /// Lets go of all batches before `number`, with the next commits or when idle.
-    /// Only batches that are durable in the tables may be let go of; the caller answers for that.
+    /// Drops all batches before `number`, with the next commits or when idle.
+    /// The caller ensures that the tables have these batches durably.
     pub fn trim_before(&self, number: BatchNumber) {
         self.before.fetch_max(number.0, Ordering::AcqRel);
         self.ring();
@@ -147,7 +147,7 @@ impl TrimControl {
         BatchNumber(if is_held { 0 } else { before })
     }
 
-    /// Keeps every batch from being let go of for as long as the value lives. A commit that is under
+    /// Keeps every batch for as long as the value lives. A commit that is under
     /// way may still carry out an earlier request.
     pub fn hold(self: &Arc<Self>) -> TrimHold {
         self.holds.fetch_add(1, Ordering::AcqRel);

@@ -56,7 +56,7 @@ pub const SEGMENT_BYTES_MIN: u64 = 512 * 1024;
 pub const SEGMENT_BYTES_FOR_RECOVERY: u64 = 8 * 1024 * 1024;
 
 /// Bytes of a segment file at most, but for one that holds a single larger batch: kept batches are
-/// let go of in such steps, and a start proves at most one of them without need.
+/// dropped in such steps, and a start proves at most one of them without need.
 pub const SEGMENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// Bytes behind the newest batch that are kept written: writing to blocks that never were costs the

@@ -86,7 +86,7 @@ pub trait Journal: Send {
         false
     }
 
-    /// Does one step of upkeep, which makes the next appends cheap, and lets go of old batches
+    /// Does one step of upkeep, which makes the next appends cheap, and drops old batches
     /// before `trim_before` beyond the size to keep; the last batch always stays.
     /// Errors: as `append`.
     /// Cost: about one sync.

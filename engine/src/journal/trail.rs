@@ -136,7 +136,7 @@ pub(crate) struct TrailWiring {
     pub(crate) health: Arc<JournalHealth>,
     /// The durable position, which never moves again after a failure.
     pub(crate) position: Arc<DurablePosition>,
-    /// The requests to let go of old batches.
+    /// The requests to drop old batches.
     pub(crate) trim: Arc<TrimControl>,
     /// The destination of written batches.
     pub(crate) feed: Arc<BatchFeed>,

@@ -15,7 +15,7 @@
 //!
 //! A process that has the journal open holds the lock on this file.
 //!
-//! INVARIANT: the ordinal only rises, and it rises before a segment is let go of: each one from it on
+//! INVARIANT: the ordinal only rises, and it rises before a segment is dropped: each one from it on
 //! has to be there.
 
 use std::io;

@@ -11,7 +11,7 @@
 //! allocated and zeroed before, so the file system has nothing of its own to make durable with it.
 //! A thread of its own makes and zeroes the next segment (`maker`). The committer's upkeep does the
 //! rest in small steps between groups: it zeroes the rest of a half-full segment that an open
-//! found, and lets go of old ones.
+//! found, and drops old ones.
 //!
 //! An open looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
 //! first thing it writes is the barrier of a new epoch.
@@ -55,7 +55,7 @@ const READING: &str = "cannot read the journal";
 const WRITING: &str = "cannot write the journal";
 const NOTING: &str = "cannot note what was acknowledged";
 
-/// Segments that a journal of bounded size has: it is let go of in steps of one.
+/// Segments of a journal of bounded size, which drops one at a time.
 const SEGMENTS_KEPT: u64 = 8;
 
 /// The source of padding.

@@ -1,7 +1,7 @@
 //! Reads batches from any thread, while the writer goes on.
 //!
 //! Batches that were read are checked against the oldest segment kept afterwards: a segment that
-//! was let go of meanwhile may have been written again.
+//! was dropped meanwhile may have been written again.
 
 use std::sync::Arc;
 

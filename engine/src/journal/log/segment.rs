@@ -18,7 +18,7 @@
 //! head until its first batch is written, together with the new head.
 //!
 //! INVARIANT: a block that holds an acknowledged batch is never written again before its segment is
-//! let go of.
+//! dropped.
 
 use std::io;
 use std::sync::Arc;

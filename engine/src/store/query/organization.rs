@@ -142,7 +142,7 @@ impl Snapshot {
         self.find(&COMPANY_SSO, company.0)
     }
 
-    /// The answer under an idempotency key, unless it was let go of.
+    /// The answer under an idempotency key, unless it was removed.
     pub fn keyed_answer(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, StoreError> {
         self.find(&KEYED_ANSWERS, *key)
     }
