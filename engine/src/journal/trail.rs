@@ -36,8 +36,8 @@ struct TrailState {
     lacking: BatchSum,
     /// Buffers of batches that are dealt with.
     spent: Vec<Vec<u8>>,
-    /// The log lets more gather before it writes again.
-    is_pausing: bool,
+    /// The log has all there was, so the first batch wakes it; else it writes, or lets more gather.
+    is_waiting: bool,
     is_closed: bool,
 }
 
@@ -76,13 +76,12 @@ impl Trail {
     pub(super) fn offer(&self, batches: &mut Vec<SealedBatch>, spare_buffers: &mut Vec<Vec<u8>>) {
         let BatchSum { batches: len, bytes } = BatchSum::of(batches);
         let mut state = self.state.lock();
-        let was_waiting = state.batches.is_empty() && !state.is_pausing;
         let was_due = state.is_due();
         state.lacking.batches += len;
         state.lacking.bytes += bytes;
         state.batches.append(batches);
         spare_buffers.append(&mut state.spent);
-        let wakes = was_waiting || (state.is_due() && !was_due);
+        let wakes = std::mem::take(&mut state.is_waiting) || (state.is_due() && !was_due);
         drop(state);
         if wakes {
             self.writer.ring();
@@ -100,17 +99,18 @@ impl Trail {
         self.writer.ring();
     }
 
-    /// Lets more gather, unless the gathered batches are due. Returns whether it does.
-    fn pause(&self) -> bool {
-        let mut state = self.state.lock();
-        state.is_pausing = !state.is_due();
-        state.is_pausing
+    fn is_due(&self) -> bool {
+        self.state.lock().is_due()
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.state.lock().is_waiting
     }
 
     /// Takes the gathered batches. Returns whether more may come.
     fn take(&self, batches: &mut Vec<SealedBatch>) -> bool {
         let mut state = self.state.lock();
-        state.is_pausing = false;
+        state.is_waiting = state.batches.is_empty();
         std::mem::swap(&mut state.batches, batches);
         !state.is_closed
     }
@@ -151,13 +151,12 @@ pub struct TrailSteps {
     spent: Vec<Vec<u8>>,
     /// It has just written: more gathers before it writes again.
     owes_pause: bool,
-    is_pausing: bool,
 }
 
 impl TrailSteps {
     pub(crate) fn new(trail: Arc<Trail>, log: LogJournal, wiring: TrailWiring) -> Self {
         let (batches, spent) = (Vec::new(), Vec::new());
-        Self { trail, log, wiring, batches, spent, owes_pause: false, is_pausing: false }
+        Self { trail, log, wiring, batches, spent, owes_pause: false }
     }
 
     fn write(&mut self) {
@@ -195,8 +194,7 @@ impl TrailWiring {
 
 impl Steps for TrailSteps {
     fn step(&mut self) -> StepOutcome {
-        self.is_pausing = std::mem::take(&mut self.owes_pause) && self.trail.pause();
-        if self.is_pausing {
+        if std::mem::take(&mut self.owes_pause) && !self.trail.is_due() {
             return StepOutcome::Idle;
         }
         let may_come = self.trail.take(&mut self.batches);
@@ -215,7 +213,7 @@ impl Steps for TrailSteps {
     }
 
     fn wait(&mut self) {
-        self.trail.writer.wait(self.is_pausing.then_some(TRAIL_PAUSE));
+        self.trail.writer.wait((!self.trail.is_waiting()).then_some(TRAIL_PAUSE));
     }
 }
 
@@ -294,6 +292,7 @@ mod tests {
         assert_eq!(trailing.fed_after(first), 1);
         trailing.offer(8);
         assert_eq!(trailing.steps.step(), StepOutcome::Idle, "it pauses");
+        assert!(!trailing.trail.is_waiting(), "no batch cuts the pause short");
         trailing.offer(8);
         let syncs = trailing.disk.syncs();
         assert_eq!(trailing.steps.step(), StepOutcome::Worked);
