@@ -176,6 +176,7 @@ fn read_message_keys(store: &Store, caches: CacheLimits) -> Result<MessageKeys, 
 pub(crate) fn restore_whole(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
     let mut state = ShardState::default();
     state.begin_restore(store.read()?.card_count()?);
+    state.reserve(store.checkpoint()?.last_transaction.0);
     let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
         Restored::Effect(effect) => state.apply(&effect),
         Restored::Card(card) => state.take_in_card(&card.profile, card.record),

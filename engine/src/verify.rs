@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use redb::backends::FileBackend;
 
@@ -112,14 +112,23 @@ fn verify_opened(
     mut store: Store,
     open_journal: impl FnOnce(ChainPosition) -> Result<ReadOnlyJournal, JournalError>,
 ) -> Result<Verification, VerifyError> {
-    store.check_pages()?;
-    let position = chain_position(&store.checkpoint()?);
-    let journal = open_journal(position).map_err(OpenError::Journal)?;
+    let checkpoint = store.checkpoint()?;
+    let position = chain_position(&checkpoint);
+    let journal = match open_journal(position) {
+        Ok(journal) => journal,
+        Err(error) => {
+            // A damaged page explains whatever else is wrong.
+            store.check_pages()?;
+            return Err(OpenError::Journal(error).into());
+        }
+    };
+    let tail = journal.tip.last_seq.saturating_sub(position.last_seq);
+    let transactions = checkpoint.last_transaction.0.saturating_add(tail);
     // The history and the tables are read at once, each on a thread.
     let (folded, followed) = thread::scope(|scope| {
-        let folding = scope.spawn(|| fold_history(&journal));
-        let followed = follow_tables(&store, &journal, position);
-        (folding.join().unwrap_or_else(|panic| resume_unwind(panic)), followed)
+        let folding = scope.spawn(|| fold_history(&journal, transactions));
+        let followed = follow_tables(&mut store, &journal, position);
+        (join(folding), followed)
     });
     let followed = followed?;
     let history = match folded? {
@@ -140,13 +149,17 @@ fn verify_opened(
     })
 }
 
-/// Folds the journal from its first record, if it holds that. Returns the state's hashes and the
-/// number of records.
-fn fold_history(journal: &ReadOnlyJournal) -> Result<Option<(Vec<PartHash>, u64)>, OpenError> {
+/// Folds the journal from its first record, if it holds that; it made at most so many transactions. Returns the
+/// state's hashes and the number of records.
+fn fold_history(
+    journal: &ReadOnlyJournal,
+    transactions: u64,
+) -> Result<Option<(Vec<PartHash>, u64)>, OpenError> {
     if journal.first > BatchNumber(1) {
         return Ok(None);
     }
     let mut state = ShardState::default();
+    state.reserve(transactions);
     let follower = JournalFollower::after(&journal.reader, PARTITION, ChainPosition::GENESIS);
     let replayed = replay(&mut state, follower)?;
     Ok(Some((state.part_hashes(), replayed)))
@@ -165,19 +178,37 @@ struct FollowedTables {
 }
 
 fn follow_tables(
-    store: &Store,
+    store: &mut Store,
     journal: &ReadOnlyJournal,
     position: ChainPosition,
 ) -> Result<FollowedTables, VerifyError> {
+    store.check_pages()?;
+    let store = &*store;
     let (mut state, _) = restore_whole(store)?;
-    let follower = JournalFollower::after(&journal.reader, PARTITION, position);
-    let tail = replay(&mut state, follower)?;
-    let (parts, last_seq) = (state.part_hashes(), state.last_seq());
-    drop(state);
+    // The sums are added up while the state is completed and hashed.
+    thread::scope(|scope| {
+        let adding = scope.spawn(|| audit_followed(store, journal));
+        let follower = JournalFollower::after(&journal.reader, PARTITION, position);
+        let tail = replay(&mut state, follower)?;
+        let (parts, last_seq) = (state.part_hashes(), state.last_seq());
+        drop(state);
+        let (audit, pan_generations) = join(adding)?;
+        Ok(FollowedTables { parts, last_seq, tail, audit, pan_generations })
+    })
+}
+
+/// Has the tables follow the journal, and adds up their sums.
+fn audit_followed(
+    store: &Store,
+    journal: &ReadOnlyJournal,
+) -> Result<(Vec<AuditFigure>, PanGenerations), VerifyError> {
     catch_up(store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
     let tables = store.read()?;
-    let (audit, pan_generations) = (tables.audit()?, tables.pan_generations()?);
-    Ok(FollowedTables { parts, last_seq, tail, audit, pan_generations })
+    Ok((tables.audit()?, tables.pan_generations()?))
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Opens the tables without changing a byte of their file; their pages are not proven.

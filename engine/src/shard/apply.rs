@@ -39,6 +39,13 @@ impl ShardState {
         self.cards.begin_restore(usize::try_from(cards).unwrap_or(0));
     }
 
+    /// Makes room for so many transactions: an index that grows reads all its keys again each time.
+    pub fn reserve(&mut self, transactions: u64) {
+        let transactions = usize::try_from(transactions).unwrap_or(0);
+        self.transactions.reserve(transactions);
+        self.messages.reserve(transactions);
+    }
+
     /// Lets the cards that were taken in be found.
     pub fn index_cards(&mut self) {
         self.cards.index_restored();
