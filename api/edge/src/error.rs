@@ -6,7 +6,6 @@
 
 mod rejections;
 
-use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::store::StoreError;
@@ -18,6 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::bounded::TooMany;
+use crate::json::Json;
 use crate::write_error::WriteError;
 
 /// When a client may try again after the switch was too busy. Units: seconds.

@@ -18,6 +18,7 @@ pub mod http_connection;
 mod http_stream;
 pub mod idempotency_header;
 pub mod input;
+pub mod json;
 pub mod kept_connections;
 mod known;
 pub mod lasting_access;

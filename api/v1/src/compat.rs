@@ -16,6 +16,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Query as UriQuery, Request, State};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -24,8 +25,8 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
 use bytes::Bytes;
+use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::query::{Listed, Page};

@@ -11,7 +11,7 @@ use super::urls::Urls;
 use crate::words;
 
 /// A member within another object.
-#[derive(Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct MemberReference {
     /// Its id.
     pub id: Uuid,
@@ -40,7 +40,7 @@ impl MemberReference {
 }
 
 /// A category, department, label or location within another object.
-#[derive(Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct DimensionReference {
     /// Its id.
     pub id: Uuid,
@@ -80,7 +80,7 @@ pub const fn plural_of(kind: DimensionKind) -> &'static str {
 pub const DIMENSION_FIELDS: [&str; 4] = ["category", "department", "label", "location"];
 
 /// A card within another object.
-#[derive(Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct CardReference {
     /// Its id.
     pub id: Uuid,

@@ -56,7 +56,9 @@ impl Urls {
     /// The address of an object of the resource `plural`.
     #[must_use]
     pub fn object(&self, plural: &str, id: Uuid) -> String {
-        format!("{}/v1/{plural}/{id}", self.base)
+        // Most of a page's texts are such addresses: they are put together without the machinery of formats.
+        let mut id_text = Uuid::encode_buffer();
+        [&self.base, "/v1/", plural, "/", id.hyphenated().encode_lower(&mut id_text)].concat()
     }
 
     /// The address of a path that begins with `/v1`.

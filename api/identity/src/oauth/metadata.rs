@@ -4,8 +4,8 @@
 //! A site below a path has its document where RFC 8414, 3.1 puts it only if the proxy before it does;
 //! the switch answers at its own root.
 
-use axum::Json;
 use axum::extract::State;
+use cardswitch_edge::json::Json;
 use serde::Serialize;
 
 use super::scope;

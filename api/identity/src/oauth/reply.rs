@@ -2,11 +2,11 @@
 //! beside the shape of every failure, the two members that stock clients read.
 //! Source: RFC 6749, 5.1 and 5.2.
 
-use axum::Json;
 use axum::http::header::{CACHE_CONTROL, PRAGMA, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::json::Json;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_wire::time::render_time;
 use serde::Serialize;

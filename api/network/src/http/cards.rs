@@ -1,10 +1,10 @@
 //! Cards as a simulated card network needs them: their numbers, and the states of their purchases.
 //! Source: the network door of a simulation, not for production networks.
 
-use axum::Json;
 use axum::extract::State;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};

@@ -1,8 +1,8 @@
 //! The switch's clock: read always, turned only where it is a manual one.
 
-use axum::Json;
 use axum::extract::State;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::json::Json;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::ids::Timestamp;

@@ -1,10 +1,10 @@
 //! Access tokens of a company: which there are, and their end. Source: spec "Authentication", 2.
 //! Their texts are nowhere: they were shown once.
 
-use axum::Json;
 use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;

@@ -1,8 +1,8 @@
 //! Accounts: the money behind the cards. Source: spec "Accounts and statements".
 
-use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_engine::store::query::{AccountRow, Listed};
 use cardswitch_identity::auth::Call;

@@ -1,8 +1,8 @@
 //! Allowances: the budget of a card and the restrictions on it. Source: spec "Allowances".
 
-use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};

@@ -1,7 +1,7 @@
 //! The audit log: who changed what of a company, when, and from where. An extension.
 
-use axum::Json;
 use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
 use cardswitch_engine::domain::company::Company;

@@ -3,9 +3,9 @@
 //! Extension. The log names, by ids, each caller who was shown a number. Numbers and PINs are only
 //! in the answer and the request.
 
-use axum::Json;
 use cardswitch_edge::error::{ApiError, ErrorBody};
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;

@@ -1,9 +1,9 @@
 //! Cards: listing, ordering, changing and closing them. Source: spec "Cards".
 
-use axum::Json;
 use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;

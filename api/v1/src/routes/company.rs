@@ -1,8 +1,8 @@
 //! The caller's company. Source: spec "Company".
 
-use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, VelocityChanges};
 use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};

@@ -1,9 +1,9 @@
 //! Why a transaction was approved or declined: every rule with what it compared, and what would
 //! have approved it. An extension; source: DESIGN "Explanations".
 
-use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::decision::{
     Change, Compared, DecidedBy, DecisionFacts, Explanation, IncrementDecision, Quantity, Remedy,
     RuleFinding, explain, explain_increment,

@@ -3,12 +3,12 @@
 //!
 //! The handlers serve all four; which one is meant stands in the path.
 
-use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::dimension::{

@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Line, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_edge::json::Json;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::domain::event::{Event, EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::Timestamp;

@@ -1,9 +1,9 @@
 //! Members: people who are assigned cards, ask for purchases and review them. Source: spec "Members".
 
-use axum::Json;
 use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;

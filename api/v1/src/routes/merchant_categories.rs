@@ -1,6 +1,5 @@
 //! Merchant categories: the meaning of the numbers in an allowance's scope. Extension.
 
-use axum::Json;
 use axum::extract::State;
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::store::query::{Listed, Order};
@@ -8,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_edge::json::Json;
 use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::page::{

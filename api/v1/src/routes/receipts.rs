@@ -3,7 +3,6 @@
 //! The content is kept as a file before the transaction names it, so a receipt that is shown can be
 //! fetched, whatever happened in between.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
@@ -15,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_edge::request_body::read_upload;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;

@@ -1,10 +1,10 @@
 //! Requisitions: members ask to buy something, administrators and reviewers approve or deny it.
 //! Source: spec "Requisitions"; everything but reading is an extension.
 
-use axum::Json;
 use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
@@ -17,9 +17,7 @@ use cardswitch_engine::directory::requisition::{
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::Dimensions;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::{
-    CardId, CardSlot, CompanyId, MemberId, RequisitionId, Timestamp,
-};
+use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId, RequisitionId, Timestamp};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
@@ -102,7 +100,7 @@ impl RequisitionBody {
 }
 
 /// A requisition within a transaction. Source: spec "Transaction", requisition.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RequisitionSummary {
     id: Uuid,
     #[schema(value_type = words::RequisitionStatus)]
@@ -112,17 +110,14 @@ pub struct RequisitionSummary {
 }
 
 impl RequisitionSummary {
-    /// The requisition that the card of a transaction fulfils.
-    /// Errors: it cannot be read.
-    pub fn of_card(card: Option<CardSlot>, view: &View<'_>) -> Result<Option<Self>, StoreError> {
-        let Some(card) = card else { return Ok(None) };
-        let found = view.snapshot.requisition_of_card(card)?;
-        Ok(found.map(|requisition| Self {
+    /// The summary of a requisition of a company with this currency.
+    pub(super) fn new(requisition: Requisition, currency: CurrencyCode) -> Self {
+        Self {
             id: requisition.id.0,
             status: render_status(requisition.status),
-            amount: Amount::new(requisition.amount, view.company.currency),
+            amount: Amount::new(requisition.amount, currency),
             description: requisition.description,
-        }))
+        }
     }
 }
 

@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use axum::Json;
 use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::{
     NewSharedLink, Recipient, SharedLink, SharedLinkChanges, SharedLinkCommand,

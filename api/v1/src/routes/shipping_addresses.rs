@@ -1,9 +1,8 @@
 //! Shipping addresses: each company has one, which its physical cards may be sent to. Extension.
 
-use axum::Json;
-
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::address::{ShippingAddressBody, shipping_address_id};
 

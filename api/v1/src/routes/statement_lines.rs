@@ -1,10 +1,10 @@
 //! Statement lines: every posted settlement of an account, for ever as it was written.
 //! Source: spec "Accounts and statements".
 
-use axum::Json;
 use axum::extract::Path;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::{AccountId, StatementLineId};
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;

@@ -1,9 +1,9 @@
 //! Tags of a transaction: its dimensions, and a note on it.
 //! Source: spec "Transactions", PUT.
 
-use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::TransactionId;

@@ -1,10 +1,11 @@
 //! Transactions: card purchases and bank transfers, as they stand. Source: spec "Transactions".
 
-use axum::Json;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::{CardId, MemberId, TransactionId, TransactionSeq};
 use cardswitch_engine::domain::merchant::Merchant;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{
     BankAccount, TransactionKind, TransactionRecord, TransactionState,
 };
@@ -96,16 +97,23 @@ pub struct BankAccountBody {
 pub struct MerchantBody {
     mid: u64,
     mcc: Option<u16>,
-    name: String,
+    #[schema(value_type = String)]
+    name: LineText,
     /// Card networks name no street.
     address: &'static str,
-    city: String,
-    state: String,
-    zip: String,
-    zip_code: String,
-    country: String,
+    #[schema(value_type = String)]
+    city: LineText,
+    #[schema(value_type = String)]
+    state: LineText,
+    #[schema(value_type = String)]
+    zip: LineText,
+    #[schema(value_type = String)]
+    zip_code: LineText,
+    #[schema(value_type = String)]
+    country: LineText,
     /// Extension: the merchant id as the network sent it.
-    card_acceptor_id: String,
+    #[schema(value_type = String)]
+    card_acceptor_id: LineText,
 }
 
 /// Another transaction.
@@ -144,7 +152,7 @@ impl TransactionBody {
             note: row.note().to_owned(),
             bank_account: record.bank_account.as_ref().map(BankAccountBody::new),
             merchant: record.merchant.as_ref().map(MerchantBody::new),
-            requisition: RequisitionSummary::of_card(record.card, view)?,
+            requisition: view.requisition_of(record.card)?,
             response_code: is_declined.then(|| record.response_code.number()),
             time: render_time(record.authorized_at),
             // Source: spec "Transaction": null where it was canceled, even after it was posted.
@@ -197,14 +205,14 @@ impl MerchantBody {
         Self {
             mid: merchant.mid,
             mcc: merchant.mcc.map(|mcc| mcc.0),
-            name: merchant.name.to_string(),
+            name: merchant.name.clone(),
             address: "",
-            city: merchant.city.to_string(),
-            state: merchant.state.to_string(),
-            zip: merchant.zip.to_string(),
-            zip_code: merchant.zip.to_string(),
-            country: merchant.country.to_string(),
-            card_acceptor_id: merchant.card_acceptor_id.to_string(),
+            city: merchant.city.clone(),
+            state: merchant.state.clone(),
+            zip: merchant.zip.clone(),
+            zip_code: merchant.zip.clone(),
+            country: merchant.country.clone(),
+            card_acceptor_id: merchant.card_acceptor_id.clone(),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! A company's data at one moment: the rows that rendering an object needs beyond its own.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::directory::shared_link::SharedLink;
-use cardswitch_engine::domain::card::{CardProfile, DimensionKind, Dimensions};
+use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, DimensionId, MemberId, MemberSlot, SharedLinkId, Timestamp,
@@ -22,6 +25,8 @@ use cardswitch_wire::reference::{
 };
 use cardswitch_wire::urls::Urls;
 
+use super::requisitions::RequisitionSummary;
+
 /// The tables as the caller's company sees them.
 #[derive(Debug)]
 pub struct View<'a> {
@@ -37,6 +42,43 @@ pub struct View<'a> {
     pub shows_links: bool,
     /// The moment for which periods and days are shown.
     pub now: Timestamp,
+    seen: References,
+}
+
+/// The references that were rendered for this view: the rows of a page name the same cards and people again and
+/// again.
+#[derive(Debug, Default)]
+struct References {
+    cards: Seen<CardSlot, CardReference>,
+    members: Seen<MemberSlot, MemberReference>,
+    dimensions: Seen<DimensionId, DimensionReference>,
+    requisitions: Seen<CardSlot, RequisitionSummary>,
+}
+
+/// References by what they lead to; none where that is gone.
+#[derive(Debug)]
+struct Seen<K, R>(RefCell<BTreeMap<K, Option<R>>>);
+
+impl<K, R> Default for Seen<K, R> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<K: Ord, R: Clone> Seen<K, R> {
+    /// The reference to `key`, rendered once.
+    fn get_or_render(
+        &self,
+        key: K,
+        render: impl FnOnce() -> Result<Option<R>, StoreError>,
+    ) -> Result<Option<R>, StoreError> {
+        if let Some(reference) = self.0.borrow().get(&key) {
+            return Ok(reference.clone());
+        }
+        let reference = render()?;
+        self.0.borrow_mut().insert(key, reference.clone());
+        Ok(reference)
+    }
 }
 
 /// The company whose data is read, and the extent of the reading.
@@ -71,6 +113,7 @@ pub async fn read_view<'a, T: Send>(
             secrets: &state.secrets,
             shows_links: reader.shows_links,
             now,
+            seen: References::default(),
         })
     };
     Ok(state.switch.read(view).await?)
@@ -108,8 +151,10 @@ impl View<'_> {
         slot: Option<MemberSlot>,
     ) -> Result<Option<MemberReference>, StoreError> {
         let Some(slot) = slot else { return Ok(None) };
-        let member = self.snapshot.member(slot)?;
-        Ok(member.map(|member| MemberReference::new(&member, self.urls)))
+        self.seen.members.get_or_render(slot, || {
+            let member = self.snapshot.member(slot)?;
+            Ok(member.map(|member| MemberReference::new(&member, self.urls)))
+        })
     }
 
     /// The reference to a card.
@@ -118,8 +163,27 @@ impl View<'_> {
         slot: Option<CardSlot>,
     ) -> Result<Option<CardReference>, StoreError> {
         let Some(slot) = slot else { return Ok(None) };
-        let card = self.snapshot.card(slot)?;
-        Ok(card.map(|card| self.reference_to(&card.profile, &card)))
+        self.seen.cards.get_or_render(slot, || {
+            self.snapshot.look_at_card(slot, |card| CardReference {
+                id: card.profile.id.0,
+                url: self.urls.object("cards", card.profile.id.0),
+                state: render_card_state(card.record.usage.state),
+                description: card.profile.texts.description().to_owned(),
+                last_four: render_last_four(card.profile.last_four),
+            })
+        })
+    }
+
+    /// The requisition that a card fulfils.
+    pub(super) fn requisition_of(
+        &self,
+        card: Option<CardSlot>,
+    ) -> Result<Option<RequisitionSummary>, StoreError> {
+        let Some(card) = card else { return Ok(None) };
+        self.seen.requisitions.get_or_render(card, || {
+            let requisition = self.snapshot.requisition_of_card(card)?;
+            Ok(requisition.map(|row| RequisitionSummary::new(row, self.company.currency)))
+        })
     }
 
     /// The public id of a card.
@@ -171,16 +235,6 @@ impl View<'_> {
         open_passphrase(self.secrets, link.id, sealed).map(Some).ok_or_else(not_ours)
     }
 
-    fn reference_to(&self, profile: &CardProfile, card: &CardRow) -> CardReference {
-        CardReference {
-            id: profile.id.0,
-            url: self.urls.object("cards", profile.id.0),
-            state: render_card_state(card.record.usage.state),
-            description: profile.texts.description.clone(),
-            last_four: render_last_four(profile.last_four),
-        }
-    }
-
     /// Finds a category, department, label or location of the company that is not deleted.
     pub fn find_dimension(
         &self,
@@ -223,8 +277,10 @@ impl View<'_> {
         id: Option<DimensionId>,
     ) -> Result<Option<DimensionReference>, StoreError> {
         let Some(id) = id else { return Ok(None) };
-        let found = self.live_dimension(id)?;
-        Ok(found.map(|dimension| DimensionReference::new(&dimension, self.urls)))
+        self.seen.dimensions.get_or_render(id, || {
+            let found = self.live_dimension(id)?;
+            Ok(found.map(|dimension| DimensionReference::new(&dimension, self.urls)))
+        })
     }
 
     fn live_dimension(&self, id: DimensionId) -> Result<Option<Dimension>, StoreError> {

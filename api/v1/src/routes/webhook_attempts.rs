@@ -1,9 +1,9 @@
 //! The delivery attempts of a webhook endpoint, and attempts by hand. An extension.
 
-use axum::Json;
 use axum::extract::Path;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::webhook_endpoints::get_endpoint;

@@ -4,10 +4,10 @@
 //! Secrets are shown once, when they are made. The health of deliveries comes from the dispatcher,
 //! not from the tables.
 
-use axum::Json;
 use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::json::Json;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;

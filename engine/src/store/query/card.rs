@@ -105,6 +105,18 @@ impl Snapshot {
         self.card_tables()?.find(slot)
     }
 
+    /// Hands a card to `look` in place. Cost: no memory of its own.
+    pub fn look_at_card<T>(
+        &self,
+        slot: CardSlot,
+        look: impl FnOnce(&CardView<'_>) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let mut cards = self.card_tables()?;
+        let Some(row) = cards.cards.get(slot.0)? else { return Ok(None) };
+        let card = view(row.value(), cards.numbers.of(slot)?)?;
+        Ok(Some(look(&card)))
+    }
+
     /// Finds a card of a company by its id.
     pub fn card_by_id(
         &self,
@@ -315,9 +327,7 @@ impl CardTables {
     ) -> Result<(), StoreError> {
         for entry in self.cards.iter()? {
             let (slot, row) = entry?;
-            let mut card = rows::unpack(CARDS.name(), row.value(), CardView::parse)?;
-            card.record.usage = self.numbers.of(CardSlot(slot.value()))?.usage;
-            visit(card);
+            visit(view(row.value(), self.numbers.of(CardSlot(slot.value()))?)?);
         }
         Ok(())
     }
@@ -356,6 +366,13 @@ impl CardTables {
 
 fn parse(row: &[u8]) -> Result<IssuedCard, StoreError> {
     rows::unpack(CARDS.name(), row, parse_card)
+}
+
+/// The card of a row, in place.
+fn view(row: &[u8], numbers: CardNumbers) -> Result<CardView<'_>, StoreError> {
+    let mut card = rows::unpack(CARDS.name(), row, CardView::parse)?;
+    card.record.usage = numbers.usage;
+    Ok(card)
 }
 
 fn with_numbers(card: IssuedCard, CardNumbers { usage, held }: CardNumbers) -> CardRow {
