@@ -257,10 +257,10 @@ fn check_repeats<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> 
 /// A budget that runs out, and a refusal that stays one: its repeat is refused for the same reason.
 fn check_budget<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
     asked.buy(card, 1_500, &Expected("first of a budget", 0, 0))?;
-    let over = asked.purchase(card, 1_001);
-    let refused = asked.authorize(&[over.clone()])?;
+    let over = [asked.purchase(card, 1_001)];
+    let refused = asked.authorize(&over)?;
     Expected("more than is left", BUDGET, 1502).meets(&refused[0])?;
-    let repeated = asked.authorize(&[over])?;
+    let repeated = asked.authorize(&over)?;
     if repeated != refused {
         return fail(format!("a refusal {refused:?} is repeated as {repeated:?}"));
     }
