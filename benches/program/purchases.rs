@@ -14,13 +14,13 @@ use cardswitch_engine::domain::network_key::{
 };
 use cardswitch_engine::domain::text::LineText;
 
-use super::{MERCHANT_CATEGORIES, Random, US_DOLLAR, credentials, mix, pan_hash};
+use super::{CardDraw, MERCHANT_CATEGORIES, Random, US_DOLLAR, credentials, mix, pan_hash};
 
 /// An endless stream of authorizations on random cards of the program.
 #[derive(Clone, Debug)]
 pub struct Purchases {
     random: Random,
-    cards: u64,
+    draw: CardDraw,
     count: u64,
     pattern: Authorize,
 }
@@ -29,7 +29,13 @@ impl Purchases {
     /// A stream over so many cards. Streams of different seeds repeat nothing of each other.
     #[must_use]
     pub fn new(cards: u64, seed: u64) -> Self {
-        Self { random: Random::new(seed), cards, count: 0, pattern: pattern() }
+        Self::over(CardDraw::uniform(cards), seed)
+    }
+
+    /// A stream over the cards of a draw.
+    #[must_use]
+    pub fn over(draw: CardDraw, seed: u64) -> Self {
+        Self { random: Random::new(seed), draw, count: 0, pattern: pattern() }
     }
 
     /// The next purchase, with everything that a network message carries.
@@ -46,7 +52,7 @@ impl Purchases {
 
     fn next_authorization(&mut self) -> (Authorize, Fingerprint) {
         self.count += 1;
-        let card = self.random.below(self.cards);
+        let card = self.draw.next_card(&mut self.random);
         let mark = self.random.next();
         let mut authorize = self.pattern.clone();
         let PurchaseFacts { card: card_ref, amounts, merchant, trace } = &mut authorize.facts;

@@ -46,10 +46,9 @@ pub(crate) struct InProcess {
 
 impl InProcess {
     /// Opens an engine and founds the ordinary program.
-    pub(crate) fn open(cards: u64) -> Outcome<Self> {
+    pub(crate) fn open(cards: u64, purchases: program::Purchases) -> Outcome<Self> {
         let directory = temporary_directory();
         let engine = open_program(&directory, cards, pan_hash)?;
-        let purchases = program::Purchases::new(cards, crate::SEED);
         Ok(Self { engine, purchases, _directory: directory })
     }
 
@@ -143,7 +142,7 @@ pub(crate) struct OverIso8583 {
 
 impl OverIso8583 {
     /// Opens an engine and its door, founds the ordinary program, and connects.
-    pub(crate) fn open(cards: u64) -> Outcome<Self> {
+    pub(crate) fn open(cards: u64, purchases: Purchases) -> Outcome<Self> {
         let directory = temporary_directory();
         let secrets = Arc::new(Secrets::from_root([1; 32]));
         let numbers = CardNumbers::new(cards)?;
@@ -156,7 +155,7 @@ impl OverIso8583 {
         let listener = runtime.block_on(Listener::bind(options, &all))?;
         let address = listener.local_addr()?;
         let running = runtime.spawn(listener.run(stopping));
-        let acquirer = Acquirer::connect(address, cards, numbers)?;
+        let acquirer = Acquirer::connect(address, purchases, numbers)?;
         Ok(Self { engine, acquirer, stop, running, runtime, _directory: directory })
     }
 
@@ -210,15 +209,15 @@ struct Acquirer {
 }
 
 impl Acquirer {
-    fn connect(address: SocketAddr, cards: u64, numbers: CardNumbers) -> Outcome<Self> {
+    fn connect(address: SocketAddr, purchases: Purchases, numbers: CardNumbers) -> Outcome<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        let hashes = (0..cards).map(|card| pan_hash(card).0);
+        let hashes = (0..).map(|card| pan_hash(card).0);
         let numbers = hashes.zip(numbers.0.iter().map(|pan| pan.reveal().to_string())).collect();
         Ok(Self {
             stream,
             framing: Framing::default(),
-            purchases: Purchases::new(cards, crate::SEED),
+            purchases,
             numbers,
             sent: std::collections::HashMap::new(),
             outgoing: Vec::new(),

@@ -3,6 +3,7 @@
 //! Each row changes an ordinary card or purchase in one way and names the rules that then fail, by
 //! the bit both peers use (the order of precedence), and the response code. Rules that span
 //! purchases (a repeat, a single use, a budget that runs out, wrong PINs in a row) follow in steps.
+//! A peer that evaluates fewer rules is held to those.
 
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Peer};
@@ -75,11 +76,19 @@ fn expire(card: &mut Card, purchase: &mut Purchase, _: i64) {
     (card.expires_on, card.expiry, purchase.expiry) = (18_000, 1904, Some(1904));
 }
 
+/// The rules that steps are about, by their bit.
+const SUSPENDED: u32 = 1 << 5;
+const PIN_RULE: u32 = 1 << 9;
+const DAILY: u32 = 1 << 19;
+pub(crate) const BUDGET: u32 = 1 << 20;
+pub(crate) const FUNDS: u32 = 1 << 21;
+
 /// Cards after those of the rows, which the steps use; one for each interval at the end.
 const SINGLE_USE: usize = ROWS.len();
 const LIMITED: usize = SINGLE_USE + 1;
 const WITH_PIN: usize = SINGLE_USE + 2;
-const RICH: usize = SINGLE_USE + 3;
+const BUDGETED: usize = SINGLE_USE + 3;
+const RICH: usize = SINGLE_USE + 4;
 const INTERVALS: [Interval; 6] = [
     Interval::Never,
     Interval::Daily,
@@ -89,26 +98,32 @@ const INTERVALS: [Interval; 6] = [
     Interval::Yearly,
 ];
 
-/// Checks every rule at the instant `now`, one by one and in a batch.
+/// Checks the peer's rules at the instant `now`, one by one and in a batch, and counts the rows.
 /// Units: `now` in microseconds since 1970.
 /// Errors: the first answer that is another one; the stored sums differ from the answers.
 pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     let (program, mut purchases) = prepare(now);
     peer.found(&program)?;
     let mut asked = Asked { peer, purchases: Purchases::new(1, 3), held: Books::default() };
+    // A row that fails no rule is for everybody.
+    let rules = asked.peer.rules();
+    let is_asked = |row: &&Row| row.2 & !rules == 0;
+    let rows: Vec<&Row> = ROWS.iter().filter(is_asked).collect();
+    let mut is_kept = ROWS.iter().map(|row| is_asked(&row));
+    purchases.retain(|_| is_kept.next() == Some(true));
     // Half of the rows one by one, the others as one batch.
-    let together = purchases.split_off(ROWS.len() / 2);
+    let together = purchases.split_off(rows.len() / 2);
     let mut verdicts = Vec::new();
     for purchase in purchases {
         verdicts.extend(asked.authorize(&[purchase])?);
     }
     verdicts.extend(asked.authorize(&together)?);
-    for (&(name, _, failed, code), verdict) in ROWS.iter().zip(&verdicts) {
-        Expected(name, failed, code).meets(verdict)?;
+    for ((name, _, failed, code), verdict) in rows.iter().zip(&verdicts) {
+        Expected(name, *failed, *code).meets(verdict)?;
     }
     check_steps(&mut asked, &program)?;
     let (held, books) = (asked.held, peer.books()?);
-    if books == held { Ok(ROWS.len()) } else { fail(format!("stored {books:?}, held {held:?}")) }
+    if books == held { Ok(rows.len()) } else { fail(format!("stored {books:?}, held {held:?}")) }
 }
 
 /// A peer, and what its approvals hold.
@@ -171,12 +186,13 @@ fn prepare(now: i64) -> (Program, Vec<Purchase>) {
         cards.push(card);
         purchases.push(purchase);
     }
-    for number in 0..4 + INTERVALS.len() as u64 {
+    for number in 0..5 + INTERVALS.len() as u64 {
         cards.push(ordinary(1_000 + number));
     }
     cards[SINGLE_USE].single_use = true;
     (cards[LIMITED].budget, cards[LIMITED].daily_limit) = (2_500, Some(2_000));
     cards[WITH_PIN].pin = Some(PIN);
+    cards[BUDGETED].budget = 2_500;
     cards[RICH].transaction_limit = None;
     for (card, interval) in cards[RICH + 1..].iter_mut().zip(INTERVALS) {
         card.interval = interval;
@@ -191,26 +207,25 @@ fn ordinary(number: u64) -> Card {
 fn check_steps<P: Peer>(asked: &mut Asked<'_, P>, program: &Program) -> Outcome<()> {
     check_unknown_card(asked)?;
     check_repeats(asked, &program.cards[0])?;
-    let card = &program.cards[SINGLE_USE];
-    asked.buy(card, 0, &Expected("verification of a single use", 0, 0))?;
-    // It holds nothing, so it is no hold in the books.
-    asked.held.transactions_held -= 1;
-    asked.buy(card, AMOUNT, &Expected("single use", 0, 0))?;
-    asked.buy(card, AMOUNT, &Expected("single use again", 1 << 5, 1202))?;
-    let card = &program.cards[LIMITED];
-    asked.buy(card, 1_500, &Expected("first of a day", 0, 0))?;
-    asked.buy(card, 501, &Expected("more than is left of it", 1 << 19, 1502))?;
-    asked.buy(card, 1_001, &Expected("more than is left of both", 1 << 19 | 1 << 20, 1502))?;
-    asked.buy(card, 500, &Expected("all that is left of it", 0, 0))?;
-    check_pins(asked, &program.cards[WITH_PIN])?;
+    check_budget(asked, &program.cards[BUDGETED])?;
+    let rules = asked.peer.rules();
+    if rules & SUSPENDED != 0 {
+        check_single_use(asked, &program.cards[SINGLE_USE])?;
+    }
+    if rules & DAILY != 0 {
+        check_daily_limit(asked, &program.cards[LIMITED])?;
+    }
+    if rules & PIN_RULE != 0 {
+        check_pins(asked, &program.cards[WITH_PIN])?;
+    }
     for card in &program.cards[RICH + 1..] {
         asked.buy(card, AMOUNT, &Expected("each interval", 0, 0))?;
     }
     let left = OPENING_BALANCE - asked.held.account_held_minor;
     let card = &program.cards[RICH];
-    asked.buy(card, left + 1, &Expected("more than the account has", 1 << 21, 1101))?;
+    asked.buy(card, left + 1, &Expected("more than the account has", FUNDS, 1101))?;
     asked.buy(card, left, &Expected("all that it has", 0, 0))?;
-    asked.buy(card, 1, &Expected("of an empty account", 1 << 21, 1101))
+    asked.buy(card, 1, &Expected("of an empty account", FUNDS, 1101))
 }
 
 fn check_unknown_card<P: Peer>(asked: &mut Asked<'_, P>) -> Outcome<()> {
@@ -237,6 +252,34 @@ fn check_repeats<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> 
         && verdicts[2] == verdicts[0]
         && later == [verdicts[1], verdicts[0]];
     if is_repeated { Ok(()) } else { fail(format!("repeats answer {verdicts:?}, then {later:?}")) }
+}
+
+/// A budget that runs out, and a refusal that stays one: its repeat is refused for the same reason.
+fn check_budget<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
+    asked.buy(card, 1_500, &Expected("first of a budget", 0, 0))?;
+    let over = [asked.purchase(card, 1_001)];
+    let refused = asked.authorize(&over)?;
+    Expected("more than is left", BUDGET, 1502).meets(&refused[0])?;
+    let repeated = asked.authorize(&over)?;
+    if repeated != refused {
+        return fail(format!("a refusal {refused:?} is repeated as {repeated:?}"));
+    }
+    asked.buy(card, 1_000, &Expected("all that is left", 0, 0))
+}
+
+fn check_single_use<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
+    asked.buy(card, 0, &Expected("verification of a single use", 0, 0))?;
+    // It holds nothing, so it is no hold in the books.
+    asked.held.transactions_held -= 1;
+    asked.buy(card, AMOUNT, &Expected("single use", 0, 0))?;
+    asked.buy(card, AMOUNT, &Expected("single use again", SUSPENDED, 1202))
+}
+
+fn check_daily_limit<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
+    asked.buy(card, 1_500, &Expected("first of a day", 0, 0))?;
+    asked.buy(card, 501, &Expected("more than is left of it", DAILY, 1502))?;
+    asked.buy(card, 1_001, &Expected("more than is left of both", DAILY | BUDGET, 1502))?;
+    asked.buy(card, 500, &Expected("all that is left of it", 0, 0))
 }
 
 /// Three wrong PINs in a row make the right one wrong; five wrong credentials close the card.

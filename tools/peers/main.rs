@@ -1,5 +1,6 @@
-//! Measures cardswitch, PostgreSQL and Redis making the same durable authorizations, one after the
-//! other on this machine and this disk. README.md tells what is compared and what is fair.
+//! Measures cardswitch, PostgreSQL, Redis and TigerBeetle making the same durable authorizations,
+//! one after the other on this machine and this disk. README.md tells what is compared, and what is
+//! fair.
 //!
 //! Servers are started on directories and ports of their own and are ended with the run.
 
@@ -15,6 +16,7 @@ mod redis;
 mod report;
 mod resp;
 mod server;
+mod tigerbeetle;
 mod yardsticks;
 
 use std::error::Error;
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cardswitch_benches::meter::print_control;
+use cardswitch_benches::program::{self as benches_program, CardDraw};
 use clap::Parser;
 
 use crate::cardswitch::{InProcess, OverIso8583, check_held};
@@ -31,9 +34,10 @@ use crate::closed_loop::{Discipline, Measured, Tally};
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Load, Peer};
 use crate::postgresql::{Postgresql, Tuning};
-use crate::program::Program;
+use crate::program::{Program, Purchases};
 use crate::redis::Redis;
 use crate::report::{Cell, Contender, Report, time};
+use crate::tigerbeetle::Tigerbeetle;
 use crate::yardsticks::Yardsticks;
 
 /// The seed of every stream of purchases.
@@ -41,7 +45,7 @@ const SEED: u64 = 13;
 /// How long each yardstick is taken, each time.
 const YARDSTICK: Duration = Duration::from_secs(2);
 
-/// Measures cardswitch beside PostgreSQL and Redis doing the same work.
+/// Measures cardswitch beside PostgreSQL, Redis and TigerBeetle doing the same work.
 #[derive(Debug, Parser)]
 #[command(name = "peers", version)]
 struct Arguments {
@@ -51,6 +55,9 @@ struct Arguments {
     /// Cards in the program.
     #[arg(long, default_value_t = 10_000)]
     cards: u64,
+    /// Popularity of the card of rank k is 1 / k^ZIPF, between 0 and 1; without it all are alike.
+    #[arg(long)]
+    zipf: Option<f64>,
     /// Only these; repeat or separate with commas.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Contender>,
@@ -60,7 +67,10 @@ struct Arguments {
     /// Microseconds that a commit of PostgreSQL waits for others.
     #[arg(long, default_value_t = 0)]
     commit_delay_us: u32,
-    /// Where peers.json and peers.svg go.
+    /// The server's program of TigerBeetle 0.17.9 or later; it is left out without one.
+    #[arg(long, env = "CARDSWITCH_TIGERBEETLE")]
+    tigerbeetle: Option<PathBuf>,
+    /// Where peers.json and peers.svg go; with `--zipf` peers-zipf.json and peers-zipf.svg.
     #[arg(long, default_value = "tools/peers")]
     out: PathBuf,
 }
@@ -90,7 +100,16 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     if arguments.cards == 0 || arguments.windows.contains(&0) || arguments.seconds == 0 {
         return fail("cards, windows and seconds are at least 1");
     }
-    let mut run = Run { arguments, cells: Vec::new(), yardsticks: Vec::new(), servers: Vec::new() };
+    if arguments.zipf.is_some_and(|theta| theta <= 0.0 || theta >= 1.0) {
+        return fail("a skew is between 0 and 1");
+    }
+    let mut run = Run {
+        arguments,
+        cells: Vec::new(),
+        yardsticks: Vec::new(),
+        servers: Vec::new(),
+        left_out: Vec::new(),
+    };
     print_control("before");
     for contender in Contender::ALL {
         if arguments.only.is_empty() || arguments.only.contains(&contender) {
@@ -110,6 +129,7 @@ struct Run<'a> {
     cells: Vec<Cell>,
     yardsticks: Vec<Yardsticks>,
     servers: Vec<String>,
+    left_out: Vec<String>,
 }
 
 impl Run<'_> {
@@ -122,20 +142,37 @@ impl Run<'_> {
     }
 
     fn measure(&mut self, contender: Contender) -> Outcome<()> {
-        let Arguments { cards, .. } = *self.arguments;
+        let purchases = Purchases::over(self.draw(), SEED);
         match contender {
             Contender::Cardswitch => self.measure_in_process(),
-            Contender::Iso8583 => self.measure_over_iso8583(),
+            Contender::Iso8583 => self.measure_over_iso8583(purchases),
             Contender::Postgresql => {
                 let tuning = self.tuning(Discipline::CardsToLanes);
-                self.measure_peer(contender, Postgresql::start(tuning, cards)?)
+                self.measure_peer(contender, Postgresql::start(tuning, purchases)?)
             }
             Contender::PostgresqlOneEach => {
                 let tuning = self.tuning(Discipline::OneEach);
-                self.measure_peer(contender, Postgresql::start(tuning, cards)?)
+                self.measure_peer(contender, Postgresql::start(tuning, purchases)?)
             }
-            Contender::Redis => self.measure_peer(contender, Redis::start(cards)?),
+            Contender::Redis => self.measure_peer(contender, Redis::start(purchases)?),
+            Contender::Tigerbeetle => match &self.arguments.tigerbeetle {
+                Some(server) => self.measure_peer(contender, Tigerbeetle::at(server, purchases)?),
+                None if self.arguments.only.contains(&contender) => {
+                    fail("CARDSWITCH_TIGERBEETLE names no server program")
+                }
+                None => {
+                    let without = "TigerBeetle, as CARDSWITCH_TIGERBEETLE names no server program";
+                    self.left_out.push(without.to_owned());
+                    Ok(())
+                }
+            },
         }
+    }
+
+    /// How purchases are spread over the cards.
+    fn draw(&self) -> CardDraw {
+        let Arguments { cards, zipf, .. } = *self.arguments;
+        zipf.map_or(CardDraw::uniform(cards), |theta| CardDraw::zipf(cards, theta))
     }
 
     fn tuning(&self, discipline: Discipline) -> Tuning {
@@ -143,7 +180,8 @@ impl Run<'_> {
     }
 
     fn measure_in_process(&mut self) -> Outcome<()> {
-        let mut engine = InProcess::open(self.arguments.cards)?;
+        let purchases = benches_program::Purchases::over(self.draw(), SEED);
+        let mut engine = InProcess::open(self.arguments.cards, purchases)?;
         let tally = self.measure_windows(Contender::Cardswitch, &[1], |load| {
             Ok(engine.measure(load.window, load.duration))
         })?;
@@ -152,8 +190,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn measure_over_iso8583(&mut self) -> Outcome<()> {
-        let mut switch = OverIso8583::open(self.arguments.cards)?;
+    fn measure_over_iso8583(&mut self, purchases: Purchases) -> Outcome<()> {
+        let mut switch = OverIso8583::open(self.arguments.cards, purchases)?;
         let tally = self.measure_windows(Contender::Iso8583, &[1], |load| {
             switch.measure(load.window, load.duration)
         })?;
@@ -231,7 +269,9 @@ impl Run<'_> {
             date: chrono::Utc::now().date_naive().to_string(),
             cards: self.arguments.cards,
             seconds: self.arguments.seconds,
+            zipf: self.arguments.zipf,
             servers: self.servers,
+            left_out: self.left_out,
         })
     }
 }
@@ -262,7 +302,9 @@ fn print_checked(contender: Contender, tally: &Tally) {
 fn write_report(report: &Report, directory: &Path) -> Outcome<()> {
     println!("\n{}", report.to_markdown());
     let json = serde_json::to_string_pretty(&report.to_json())? + "\n";
-    let (table, plot) = (directory.join("peers.json"), directory.join("peers.svg"));
+    let name = if report.zipf.is_some() { "peers-zipf" } else { "peers" };
+    let path = |extension| directory.join(name).with_extension(extension);
+    let (table, plot) = (path("json"), path("svg"));
     fs::write(&table, json)?;
     fs::write(&plot, plot::draw(report))?;
     println!("written: {}, {}", table.display(), plot.display());
@@ -306,5 +348,6 @@ mod tests {
         assert_eq!(arguments.windows, [1, 8]);
         assert!(parse("peers --only oracle").is_err());
         assert!(run(&parse("peers --windows 0").unwrap()).is_err());
+        assert!(run(&parse("peers --zipf 1").unwrap()).is_err());
     }
 }

@@ -21,10 +21,10 @@ const STYLE: &str = "\
     .end{text-anchor:end}.mid{text-anchor:middle}\
     .grid{stroke:#d0d7de;stroke-width:1}.mark{stroke:#656d76;stroke-dasharray:4 3}\
     .ours{fill:#0969da;stroke:#0969da}.elephant{fill:#8250df;stroke:#8250df}\
-    .redis{fill:#cf222e;stroke:#cf222e}.back{fill:#ffffff}\
+    .redis{fill:#cf222e;stroke:#cf222e}.beetle{fill:#bf8700;stroke:#bf8700}.back{fill:#ffffff}\
     @media(prefers-color-scheme:dark){text{fill:#e6edf3}.faint{fill:#8d96a0}.grid{stroke:#30363d}\
     .mark{stroke:#8d96a0}.ours{fill:#4493f8;stroke:#4493f8}.elephant{fill:#ab7df8;stroke:#ab7df8}\
-    .redis{fill:#f85149;stroke:#f85149}.back{fill:#0d1117}}";
+    .redis{fill:#f85149;stroke:#f85149}.beetle{fill:#d29922;stroke:#d29922}.back{fill:#0d1117}}";
 
 /// A logarithmic scale over a stretch of the page.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,8 @@ pub(crate) fn draw(report: &Report) -> String {
         }
         y += BLOCK_GAP;
     }
-    let foot = format!("Scales are logarithmic. {}, {}", report.machine, report.date);
+    let Report { machine, date, .. } = report;
+    let foot = format!("Scales are logarithmic. {machine}, {date}, {} load", report.load());
     write_text(&mut out, 16.0, height - 12.0, "faint", &foot);
     out += "</svg>\n";
     out
@@ -161,6 +162,7 @@ const fn class_of(contender: Contender) -> &'static str {
         Contender::Cardswitch | Contender::Iso8583 => "ours",
         Contender::Postgresql | Contender::PostgresqlOneEach => "elephant",
         Contender::Redis => "redis",
+        Contender::Tigerbeetle => "beetle",
     }
 }
 

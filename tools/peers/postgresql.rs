@@ -93,9 +93,9 @@ pub(crate) struct Postgresql {
 impl Postgresql {
     /// Makes a cluster and starts it.
     /// Errors: tells what is not installed.
-    pub(crate) fn start(tuning: Tuning, cards: u64) -> Outcome<Self> {
+    pub(crate) fn start(tuning: Tuning, purchases: Purchases) -> Outcome<Self> {
         let server = Server::start(tuning)?;
-        let purchases = Rc::new(RefCell::new(Purchases::new(cards, crate::SEED)));
+        let purchases = Rc::new(RefCell::new(purchases));
         Ok(Self { runtime: new_runtime()?, server, tuning, purchases })
     }
 

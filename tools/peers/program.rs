@@ -4,7 +4,7 @@
 //! and stream are those of the benches, value for value (a test below holds them together); other
 //! cards exist for the check of the rules.
 
-use cardswitch_benches::program::{Random, pan_hash};
+use cardswitch_benches::program::{CardDraw, Random, pan_hash};
 
 /// The account's opening balance. Units: minor units. Redis counts in doubles, exactly so far.
 pub(crate) const OPENING_BALANCE: i64 = 1_000_000_000_000_000;
@@ -194,20 +194,25 @@ impl Purchase {
 #[derive(Debug)]
 pub(crate) struct Purchases {
     random: Random,
-    cards: u64,
+    draw: CardDraw,
     count: u64,
 }
 
 impl Purchases {
     /// A stream over so many cards.
     pub(crate) const fn new(cards: u64, seed: u64) -> Self {
-        Self { random: Random::new(seed), cards, count: 0 }
+        Self::over(CardDraw::uniform(cards), seed)
+    }
+
+    /// A stream over the cards of a draw.
+    pub(crate) const fn over(draw: CardDraw, seed: u64) -> Self {
+        Self { random: Random::new(seed), draw, count: 0 }
     }
 
     /// The next purchase.
     pub(crate) fn next_purchase(&mut self) -> Purchase {
         self.count += 1;
-        let card = self.random.below(self.cards);
+        let card = self.draw.next_card(&mut self.random);
         let mark = self.random.next();
         Purchase {
             pan_hash: pan_hash(card).0,
@@ -254,8 +259,13 @@ mod tests {
     /// cardswitch gets the benches' stream, the peers get this one: they must not part.
     #[test]
     fn the_stream_is_that_of_the_benches() {
-        let mut ours = Purchases::new(10_000, 13);
-        let mut theirs = program::Purchases::new(10_000, 13);
+        for draw in [CardDraw::uniform(10_000), CardDraw::zipf(10_000, 0.99)] {
+            let theirs = program::Purchases::over(draw.clone(), 13);
+            check_streams(Purchases::over(draw, 13), theirs);
+        }
+    }
+
+    fn check_streams(mut ours: Purchases, mut theirs: program::Purchases) {
         for _ in 0..1_000 {
             let purchase = ours.next_purchase();
             let Command::Network(request) = theirs.next_command() else { unreachable!() };
@@ -274,6 +284,31 @@ mod tests {
             let mut comparison = Comparison::open(None, Timestamp(0)).expect("nothing locks it");
             let is_same = |month: ExpiryMonth| Some(month.0) == purchase.expiry;
             assert!(!comparison.differs(CredentialsPresent::EXPIRY, shown, is_same));
+        }
+    }
+
+    fn counts(draw: &CardDraw, cards: usize, draws: u32) -> Vec<u32> {
+        let (mut random, mut counts) = (Random::new(7), vec![0; cards]);
+        for _ in 0..draws {
+            counts[usize::try_from(draw.next_card(&mut random)).unwrap()] += 1;
+        }
+        counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+        counts
+    }
+
+    /// Of 1,000 cards the first two have 1 and 0.50 of the 7.73 that all weights add up to.
+    #[test]
+    fn popular_cards_have_their_shares() {
+        let skewed = counts(&CardDraw::zipf(1_000, 0.99), 1_000, 1_000_000);
+        for (count, share) in skewed.iter().zip([0.1294, 0.0651]) {
+            assert!((f64::from(*count) / 1e6 - share).abs() < 0.002, "{count}, not {share}");
+        }
+        assert!(skewed[999] > 0, "every card is drawn");
+        let uniform = counts(&CardDraw::uniform(1_000), 1_000, 1_000_000);
+        assert!(uniform[0] < 1_200 && uniform[999] > 800, "{uniform:?}");
+        for cards in 1..4 {
+            let few = counts(&CardDraw::zipf(cards, 0.5), usize::try_from(cards).unwrap(), 99);
+            assert_eq!(few.iter().sum::<u32>(), 99);
         }
     }
 

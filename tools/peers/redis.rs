@@ -60,8 +60,8 @@ pub(crate) struct Redis {
 impl Redis {
     /// Starts a server.
     /// Errors: tells what is not installed.
-    pub(crate) fn start(cards: u64) -> Outcome<Self> {
-        let purchases = Rc::new(RefCell::new(Purchases::new(cards, crate::SEED)));
+    pub(crate) fn start(purchases: Purchases) -> Outcome<Self> {
+        let purchases = Rc::new(RefCell::new(purchases));
         let (runtime, server) = (new_runtime()?, Server::start()?);
         Ok(Self { runtime, server, cards: Vec::new(), purchases })
     }

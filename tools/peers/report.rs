@@ -21,12 +21,20 @@ pub(crate) enum Contender {
     PostgresqlOneEach,
     /// Redis, what waits goes in one script call.
     Redis,
+    /// TigerBeetle, what waits goes in one request.
+    Tigerbeetle,
 }
 
 impl Contender {
     /// Everybody, in the order of the table.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Cardswitch, Self::Iso8583, Self::Postgresql, Self::PostgresqlOneEach, Self::Redis];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Cardswitch,
+        Self::Iso8583,
+        Self::Postgresql,
+        Self::PostgresqlOneEach,
+        Self::Redis,
+        Self::Tigerbeetle,
+    ];
 
     /// Its name in the table and the plot.
     pub(crate) const fn title(self) -> &'static str {
@@ -36,6 +44,7 @@ impl Contender {
             Self::Postgresql => "PostgreSQL 15, batched",
             Self::PostgresqlOneEach => "PostgreSQL 15, one each",
             Self::Redis => "Redis 7, batched",
+            Self::Tigerbeetle => "TigerBeetle 0.17, holds only",
         }
     }
 
@@ -46,6 +55,7 @@ impl Contender {
             Self::Postgresql => "postgresql",
             Self::PostgresqlOneEach => "postgresql_one_each",
             Self::Redis => "redis",
+            Self::Tigerbeetle => "tigerbeetle",
         }
     }
 }
@@ -114,8 +124,12 @@ pub(crate) struct Report {
     pub(crate) date: String,
     pub(crate) cards: u64,
     pub(crate) seconds: u64,
+    /// The skew of the cards' popularity; none where all are alike.
+    pub(crate) zipf: Option<f64>,
     /// The peers' descriptions of themselves.
     pub(crate) servers: Vec<String>,
+    /// Peers that are not on this machine, and how they would be.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Report {
@@ -167,16 +181,25 @@ impl Report {
         }
         let _ = writeln!(
             out,
-            "\n{}; {}; {} cards, {} s a cell. Same run: redb commit of 100 bytes {}, 100 bytes \
+            "\n{}; {}; {} cards, {}, {} s a cell. Same run: redb commit of 100 bytes {}, 100 bytes \
              appended with fdatasync {}.",
             self.date,
             self.machine,
             grouped(self.cards as f64),
+            self.load(),
             self.seconds,
             time(self.yardsticks.redb_commit_us),
             time(self.yardsticks.append_us),
         );
+        for left_out in &self.left_out {
+            let _ = writeln!(out, "Left out: {left_out}.");
+        }
         out
+    }
+
+    /// How the purchases are spread over the cards.
+    pub(crate) fn load(&self) -> String {
+        self.zipf.map_or_else(|| "uniform".to_owned(), |theta| format!("Zipf {theta}"))
     }
 
     /// The same figures, unrounded.
@@ -204,7 +227,9 @@ impl Report {
             "machine": self.machine,
             "cards": self.cards,
             "seconds": self.seconds,
+            "zipf": self.zipf,
             "servers": self.servers,
+            "left_out": self.left_out,
             "redb_commit_us": self.yardsticks.redb_commit_us,
             "append_fdatasync_us": self.yardsticks.append_us,
             "cells": cells,
@@ -265,7 +290,9 @@ pub(crate) mod tests {
             date: "2026-01-02".to_owned(),
             cards: 10_000,
             seconds: 10,
+            zipf: None,
             servers: Vec::new(),
+            left_out: vec!["TigerBeetle".to_owned()],
         }
     }
 
@@ -276,6 +303,8 @@ pub(crate) mod tests {
         assert_eq!(rows[0], "| Redis 7, batched | 1 | 2,000 | 500 us | 1.50 ms |  | 2.50 |");
         assert!(rows[1].starts_with("| cardswitch, in process | 64 | 100,000 |"), "{table}");
         assert!(rows[2].contains("| 4.00x |"), "{table}");
+        assert!(table.contains("10,000 cards, uniform,"), "{table}");
+        assert!(table.ends_with("Left out: TigerBeetle.\n"), "{table}");
     }
 
     #[test]
