@@ -4,7 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `file`, `money` | the syntax of a file |
-//! | `script` | the steps, each with its details; nonsense is refused with its line |
+//! | `act`, `script` | the steps, each with its details; nonsense is refused with its line |
 //! | `asked` | the request of a step, before either door |
 //! | `iso_door`, `http_door` | the two forms of that, and of the answer |
 //! | `switch_api` | cards, clock, transfers and balances, which have no ISO 8583 |
@@ -13,6 +13,7 @@
 //!
 //! The format is documented in `tests/scenarios/README.md`.
 
+mod act;
 mod asked;
 mod file;
 mod http_door;
