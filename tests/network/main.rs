@@ -11,6 +11,7 @@ mod demo;
 mod faults;
 mod first_frame;
 mod first_minute;
+mod hostile_story;
 mod http_door;
 mod lifecycle;
 mod pipelining;

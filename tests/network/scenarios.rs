@@ -1,6 +1,7 @@
 //! `feed --scenario`: every scenario file through both doors, and how a run tells what went wrong.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use cardswitch_harness::{CommandOutput, Installation, Switch, run_cardswitch};
@@ -21,7 +22,7 @@ impl Stage {
     }
 
     fn run(&self, door: &str, path: &Path) -> CommandOutput {
-        run_scenario(&self.installation, &self.switch, door, path)
+        run_scenario(&self.installation, doors_of(&self.switch), door, path)
     }
 
     /// Runs a scenario that is written here and not in a file of its own.
@@ -33,13 +34,18 @@ impl Stage {
     }
 }
 
-fn run_scenario(
+/// The addresses of a switch: ISO 8583 and HTTP.
+pub(crate) fn doors_of(switch: &Switch) -> (SocketAddr, SocketAddr) {
+    (switch.iso8583, switch.http)
+}
+
+pub(crate) fn run_scenario(
     installation: &Installation,
-    switch: &Switch,
+    (iso8583, http): (SocketAddr, SocketAddr),
     door: &str,
     path: &Path,
 ) -> CommandOutput {
-    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let (iso8583, http) = (iso8583.to_string(), format!("http://{http}"));
     let credentials = &installation.credentials;
     let path = path.to_str().expect("UTF-8");
     run_cardswitch(&[
@@ -168,7 +174,7 @@ fn a_switch_on_the_system_clock_is_refused() {
     let installation = Installation::init(1, 955);
     let switch = installation.serve();
     let path = &scenario_files()[0];
-    let output = run_scenario(&installation, &switch, "iso8583", path);
+    let output = run_scenario(&installation, doors_of(&switch), "iso8583", path);
     assert_eq!(output.code, Some(1), "{output:#?}");
     let error = output.expect_one_line_error();
     assert!(error.contains("serve --clock manual"), "{error}");

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use self::purchase_book::PurchaseBook;
 use self::worlds::describe;
-pub(super) use self::worlds::{Event, Outcome, State, World};
+pub(super) use self::worlds::{ABSENT, Event, Outcome, State, World, carry};
 
 /// Names a message of a purchase, for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

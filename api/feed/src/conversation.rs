@@ -11,6 +11,7 @@ mod due;
 mod later;
 mod live;
 mod opening;
+mod story;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -18,7 +19,10 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use due::{Action, Due};
 use live::{Awaited, Live};
 
+pub use story::Story;
+
 use super::books::{Books, Difference};
+use super::hostile::Mishap;
 use super::message::{Answer, Identity, Key};
 use super::portfolio::Portfolio;
 use super::report::Tally;
@@ -52,6 +56,25 @@ pub(super) struct Outgoing {
     pub(super) lane: u64,
     pub(super) key: Key,
     pub(super) order: Order,
+    pub(super) part: Part,
+}
+
+/// A message's place among those of its purchase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Part {
+    /// Its place among the later messages; none for the opening.
+    pub(super) later: Option<usize>,
+    /// Whether it says that it was sent before.
+    pub(super) is_repeat: bool,
+}
+
+/// A message that left for the switch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Departure {
+    pub(super) part: Part,
+    pub(super) mishap: Option<Mishap>,
+    /// Whether there was a connection to carry it.
+    pub(super) is_carried: bool,
 }
 
 /// Whether a message may arrive behind those that were sent after it.
@@ -73,6 +96,8 @@ pub(super) struct Settings {
     pub(super) arrivals_end_us: u64,
     /// The longest wait for an answer.
     pub(super) answer_timeout_us: u64,
+    /// Whether purchases are kept after their end, for the story of one whose books differ.
+    pub(super) keeps_stories: bool,
 }
 
 /// The conversation of one run.
@@ -85,6 +110,9 @@ pub(super) struct Conversation<'a> {
     /// The newest plan that is not part of a burst: no plan to come is due before it.
     frontier: Option<u64>,
     live: HashMap<u64, Live>,
+    /// Purchases that are over, and what left of each, where stories are kept.
+    past: HashMap<u64, Live>,
+    departures: HashMap<u64, Vec<Departure>>,
     awaited: HashMap<Key, VecDeque<Awaited>>,
     deadlines: VecDeque<(u64, Key, u64)>,
     next_stan: u32,
@@ -110,6 +138,8 @@ impl<'a> Conversation<'a> {
             next_sequence: 0,
             frontier: None,
             live: HashMap::new(),
+            past: HashMap::new(),
+            departures: HashMap::new(),
             awaited: HashMap::new(),
             deadlines: VecDeque::new(),
             next_stan: 1,
@@ -165,6 +195,13 @@ impl<'a> Conversation<'a> {
         }
         self.release(awaited.purchase);
         true
+    }
+
+    /// Takes note of a message that left, in the order of leaving.
+    pub(super) fn departed(&mut self, purchase: u64, departure: Departure) {
+        if self.settings.keeps_stories {
+            self.departures.entry(purchase).or_default().push(departure);
+        }
     }
 
     /// Gives up on answers that took too long.
@@ -242,8 +279,11 @@ impl<'a> Conversation<'a> {
     fn release(&mut self, purchase: u64) {
         let Some(live) = self.live.get_mut(&purchase) else { return };
         live.pending = live.pending.saturating_sub(1);
-        if live.pending == 0 {
-            self.live.remove(&purchase);
+        if live.pending == 0
+            && let Some(live) = self.live.remove(&purchase)
+            && self.settings.keeps_stories
+        {
+            self.past.insert(purchase, live);
         }
     }
 

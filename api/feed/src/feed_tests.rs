@@ -479,6 +479,10 @@ fn real_time_keeps_its_rate_and_the_books_agree() {
 /// Every mishap, and more often than a seed draws it.
 fn hostile_run(faults: Faults, seed: u64) -> FeedReport {
     let (address, _switch) = SmallSwitch::start(faults);
+    run_hostile(address, seed, None)
+}
+
+fn run_hostile(address: SocketAddr, seed: u64, http: Option<HttpSource>) -> FeedReport {
     let rates = Mishap::ALL.map(|mishap| format!("{mishap}=30")).join(",").parse().unwrap();
     let options = FeedOptions {
         rate_per_s: 300.0,
@@ -487,6 +491,7 @@ fn hostile_run(faults: Faults, seed: u64) -> FeedReport {
         time: FeedTime::Real { connections: 3 },
         answer_timeout: Duration::from_millis(400),
         hostility: Some(Hostility { seed, rates }),
+        http,
         ..FeedOptions::new(Line::to(address), portfolio(50))
     };
     run(&options, &Progress::default()).unwrap()
@@ -504,6 +509,22 @@ fn a_hostile_wire_makes_no_differences() {
 fn a_hostile_wire_finds_an_issuer_that_forgets_duplicates() {
     let report = hostile_run(Faults { forgets_duplicates: true, ..Faults::default() }, 31);
     assert!(!report.differences.is_empty(), "seed 31");
+    let story = report.story.expect("a duplicate is of one purchase");
+    assert!(story.steps.iter().any(|step| step.starts_with("again ")), "seed 31: {story:?}");
+    assert!(story.steps.len() < 10, "the shortest is told: {story:?}");
+    let scenario = story.scenario.expect("a scenario can send it again");
+    assert!(scenario.contains("expected the first answer again"), "{scenario}");
+}
+
+#[test]
+fn a_story_expects_the_right_books() {
+    let (address, switch) =
+        SmallSwitch::start(Faults { wrong_every: Some(5), ..Faults::default() });
+    let http = HttpSource { url: serve_http(switch), network_key: "key".to_owned() };
+    let report = run_hostile(address, 31, Some(http));
+    let story = report.story.expect("transactions differ");
+    let scenario = story.scenario.expect("holds can be told");
+    assert!(scenario.contains("\nheld = "), "{scenario}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use super::conversation::{Order, Outgoing};
+use super::conversation::{Order, Outgoing, Part};
 use super::random::Draws;
 
 /// The streams of a seed that are no purchase's.
@@ -163,6 +163,7 @@ pub struct Hostility {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passing {
     pub(super) purchase: u64,
+    pub(super) part: Part,
     pub(super) bytes: Vec<u8>,
     pub(super) mishap: Option<Mishap>,
     /// The bytes that [`Mishap::Noise`] and [`Mishap::Stranger`] send.
@@ -185,6 +186,7 @@ pub(super) struct Wire {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     purchase: u64,
+    part: Part,
     bytes: Vec<u8>,
     mishap: Option<Mishap>,
 }
@@ -207,7 +209,7 @@ impl Wire {
         if let Some(mishap) = mishap {
             self.happened[mishap.place()] += 1;
         }
-        let purchase = outgoing.lane;
+        let (purchase, part) = (outgoing.lane, outgoing.part);
         let late_us = self.draws.between(LATE_US.0, LATE_US.1);
         let own_us = now_us + if mishap == Some(Mishap::Late) { late_us } else { 0 };
         let (leaves_us, copy_us) = match outgoing.order {
@@ -220,11 +222,11 @@ impl Wire {
             }
         };
         if mishap == Some(Mishap::Copied) {
-            let copy = Held { purchase, bytes: outgoing.bytes.clone(), mishap: None };
+            let copy = Held { purchase, part, bytes: outgoing.bytes.clone(), mishap: None };
             self.hold(copy_us, copy);
         }
         if mishap != Some(Mishap::Lost) {
-            self.hold(leaves_us, Held { purchase, bytes: outgoing.bytes, mishap });
+            self.hold(leaves_us, Held { purchase, part, bytes: outgoing.bytes, mishap });
         }
     }
 
@@ -236,7 +238,7 @@ impl Wire {
     /// The next message that leaves by now.
     pub(super) fn take_due(&mut self, now_us: u64) -> Option<Passing> {
         self.next_due_us().filter(|due_us| *due_us <= now_us)?;
-        let Reverse((due_us, _, Held { purchase, bytes, mishap })) = self.held.pop()?;
+        let Reverse((due_us, _, Held { purchase, part, bytes, mishap })) = self.held.pop()?;
         if self.leaves_us.get(&purchase).is_some_and(|last_us| *last_us <= due_us) {
             self.leaves_us.remove(&purchase);
         }
@@ -244,7 +246,7 @@ impl Wire {
             Some(Mishap::Noise | Mishap::Stranger) => self.noise(),
             _ => Vec::new(),
         };
-        Some(Passing { purchase, bytes, mishap, noise })
+        Some(Passing { purchase, part, bytes, mishap, noise })
     }
 
     /// The number of times that each mishap happened.
@@ -282,7 +284,8 @@ mod tests {
     }
 
     fn outgoing(purchase: u64, byte: u8, order: Order) -> Outgoing {
-        Outgoing { bytes: vec![byte], due_us: 0, lane: purchase, key: Key::default(), order }
+        let part = Part { later: None, is_repeat: false };
+        Outgoing { bytes: vec![byte], due_us: 0, lane: purchase, key: Key::default(), order, part }
     }
 
     /// All that leaves, with the time of it.

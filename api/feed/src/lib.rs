@@ -6,7 +6,7 @@
 //! | `portfolio`, `merchants` | who pays, and where |
 //! | `random`, `traffic` | the seeded stream; the complete plan of every purchase |
 //! | `message` | plans as bytes, answers as values |
-//! | `conversation` | what is sent next, and what follows from an answer; owns order, not time |
+//! | `conversation` | what is sent next, and what follows from an answer; owns order, not time; the story behind a difference |
 //! | `hostile` | a wire that loses, delays, doubles and cuts messages |
 //! | `line` | where a door is, and what secures messages on the way there |
 //! | `open_loop`, `closed_loop`, `client` | real time over several connections; virtual time over one |
@@ -57,6 +57,7 @@ use traffic::{REAL_PACE, VIRTUAL_PACE};
 
 pub use addresses::DoorAddresses;
 pub use books::Difference;
+pub use conversation::Story;
 pub use hostile::{Hostility, Mishap, MishapRates};
 pub use line::{Carrier, Line};
 pub use portfolio::{Card, Portfolio, Profile};
@@ -267,7 +268,7 @@ type BooksCompared = Result<(Comparison, Vec<Difference>), FeedError>;
 
 fn report(
     options: &FeedOptions,
-    conversation: Conversation<'_>,
+    mut conversation: Conversation<'_>,
     course: Course,
     books: BooksCompared,
 ) -> Result<FeedReport, FeedError> {
@@ -279,8 +280,9 @@ fn report(
         }
         Err(error) => return Err(error),
     };
-    let mut differences = conversation.differences;
-    differences.extend(found);
+    conversation.differences.extend(found);
+    let story = conversation.story();
+    let differences = conversation.differences;
     let why = course.ended_early.into_iter().chain(unread).collect::<Vec<_>>().join("; ");
     Ok(FeedReport {
         seed: options.seed,
@@ -290,6 +292,7 @@ fn report(
         counts: conversation.tally.counts,
         comparison,
         differences,
+        story,
         mishaps: course.mishaps,
         ended_early: Some(why).filter(|why| !why.is_empty()),
     })
@@ -330,6 +333,7 @@ fn settings(options: &FeedOptions, epoch: Epoch, mean_gap_ns: u64) -> Settings {
         epoch,
         arrivals_end_us: open_loop::micros(options.duration),
         answer_timeout_us: open_loop::micros(options.answer_timeout),
+        keeps_stories: options.hostility.is_some(),
     }
 }
 

@@ -383,7 +383,7 @@ fn opening_mti(opening: Opening) -> Mti {
 }
 
 /// The same type with the last digit of a repeat.
-fn repeat_of(mti: Mti) -> Mti {
+pub(super) fn repeat_of(mti: Mti) -> Mti {
     let [version, class, function, _] = mti.bytes();
     Mti::parse(&[version, class, function, b'1']).unwrap_or(mti)
 }

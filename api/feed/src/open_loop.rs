@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::client::{Connection, frame};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Departure};
 use super::hostile::{Mishap, Passing, Wire};
 use super::line::Line;
 use super::message::Answer;
@@ -196,7 +196,7 @@ impl OpenLoop<'_, '_> {
     }
 
     fn pass_with_mishap(&mut self, passing: &Passing) {
-        let Passing { purchase, bytes, mishap, noise } = passing;
+        let Passing { purchase, part, bytes, mishap, noise } = passing;
         match mishap {
             Some(Mishap::Noise) => self.pass(*purchase, noise),
             Some(Mishap::Stranger) => self.send_stranger(noise),
@@ -205,6 +205,9 @@ impl OpenLoop<'_, '_> {
         self.pass(*purchase, bytes);
         let at = self.place_of(*purchase);
         let Some(lane) = self.lanes.get_mut(at) else { return };
+        let is_carried = lane.connection.is_some();
+        let departure = Departure { part: *part, mishap: *mishap, is_carried };
+        self.conversation.departed(*purchase, departure);
         match mishap {
             Some(Mishap::Cut) => {
                 lane.outbox.truncate(lane.outbox.len() - bytes.len() / 2);

@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use super::books::Difference;
+use super::conversation::Story;
 use super::hostile::Mishap;
 
 /// The longest latency that is told apart: one minute. Units: microseconds.
@@ -236,6 +237,8 @@ pub struct FeedReport {
     pub comparison: Comparison,
     /// The differences between the feed's books and the switch's.
     pub differences: Vec<Difference>,
+    /// The shortest story behind one of them, on a hostile wire.
+    pub story: Option<Story>,
     /// The number of times that each mishap of a hostile wire happened; empty without one.
     pub mishaps: Vec<(Mishap, u64)>,
     /// The reason why the run ended before its time, if it did.
@@ -466,6 +469,7 @@ mod tests {
                 expected: "0 to 5".to_owned(),
                 found: "6".to_owned(),
             }],
+            story: None,
             mishaps: Vec::new(),
             ended_early: None,
         }

@@ -4,7 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `file`, `money` | the syntax of a file |
-//! | `script` | the steps, each with its details; nonsense is refused with its line |
+//! | `act`, `script` | the steps, each with its details; nonsense is refused with its line |
 //! | `asked` | the request of a step, before either door |
 //! | `iso_door`, `http_door` | the two forms of that, and of the answer |
 //! | `switch_api` | cards, clock, transfers and balances, which have no ISO 8583 |
@@ -13,6 +13,7 @@
 //!
 //! The format is documented in `tests/scenarios/README.md`.
 
+mod act;
 mod asked;
 mod file;
 mod http_door;
@@ -29,6 +30,10 @@ use std::time::Duration;
 use self::script::Script;
 use self::stage::Stage;
 use super::{ANSWER_TIMEOUT, FeedError, HttpSource, Line};
+pub(crate) use file::{
+    Credential, Expected, Naming, Presentment, ScenarioFile, SetupFile, Span, StepFile, Terms,
+};
+pub(crate) use money::Money;
 
 /// Steps to carry out in order.
 #[derive(Debug)]
@@ -111,6 +116,14 @@ impl StepOutcome {
     pub const fn is_as_expected(&self) -> bool {
         self.mismatches.is_empty()
     }
+}
+
+/// Writes a scenario as the text of a file, and its steps in words.
+/// Errors: no scenario that could be read again, and why.
+pub(crate) fn write_scenario(file: &ScenarioFile) -> Result<(String, Vec<String>), String> {
+    let text = toml::to_string(file).map_err(|error| error.to_string())?;
+    let script = Script::parse(&text).map_err(|flaw| flaw.message)?;
+    Ok((text, script.steps.iter().map(ToString::to_string).collect()))
 }
 
 impl Scenario {

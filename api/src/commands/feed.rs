@@ -1,7 +1,8 @@
 //! `cardswitch feed`.
 
+use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_feed::{
     ANSWER_TIMEOUT, Door, FeedError, FeedOptions, FeedReport, FeedTime, HOSTILE_ANSWER_TIMEOUT,
     Hostility, HttpSource, Line, MishapRates, Mismatch, Portfolio, Progress, Scenario,
-    ScenarioOptions, StepOutcome, VIRTUAL_START_US,
+    ScenarioOptions, StepOutcome, Story, VIRTUAL_START_US,
 };
 use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
@@ -70,10 +71,13 @@ struct HostileArgs {
     /// copied, cut, vanished, dribbled, noise, stranger) [default: drawn from the seed]
     #[arg(long, value_name = "RATES", requires = "hostile")]
     hostile_rates: Option<MishapRates>,
-    /// Where the books differ, run again without one mishap after the other, and say which of them
-    /// it takes
+    /// Where the books differ, run again without one mishap after the other, say which of them it
+    /// takes, and write the story of one such purchase as a scenario, for which --http is needed
     #[arg(long, requires = "hostile")]
     shrink: bool,
+    /// File for that scenario [default: hostile-SEED.toml]
+    #[arg(long, value_name = "FILE", requires = "shrink")]
+    scenario_out: Option<PathBuf>,
 }
 
 impl HostileArgs {
@@ -81,6 +85,11 @@ impl HostileArgs {
         let seed = self.hostile?;
         let rates = self.hostile_rates.unwrap_or_else(|| MishapRates::of_seed(seed));
         Some(Hostility { seed, rates })
+    }
+
+    fn scenario_out(&self) -> PathBuf {
+        let by_default = || format!("hostile-{}.toml", self.hostile.unwrap_or_default()).into();
+        self.scenario_out.clone().unwrap_or_else(by_default)
     }
 }
 
@@ -209,20 +218,26 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
         eprintln!("hostile wire of seed {seed}, in a thousand messages: {rates}");
     }
     let report = run_until_stopped(options.clone(), Arc::new(Progress::default())).await?;
-    if args.json {
-        println!("{}", report.to_json());
-    } else {
+    if !args.json {
         print!("{}", report.to_text());
     }
     if args.hostile.shrink && !report.differences.is_empty() {
-        shrink(options).await?;
+        let story = shrink(options, report.story.clone()).await?;
+        tell(story, &args.hostile.scenario_out())?;
+    }
+    if args.json {
+        println!("{}", report.to_json());
     }
     judge(&report)
 }
 
-/// Leaves out one mishap after the other as long as the books differ without it.
-async fn shrink(mut options: FeedOptions) -> Result<(), Failure> {
-    let Some(mut hostility) = options.hostility else { return Ok(()) };
+/// Leaves out one mishap after the other as long as the books differ without it. Returns the story of
+/// the last difference.
+async fn shrink(
+    mut options: FeedOptions,
+    mut story: Option<Story>,
+) -> Result<Option<Story>, Failure> {
+    let Some(mut hostility) = options.hostility else { return Ok(story) };
     let tried: Vec<_> = hostility.rates.active().collect();
     for (mishap, _) in tried {
         let without = Hostility { rates: hostility.rates.without(mishap), ..hostility };
@@ -232,9 +247,33 @@ async fn shrink(mut options: FeedOptions) -> Result<(), Failure> {
         println!("without {mishap}: {differences} differences");
         if differences > 0 {
             hostility = without;
+            story = report.story.or(story);
         }
     }
     println!("it takes: {}", hostility.rates);
+    Ok(story)
+}
+
+/// Tells the story of a difference, and writes its scenario.
+/// Errors: a file that cannot be written.
+fn tell(story: Option<Story>, path: &Path) -> Result<(), Failure> {
+    let Some(Story { scenario, steps, untold }) = story else {
+        println!(
+            "no story: no difference is of one purchase; balances tell of cards, --http of each"
+        );
+        return Ok(());
+    };
+    for (number, step) in (1..).zip(steps) {
+        println!("  {number:>3}  {step}");
+    }
+    for note in untold {
+        println!("not told: {note}");
+    }
+    if let Some(scenario) = scenario {
+        fs::write(path, scenario)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
+        println!("scenario: {}", path.display());
+    }
     Ok(())
 }
 

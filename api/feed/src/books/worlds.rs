@@ -63,7 +63,7 @@ pub(crate) enum Outcome {
     Accepted { amount_minor: u64 },
 }
 
-pub(super) const ABSENT: World = World { state: State::Absent, held_minor: 0, posted_minor: 0 };
+pub(crate) const ABSENT: World = World { state: State::Absent, held_minor: 0, posted_minor: 0 };
 pub(super) const DECLINED: World = World { state: State::Declined, held_minor: 0, posted_minor: 0 };
 pub(super) const CANCELED: World = World { state: State::Canceled, held_minor: 0, posted_minor: 0 };
 
@@ -82,7 +82,7 @@ pub(super) const fn later_word(known: Outcome, word: Outcome) -> Outcome {
 }
 
 /// Carries every world over a message.
-pub(super) fn carry(worlds: &[World], event: Event, outcome: Outcome) -> Vec<World> {
+pub(crate) fn carry(worlds: &[World], event: Event, outcome: Outcome) -> Vec<World> {
     let mut carried: Vec<World> = match outcome {
         Outcome::NotTaken => worlds.to_vec(),
         Outcome::Refused => worlds.iter().map(|world| refuse(*world, event)).collect(),

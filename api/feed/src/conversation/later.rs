@@ -2,8 +2,8 @@
 //! consequences of silence.
 
 use super::due::Action;
-use super::live::{FirstAnswer, LaterSent, is_approval, is_final};
-use super::{Conversation, Order, Outgoing, RRN_LIMIT, TRIES_MAX};
+use super::live::{FirstAnswer, LaterSent, Verdict, is_approval, is_final};
+use super::{Conversation, Order, Outgoing, Part, RRN_LIMIT, TRIES_MAX};
 use crate::books::{Difference, Outcome};
 use crate::message::{Answer, LaterKind, LaterMessage};
 use crate::traffic::{Fate, Opening, Return};
@@ -36,7 +36,7 @@ impl Conversation<'_> {
             _ => self.books.sent(purchase, event),
         };
         live.take_effect(&message);
-        live.later.push(LaterSent { message, entry, first_answer: None, tries: 1 });
+        live.later.push(LaterSent { message, entry, first_answer: None, verdict: None, tries: 1 });
         let outgoing = self.later_outgoing(purchase, later, due_us, false);
         self.schedule_after_later(purchase, later, kind, due_us);
         self.release(purchase);
@@ -54,8 +54,9 @@ impl Conversation<'_> {
         let live = self.live.get(&purchase)?;
         let message = &live.later.get(later)?.message;
         let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated);
-        let outgoing =
-            Outgoing { bytes, due_us, lane: purchase, key: message.key(), order: Order::Kept };
+        let (key, order) = (message.key(), Order::Kept);
+        let part = Part { later: Some(later), is_repeat: repeated };
+        let outgoing = Outgoing { bytes, due_us, lane: purchase, key, order, part };
         self.await_answer(&outgoing, Some(later));
         Some(outgoing)
     }
@@ -125,6 +126,7 @@ impl Conversation<'_> {
         }
         sent.first_answer = Some(given);
         let (message, outcome) = (sent.message, later_outcome(answer, &sent.message));
+        sent.verdict = Verdict::of(answer, outcome);
         if let Some(entry) = sent.entry {
             self.books.answered(entry, outcome);
         }

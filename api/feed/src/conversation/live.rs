@@ -3,8 +3,8 @@
 
 use cardswitch_iso8583::PresentmentNumber;
 
-use crate::books::EntryId;
-use crate::message::{Identity, LaterKind, LaterMessage};
+use crate::books::{EntryId, Outcome};
+use crate::message::{Answer, Identity, LaterKind, LaterMessage};
 use crate::traffic::{Clearing, Fate, Plan, Reference};
 
 /// Amounts below this come in one parcel. Units: minor units.
@@ -19,6 +19,7 @@ pub(super) struct Live {
     pub(super) bytes: Vec<u8>,
     pub(super) authorization_id: Option<[u8; 6]>,
     pub(super) first_answer: Option<FirstAnswer>,
+    pub(super) verdict: Option<Verdict>,
     /// Held, in the account's currency.
     pub(super) held_minor: u64,
     /// Held, in the transaction's currency.
@@ -41,7 +42,16 @@ pub(super) struct LaterSent {
     pub(super) message: LaterMessage,
     pub(super) entry: Option<EntryId>,
     pub(super) first_answer: Option<FirstAnswer>,
+    pub(super) verdict: Option<Verdict>,
     pub(super) tries: u8,
+}
+
+/// The meaning of the first answer that settled a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) outcome: Outcome,
+    /// The exact response code.
+    pub(super) code: u16,
 }
 
 /// The parts of the first answer that the answer to a duplicate has to repeat.
@@ -77,6 +87,7 @@ impl Live {
             bytes,
             authorization_id: None,
             first_answer: None,
+            verdict: None,
             later: Vec::new(),
             presented: 0,
             parcels: 1,
@@ -231,6 +242,13 @@ impl Live {
             self.amount_minor = message.keep_amount_minor;
             self.held_minor = message.keep_held_minor;
         }
+    }
+}
+
+impl Verdict {
+    /// The meaning of an answer; none where it leaves the message open.
+    pub(super) fn of(answer: &Answer, outcome: Outcome) -> Option<Self> {
+        is_final(answer.response).then(|| Self { outcome, code: answer.exact_code() })
     }
 }
 

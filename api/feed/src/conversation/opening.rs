@@ -1,8 +1,8 @@
 //! Opening a purchase: its authorization, advice or single message, and what the answer sets off.
 
 use super::due::Action;
-use super::live::{FirstAnswer, Live, is_final};
-use super::{Conversation, Order, Outgoing, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
+use super::live::{FirstAnswer, Live, Verdict, is_final};
+use super::{Conversation, Order, Outgoing, Part, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
 use crate::books::{EntryId, Event, Outcome};
 use crate::merchants::catalogue;
 use crate::message::{Answer, LaterKind, OpeningMessage};
@@ -25,7 +25,8 @@ impl Conversation<'_> {
         let (bytes, key) = (message.encode(false), message.key());
         let entry = self.enter_opening(&plan, identity.rrn);
         self.live.insert(number, Live::new(plan, pan, identity, entry, bytes.clone()));
-        let outgoing = Outgoing { bytes, due_us, lane: number, key, order: Order::MayBeOvertaken };
+        let (order, part) = (Order::MayBeOvertaken, Part { later: None, is_repeat: false });
+        let outgoing = Outgoing { bytes, due_us, lane: number, key, order, part };
         self.await_answer(&outgoing, None);
         self.schedule_from_opening(number);
         Some(outgoing)
@@ -43,14 +44,7 @@ impl Conversation<'_> {
 
     /// Opens a page in the books, unless nothing is to be booked.
     fn enter_opening(&mut self, plan: &Plan, rrn: u64) -> Option<EntryId> {
-        let amount_minor = plan.price.billing_minor;
-        let event = match plan.opening {
-            Opening::BalanceInquiry => return None,
-            Opening::Verification => Event::Verify,
-            Opening::Financial | Opening::Forced => Event::Post { amount_minor },
-            Opening::Refund => Event::Refund { amount_minor },
-            Opening::Authorization | Opening::Advice => Event::Hold { amount_minor },
-        };
+        let event = event_of(plan)?;
         self.tally.counts.authorizations += 1;
         let Payer::Card(card) = plan.payer else { return None };
         self.books.open(plan.number, card, rrn, plan.due_us);
@@ -102,8 +96,8 @@ impl Conversation<'_> {
         let bytes = if marked { message.encode(true) } else { live.bytes.clone() };
         let key = message.key();
         self.tally.counts.duplicates += 1;
-        let outgoing =
-            Outgoing { bytes, due_us, lane: purchase, key, order: Order::MayBeOvertaken };
+        let (order, part) = (Order::MayBeOvertaken, Part { later: None, is_repeat: marked });
+        let outgoing = Outgoing { bytes, due_us, lane: purchase, key, order, part };
         self.await_answer(&outgoing, None);
         self.release(purchase);
         Some(outgoing)
@@ -129,6 +123,7 @@ impl Conversation<'_> {
             Some(first) => self.tally.take_back(first.response),
         }
         let outcome = opening_outcome(&live.plan, answer);
+        live.verdict = Verdict::of(answer, outcome);
         if let Some(entry) = live.entry {
             self.books.answered(entry, outcome);
         }
@@ -197,6 +192,18 @@ impl Conversation<'_> {
             billing_minor: live.plan.price.billing_minor,
             response_code,
         });
+    }
+}
+
+/// The request of an opening, for the books; none where nothing is to be booked.
+pub(super) fn event_of(plan: &Plan) -> Option<Event> {
+    let amount_minor = plan.price.billing_minor;
+    match plan.opening {
+        Opening::BalanceInquiry => None,
+        Opening::Verification => Some(Event::Verify),
+        Opening::Financial | Opening::Forced => Some(Event::Post { amount_minor }),
+        Opening::Refund => Some(Event::Refund { amount_minor }),
+        Opening::Authorization | Opening::Advice => Some(Event::Hold { amount_minor }),
     }
 }
 

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
+use super::act::Act;
 use super::money::Money;
-use super::script::{Act, Details};
+use super::script::Details;
 use crate::message::Identity;
 use crate::portfolio::Card;
 
@@ -12,6 +13,8 @@ use crate::portfolio::Card;
 pub(super) struct Asked<'a> {
     pub(super) act: Act,
     pub(super) details: &'a Details,
+    /// Whether the message says that it was sent before.
+    pub(super) is_repeat: bool,
     pub(super) card: &'a Card,
     /// Its slot in the catalogue.
     pub(super) merchant: u16,
@@ -31,7 +34,7 @@ pub(super) struct Original {
 }
 
 /// The ids of a transaction, as the answer told them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) authorization_id: Option<[u8; 6]>,
     /// The id under `/v1`; over HTTP alone.
@@ -39,7 +42,7 @@ pub(super) struct Known {
 }
 
 /// An answer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answered {
     pub(super) code: u16,
     pub(super) reason: Option<String>,

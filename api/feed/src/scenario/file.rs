@@ -6,126 +6,142 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use super::money::Money;
 
 /// The whole file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ScenarioFile {
-    pub(super) about: String,
+pub(crate) struct ScenarioFile {
+    pub(crate) about: String,
     #[serde(default)]
-    pub(super) setup: SetupFile,
+    pub(crate) setup: SetupFile,
     #[serde(default)]
-    pub(super) step: Vec<Spanned<StepFile>>,
+    pub(crate) step: Vec<Spanned<StepFile>>,
 }
 
 /// The state before the first step.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SetupFile {
+pub(crate) struct SetupFile {
     /// The instant when it begins, in UTC.
-    pub(super) start: Option<TimeOfDay>,
+    pub(crate) start: Option<TimeOfDay>,
     /// The cards by name, each with the terms of its allowance.
     #[serde(default)]
-    pub(super) cards: BTreeMap<String, Terms>,
+    pub(crate) cards: BTreeMap<String, Terms>,
     /// The state of the account, where that matters.
-    pub(super) account: Option<AccountSetup>,
+    pub(crate) account: Option<AccountSetup>,
 }
 
 /// The first state of the account.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AccountSetup {
+pub(crate) struct AccountSetup {
     /// Brought about by a transfer.
-    pub(super) available: Money,
+    pub(crate) available: Money,
     /// The credit limit that the company must have: it cannot be changed while the switch runs.
-    pub(super) credit_limit: Money,
+    pub(crate) credit_limit: Money,
 }
 
 /// The terms of an allowance, for a new card or a change; a term without a value stays or is off.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Terms {
-    pub(super) amount: Option<Money>,
-    pub(super) interval: Option<String>,
-    pub(super) daily_limit: Option<Money>,
-    pub(super) transaction_limit: Option<Money>,
-    pub(super) single_use: Option<bool>,
-    pub(super) scope: Option<Vec<u16>>,
+pub(crate) struct Terms {
+    pub(crate) amount: Option<Money>,
+    pub(crate) interval: Option<String>,
+    pub(crate) daily_limit: Option<Money>,
+    pub(crate) transaction_limit: Option<Money>,
+    pub(crate) single_use: Option<bool>,
+    pub(crate) scope: Option<Vec<u16>>,
     /// The delay from the moment of setup or change.
-    pub(super) starts_in: Option<Span>,
-    pub(super) ends_in: Option<Span>,
+    pub(crate) starts_in: Option<Span>,
+    pub(crate) ends_in: Option<Span>,
 }
 
 /// A step: one verb, its details, its expectations.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StepFile {
+pub(crate) struct StepFile {
     // Verbs with an amount.
-    pub(super) authorize: Option<Money>,
-    pub(super) purchase: Option<Money>,
-    pub(super) cash: Option<Money>,
-    pub(super) advise: Option<Money>,
-    pub(super) increment: Option<Money>,
-    pub(super) present: Option<Money>,
-    pub(super) refund: Option<Money>,
-    pub(super) transfer: Option<Money>,
+    pub(crate) authorize: Option<Money>,
+    pub(crate) purchase: Option<Money>,
+    pub(crate) cash: Option<Money>,
+    pub(crate) advise: Option<Money>,
+    pub(crate) increment: Option<Money>,
+    pub(crate) present: Option<Money>,
+    pub(crate) refund: Option<Money>,
+    pub(crate) transfer: Option<Money>,
     // Verbs with the name of a card.
-    pub(super) verify: Option<String>,
-    pub(super) inquire: Option<String>,
-    pub(super) suspend: Option<String>,
-    pub(super) activate: Option<String>,
-    pub(super) terminate: Option<String>,
-    pub(super) change: Option<String>,
+    pub(crate) verify: Option<String>,
+    pub(crate) inquire: Option<String>,
+    pub(crate) suspend: Option<String>,
+    pub(crate) activate: Option<String>,
+    pub(crate) terminate: Option<String>,
+    pub(crate) change: Option<String>,
     // Verbs with the name of a transaction.
-    pub(super) reverse: Option<String>,
-    pub(super) settle: Option<String>,
+    pub(crate) reverse: Option<String>,
+    pub(crate) settle: Option<String>,
     #[serde(rename = "return")]
-    pub(super) take_back: Option<String>,
-    pub(super) look: Option<String>,
+    pub(crate) take_back: Option<String>,
+    pub(crate) look: Option<String>,
+    // The verb with the name of a message.
+    pub(crate) again: Option<String>,
     // The verb with a span of time.
-    pub(super) advance: Option<Span>,
+    pub(crate) advance: Option<Span>,
 
     // Options.
     #[serde(rename = "as")]
-    pub(super) name: Option<String>,
-    pub(super) of: Option<String>,
-    pub(super) card: Option<String>,
-    pub(super) mcc: Option<u16>,
-    pub(super) billing: Option<Money>,
-    pub(super) number: Option<Presentment>,
-    pub(super) keep: Option<Money>,
-    pub(super) partial: Option<bool>,
-    pub(super) advice: Option<bool>,
-    pub(super) declined: Option<bool>,
-    pub(super) settled: Option<bool>,
-    pub(super) wrong: Option<Vec<Credential>>,
-    pub(super) to: Option<Terms>,
+    pub(crate) name: Option<String>,
+    pub(crate) of: Option<String>,
+    pub(crate) card: Option<String>,
+    pub(crate) mcc: Option<u16>,
+    pub(crate) billing: Option<Money>,
+    pub(crate) number: Option<Presentment>,
+    pub(crate) keep: Option<Money>,
+    pub(crate) by: Option<Naming>,
+    pub(crate) partial: Option<bool>,
+    pub(crate) advice: Option<bool>,
+    pub(crate) declined: Option<bool>,
+    pub(crate) settled: Option<bool>,
+    pub(crate) repeat: Option<bool>,
+    pub(crate) wrong: Option<Vec<Credential>>,
+    pub(crate) to: Option<Terms>,
 
     // Expectations.
-    pub(super) expect: Option<Expected>,
-    pub(super) approved: Option<Money>,
-    pub(super) balance: Option<Money>,
-    pub(super) daily_balance: Option<Money>,
-    pub(super) card_state: Option<String>,
-    pub(super) ledger: Option<Money>,
-    pub(super) available: Option<Money>,
-    pub(super) available_credit: Option<Money>,
-    pub(super) pending_credits: Option<Money>,
-    pub(super) state: Option<String>,
-    pub(super) amount: Option<Money>,
-    pub(super) held: Option<Money>,
-    pub(super) posted: Option<Money>,
+    pub(crate) expect: Option<Expected>,
+    pub(crate) approved: Option<Money>,
+    pub(crate) balance: Option<Money>,
+    pub(crate) daily_balance: Option<Money>,
+    pub(crate) card_state: Option<String>,
+    pub(crate) ledger: Option<Money>,
+    pub(crate) available: Option<Money>,
+    pub(crate) available_credit: Option<Money>,
+    pub(crate) pending_credits: Option<Money>,
+    pub(crate) state: Option<String>,
+    pub(crate) amount: Option<Money>,
+    pub(crate) held: Option<Money>,
+    pub(crate) posted: Option<Money>,
+}
+
+/// The way in which a message names the transaction that it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Naming {
+    /// Source: ISO DE38.
+    AuthorizationId,
+    /// Source: ISO DE90.
+    OriginalData,
+    /// Source: ISO DE37.
+    Rrn,
 }
 
 /// A credential that a message may get wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Credential {
+pub(crate) enum Credential {
     Expiry,
     Pin,
     Cvv,
@@ -133,29 +149,37 @@ pub(super) enum Credential {
 
 /// A span of time, `8d`. Units: seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span(pub(super) u64);
+pub(crate) struct Span(pub(crate) u64);
 
 /// A time of day, `17:00`. Units: seconds since midnight, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TimeOfDay(pub(super) u32);
+pub(crate) struct TimeOfDay(pub(crate) u32);
 
 /// The number of a presentment among several, `1/2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Presentment {
-    pub(super) number: u8,
-    pub(super) count: u8,
+pub(crate) struct Presentment {
+    pub(crate) number: u8,
+    pub(crate) count: u8,
 }
 
 /// The answer that is expected: a response code, a reason, or both, as `1000 reversed_before`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Expected {
-    pub(super) code: Option<u16>,
-    pub(super) reason: Option<String>,
+pub(crate) struct Expected {
+    pub(crate) code: Option<u16>,
+    pub(crate) reason: Option<String>,
 }
 
 impl Expected {
     /// The default expectation: success.
-    pub(super) const APPROVED: Self = Self { code: Some(0), reason: None };
+    pub(crate) const APPROVED: Self = Self { code: Some(0), reason: None };
+
+    pub(crate) const fn of_code(code: u16) -> Self {
+        Self { code: Some(code), reason: None }
+    }
+
+    pub(crate) fn of_reason(reason: &str) -> Self {
+        Self { code: None, reason: Some(reason.to_owned()) }
+    }
 
     fn parse(text: &str) -> Option<Self> {
         let (first, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
@@ -184,7 +208,7 @@ impl fmt::Display for Expected {
 
 impl Span {
     /// The end of a span. Units: microseconds since the Unix epoch.
-    pub(super) fn after_us(self, start_us: i64) -> i64 {
+    pub(crate) fn after_us(self, start_us: i64) -> i64 {
         let seconds = i64::try_from(self.0).unwrap_or(i64::MAX);
         start_us.saturating_add(seconds.saturating_mul(1_000_000))
     }
@@ -223,12 +247,25 @@ impl TimeOfDay {
     }
 }
 
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let minutes = self.0 / 60;
+        write!(f, "{:02}:{:02}", minutes / 60, minutes % 60)
+    }
+}
+
 impl Presentment {
     fn parse(text: &str) -> Option<Self> {
         let (number, count) = text.split_once('/')?;
         let bounded = |text: &str| text.parse().ok().filter(|part| (1..=99).contains(part));
         let (number, count) = (bounded(number)?, bounded(count)?);
         (number <= count).then_some(Self { number, count })
+    }
+}
+
+impl fmt::Display for Presentment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.count)
     }
 }
 
@@ -255,18 +292,24 @@ impl<T> Visitor<'_> for TextVisitor<T> {
     }
 }
 
-/// Reads each of the small forms from a text.
-macro_rules! read_as_text {
+/// Reads each of the small forms from a text, and writes it as one.
+macro_rules! as_text {
     ($($type:ty: $form:literal),+ $(,)?) => {$(
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_any(TextVisitor { form: $form, parse: <$type>::parse })
             }
         }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
     )+};
 }
 
-read_as_text! {
+as_text! {
     Span: "a span of time such as \"90m\" or \"8d\"",
     TimeOfDay: "a time of day such as \"17:00\"",
     Presentment: "a presentment number such as \"1/2\"",

@@ -1,23 +1,23 @@
 //! The HTTP door: the request of a step as a JSON body, and the answer to it.
 
-use hyper::Method;
 use serde_json::{Map, Value, json};
 
-use super::asked::{Answered, Asked, Known, Original};
-use super::file::{Credential, Presentment};
+use super::act::Act;
+use super::asked::{Answered, Asked, Known};
+use super::file::{Credential, Naming, Presentment};
 use super::iso_door::WRONG_PIN;
 use super::money::Money;
-use super::script::Act;
-use super::switch_api::{Access, HttpAnswer, SwitchApi};
+use super::switch_api::{HttpAnswer, SwitchApi};
 use crate::FeedError;
 use crate::merchants::catalogue;
-use crate::message::{acquirer, given, given_expiry};
+use crate::message::{Identity, acquirer, given, given_expiry, transmission_time};
 
-/// Sends what is asked and waits for the answer.
+/// Sends what is asked and waits for the answer. Its key makes the same message a repeat.
 /// Errors: a broken connection.
 pub(super) fn ask(api: &mut SwitchApi<'_>, asked: &Asked<'_>) -> Result<Answered, FeedError> {
-    let place = (Method::POST, place(asked.act));
-    let answer = api.call(Access::Network, place, Some(&body(asked)))?;
+    let Identity { rrn, stan, .. } = asked.identity;
+    let key = format!("{rrn:012}-{stan}");
+    let answer = api.ask((place(asked.act), &key), &body(asked))?;
     Ok(answered(&answer))
 }
 
@@ -43,12 +43,15 @@ fn body(asked: &Asked<'_>) -> Value {
     };
     set("card_number", Some(json!(asked.card.pan)));
     set("stan", Some(json!(asked.identity.stan)));
+    set("transmission_time", Some(json!(time_text(asked.identity))));
     set("acquirer", Some(json!(acquirer(asked.merchant).to_string())));
     set("kind", kind(act).map(|kind| json!(kind)));
     set("amount", act.amount().map(decimal));
     set("currency", act.amount().map(|amount| json!(amount.currency.code())));
-    set("billing_amount", details.billing.map(decimal));
-    set("remaining", details.keep.map(decimal));
+    // What stays is told in the account's currency.
+    let remaining = details.keep.map(|keep| details.billing.unwrap_or(keep));
+    set("remaining", remaining.map(decimal));
+    set("billing_amount", details.billing.filter(|_| remaining.is_none()).map(decimal));
     set("partial", details.partial.then_some(json!(true)));
     set("approved", details.declined.then_some(json!(false)));
     if let Some(Presentment { number, count }) = details.number {
@@ -67,16 +70,40 @@ fn body(asked: &Asked<'_>) -> Value {
         let is_pin_wrong = details.wrong.contains(&Credential::Pin);
         set("pin", is_pin_wrong.then_some(json!(WRONG_PIN)));
     }
-    let (rrn, transaction_id) = match &asked.original {
-        Some(Original { known: None, identity, .. }) => (identity.rrn, None),
-        Some(Original { known: Some(known), .. }) => {
-            (asked.identity.rrn, known.transaction_id.clone())
-        }
-        None => (asked.identity.rrn, None),
-    };
-    set("rrn", Some(json!(format!("{rrn:012}"))));
-    set("transaction_id", transaction_id.map(Value::from));
+    for (key, value) in naming(asked) {
+        set(key, Some(Value::from(value)));
+    }
     Value::Object(body)
+}
+
+/// The reference number of the message, and its names for the transaction that it is about.
+fn naming(asked: &Asked<'_>) -> Vec<(&'static str, String)> {
+    let rrn = |rrn: u64| ("rrn", format!("{rrn:012}"));
+    let own = rrn(asked.identity.rrn);
+    let Some(original) = &asked.original else { return vec![own] };
+    let known = original.known.as_ref();
+    let authorization_id = known.and_then(|known| known.authorization_id);
+    match (asked.details.by, authorization_id) {
+        (Some(Naming::Rrn), _) => vec![rrn(original.identity.rrn)],
+        (None, _) => match known.map(|known| known.transaction_id.clone()) {
+            None => vec![rrn(original.identity.rrn)],
+            Some(None) => vec![own],
+            Some(Some(id)) => vec![own, ("transaction_id", id)],
+        },
+        (Some(Naming::AuthorizationId), Some(id)) => {
+            vec![own, ("authorization_id", String::from_utf8_lossy(&id).into_owned())]
+        }
+        (Some(_), _) => vec![
+            own,
+            ("original_stan", original.identity.stan.to_string()),
+            ("original_transmission_time", time_text(original.identity)),
+        ],
+    }
+}
+
+/// MMDDhhmmss, UTC.
+fn time_text(identity: Identity) -> String {
+    String::from_utf8_lossy(&transmission_time(identity.sent_us)).into_owned()
 }
 
 const fn kind(act: Act) -> Option<&'static str> {

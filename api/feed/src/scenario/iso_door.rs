@@ -10,15 +10,16 @@ use cardswitch_iso8583::{
 };
 
 use super::ScenarioOptions;
+use super::act::Act;
 use super::asked::{Answered, Asked, Known, Original};
-use super::file::Credential;
+use super::file::{Credential, Naming};
 use super::money::Money;
-use super::script::{Act, Details};
+use super::script::Details;
 use crate::FeedError;
 use crate::client::Connection;
 use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
 use crate::message::{
-    acquirer, available, finish, given, given_expiry, transmission_time, with_identity,
+    acquirer, available, finish, given, given_expiry, repeat_of, transmission_time, with_identity,
     with_merchant,
 };
 use crate::traffic::Given;
@@ -64,7 +65,9 @@ impl IsoDoor {
 
 fn encode(asked: &Asked<'_>) -> Vec<u8> {
     let (act, details) = (asked.act, asked.details);
-    let builder = with_identity(MessageBuilder::new(mti(act, details)), asked.identity)
+    let mti = mti(act, details);
+    let mti = if asked.is_repeat { repeat_of(mti) } else { mti };
+    let builder = with_identity(MessageBuilder::new(mti), asked.identity)
         .set_text(2, &asked.card.pan)
         .set(3, processing_code(act));
     let merchant = catalogue().merchant(asked.merchant);
@@ -125,20 +128,23 @@ fn with_credentials(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilde
         .set_optional(52, pin.as_ref().map(<[u8; 8]>::as_slice))
 }
 
-/// Names the transaction that the message is about by the authorization id, else by the message
-/// that opened it; one that has not come yet by its reference number, which is known before.
+/// Names the transaction that the message is about as the step says. By itself a message names it by
+/// the authorization id, else by the message that opened it; one that has not come yet by its
+/// reference number, which is known before.
 fn with_original(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilder {
     let replacement =
         asked.details.keep.and_then(|keep| replacement_amounts(keep.minor.unsigned_abs()));
     let builder = builder.set_optional(95, replacement.as_ref().map(|amounts| amounts.as_slice()));
     let own_rrn = asked.identity.rrn;
-    match &asked.original {
-        None => builder.set_number(37, own_rrn),
-        Some(Original { known: None, identity, .. }) => builder.set_number(37, identity.rrn),
-        Some(Original { known: Some(Known { authorization_id: Some(id), .. }), .. }) => {
-            builder.set_number(37, own_rrn).set(38, id)
+    let Some(original) = &asked.original else { return builder.set_number(37, own_rrn) };
+    let authorization_id = original.known.as_ref().and_then(|known| known.authorization_id);
+    match (asked.details.by, authorization_id) {
+        (Some(Naming::Rrn), _) => builder.set_number(37, original.identity.rrn),
+        (None, _) if original.known.is_none() => builder.set_number(37, original.identity.rrn),
+        (None | Some(Naming::AuthorizationId), Some(id)) => {
+            builder.set_number(37, own_rrn).set(38, &id)
         }
-        Some(original) => {
+        _ => {
             let data = original_data(original, asked.merchant);
             let data = data.as_ref().map(|data| data.as_slice());
             builder.set_number(37, own_rrn).set_optional(90, data)

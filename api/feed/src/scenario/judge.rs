@@ -31,6 +31,22 @@ impl Judge {
         }
     }
 
+    /// Compares the answer to a message sent again with the first one: but for the balance, which
+    /// others may have changed.
+    pub(super) fn first_answer(&mut self, first: Option<&Answered>, found: Option<&Answered>) {
+        let told = |answered: Option<&Answered>| {
+            answered.map(|answered| Answered { balance: None, ..answered.clone() })
+        };
+        let (first, found) = (told(first), told(found));
+        if first != found {
+            let text = |answered: Option<Answered>| {
+                answered.map_or_else(|| "no answer".to_owned(), |answered| answered.to_string())
+            };
+            let expected = format!("the first answer again, {}", text(first));
+            self.mismatches.push(Mismatch { key: "expect", expected, found: text(found) });
+        }
+    }
+
     /// Compares what was approved.
     pub(super) fn approved(&mut self, expected: Option<Money>, found: Option<Money>) {
         self.compare("approved", expected, found);

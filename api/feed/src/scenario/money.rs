@@ -8,6 +8,7 @@ use iso_currency::Currency;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use crate::merchants::ACCOUNT_CURRENCY;
 
@@ -16,26 +17,26 @@ const MINOR_MAX: i64 = 999_999_999_999;
 
 /// An amount in a currency; below zero only where it is expected, never where it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Money {
+pub(crate) struct Money {
     /// Units: minor units of `currency`.
-    pub(super) minor: i64,
-    pub(super) currency: Currency,
+    pub(crate) minor: i64,
+    pub(crate) currency: Currency,
 }
 
 impl Money {
     /// An amount of the account's currency. Units: minor units.
-    pub(super) const fn of_account(minor: i64) -> Self {
+    pub(crate) const fn of_account(minor: i64) -> Self {
         Self { minor, currency: ACCOUNT_CURRENCY }
     }
 
     /// Reads `12.34` or `80.00 EUR`; none of anything else, of more decimals than there are, and
     /// of more than a message carries.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::parse_any(text).filter(|money| money.minor.abs() <= MINOR_MAX)
     }
 
     /// Reads an amount of any size, as balances have.
-    pub(super) fn parse_any(text: &str) -> Option<Self> {
+    pub(crate) fn parse_any(text: &str) -> Option<Self> {
         let (number, code) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let currency = match code.trim() {
             "" => ACCOUNT_CURRENCY,
@@ -48,12 +49,12 @@ impl Money {
     }
 
     /// Whether it is in another currency than the account's.
-    pub(super) fn is_foreign(self) -> bool {
+    pub(crate) fn is_foreign(self) -> bool {
         self.currency != ACCOUNT_CURRENCY
     }
 
     /// The number without its currency.
-    pub(super) fn decimal(self) -> String {
+    pub(crate) fn decimal(self) -> String {
         let exponent = self.currency.exponent().map_or(0, u32::from);
         Decimal::new(self.minor, exponent).to_string()
     }
@@ -72,6 +73,16 @@ impl fmt::Display for Money {
 impl<'de> Deserialize<'de> for Money {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(MoneyVisitor)
+    }
+}
+
+/// A number in the account's currency, text in another one.
+impl Serialize for Money {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.decimal().parse::<f64>() {
+            Ok(number) if !self.is_foreign() => serializer.serialize_f64(number),
+            _ => serializer.collect_str(self),
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! A scenario as it is carried out: each step one act with its details, every name it uses known.
 //! Anything else in a file is refused with its line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use cardswitch_iso8583::line_of;
 use toml::Spanned;
 
+use super::act::Act;
 use super::file::{
-    AccountSetup, Credential, Expected, Presentment, ScenarioFile, Span, StepFile, Terms, TimeOfDay,
+    AccountSetup, Credential, Expected, Naming, Presentment, ScenarioFile, StepFile, Terms,
+    TimeOfDay,
 };
 use super::money::Money;
 use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
@@ -23,30 +25,6 @@ pub(super) struct Script {
     pub(super) steps: Vec<Step>,
 }
 
-/// The act of a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Act {
-    Authorize(Money),
-    Purchase(Money),
-    Cash(Money),
-    Advise(Money),
-    Verify,
-    Inquire,
-    Increment(Money),
-    Present(Money),
-    Refund(Money),
-    Reverse,
-    Transfer(Money),
-    Settle,
-    Return,
-    Suspend,
-    Activate,
-    Terminate,
-    Change,
-    Look,
-    Advance(Span),
-}
-
 /// A step.
 #[derive(Debug)]
 pub(super) struct Step {
@@ -54,12 +32,25 @@ pub(super) struct Step {
     pub(super) line: usize,
     pub(super) act: Act,
     pub(super) card: String,
+    /// The name of its message, which a step without one has by its number.
+    pub(super) name: Option<String>,
+    /// The message that it sends again.
+    pub(super) again: Option<Again>,
     /// The transaction it opens, by `as` or its number.
     pub(super) opens: Option<String>,
     /// The earlier transaction it is about.
     pub(super) of: Option<String>,
     pub(super) details: Details,
     pub(super) expected: Expectations,
+}
+
+/// A message that is sent again.
+#[derive(Debug)]
+pub(super) struct Again {
+    /// The place of the step that sent it first.
+    pub(super) place: usize,
+    /// That step, as the file names it.
+    pub(super) name: String,
 }
 
 /// The details of a message beside its amount.
@@ -69,10 +60,12 @@ pub(super) struct Details {
     pub(super) billing: Option<Money>,
     pub(super) number: Option<Presentment>,
     pub(super) keep: Option<Money>,
+    pub(super) by: Option<Naming>,
     pub(super) partial: bool,
     pub(super) advice: bool,
     pub(super) declined: bool,
     pub(super) settled: bool,
+    pub(super) repeat: bool,
     pub(super) wrong: Vec<Credential>,
     pub(super) terms: Terms,
 }
@@ -80,7 +73,8 @@ pub(super) struct Details {
 /// The expectations after a step.
 #[derive(Debug)]
 pub(super) struct Expectations {
-    pub(super) answer: Expected,
+    /// None where the first answer to the message is expected again.
+    pub(super) answer: Option<Expected>,
     pub(super) approved: Option<Money>,
     pub(super) card: OfCard,
     pub(super) account: OfAccount,
@@ -150,6 +144,7 @@ impl Script {
                 read_step(number, line, step, &cards).map_err(|message| Flaw { line, message })?;
             steps.push(step);
         }
+        find_repeated(&mut steps)?;
         check_names(&steps)?;
         take_cards_over(&mut steps);
         if steps.is_empty() {
@@ -184,18 +179,25 @@ fn read_step(
     let card = card.or_else(|| file.card.clone());
     let opens = act.opens(of.is_some());
     let opens = opens.then(|| file.name.clone().unwrap_or_else(|| number.to_string()));
-    let expected = expectations(&file);
+    let expected = expectations(&file, act);
     if expected.transaction != OfTransaction::default() && opens.is_none() && of.is_none() {
         return Err("`state`, `amount`, `held` and `posted` need `of` here".to_owned());
     }
     check_merchant(&file, of.as_deref(), act)?;
+    if file.by.is_some() && of.is_none() {
+        return Err("`by` needs `of`, the name of a transaction".to_owned());
+    }
+    if file.by == Some(Naming::Rrn) && matches!(act, Act::Refund(_)) {
+        return Err("`by`: a refund has a reference number of its own".to_owned());
+    }
+    let name = file.name.clone();
     let details = details(file);
     // A step about a transaction is about its card, which `take_cards_over` fills in.
     let card = match (&of, card) {
         (Some(_), None) => String::new(),
         (_, card) => card_named(card, cards)?,
     };
-    Ok(Step { line, act, card, opens, of, details, expected })
+    Ok(Step { line, act, card, name, again: None, opens, of, details, expected })
 }
 
 /// The only act of a step, and the card or transaction that its verb names.
@@ -232,6 +234,7 @@ fn spoken(file: &StepFile) -> Result<Spoken, String> {
         (&file.settle, Act::Settle),
         (&file.take_back, Act::Return),
         (&file.look, Act::Look),
+        (&file.again, Act::Again),
     ];
     let plain = |act| Spoken { act, card: None, of: None };
     let with_amount = amounts.into_iter().filter_map(|(amount, act)| amount.map(act)).map(plain);
@@ -264,10 +267,12 @@ fn check_options(act: Act, file: &StepFile) -> Result<(), String> {
         ("billing", file.billing.is_some()),
         ("number", file.number.is_some()),
         ("keep", file.keep.is_some()),
+        ("by", file.by.is_some()),
         ("partial", file.partial.is_some()),
         ("advice", file.advice.is_some()),
         ("declined", file.declined.is_some()),
         ("settled", file.settled.is_some()),
+        ("repeat", file.repeat.is_some()),
         ("wrong", file.wrong.is_some()),
         ("to", file.to.is_some()),
         ("approved", file.approved.is_some()),
@@ -285,7 +290,7 @@ fn check_options(act: Act, file: &StepFile) -> Result<(), String> {
 /// Amounts that are sent are not below zero, but for transfers, and have a billing amount just
 /// where they are in another currency; balances are in the account's.
 fn check_amounts(act: Act, file: &StepFile) -> Result<(), String> {
-    if let Some(amount) = act.amount() {
+    if let Some(amount) = act.amount().or(file.keep) {
         if amount.minor < 0 && !matches!(act, Act::Transfer(_)) {
             return Err(format!("`{}` takes no amount below zero", act.verb()));
         }
@@ -301,7 +306,6 @@ fn check_amounts(act: Act, file: &StepFile) -> Result<(), String> {
     }
     let in_own_currency = [
         ("billing", file.billing),
-        ("keep", file.keep),
         ("approved", file.approved),
         ("balance", file.balance),
         ("daily_balance", file.daily_balance),
@@ -353,18 +357,21 @@ fn details(file: StepFile) -> Details {
         billing: file.billing,
         number: file.number,
         keep: file.keep,
+        by: file.by,
         partial: file.partial.unwrap_or(false),
         advice: file.advice.unwrap_or(false),
         declined: file.declined.unwrap_or(false),
         settled: file.settled.unwrap_or(false),
+        repeat: file.repeat.unwrap_or(false),
         wrong: file.wrong.unwrap_or_default(),
         terms: file.to.unwrap_or_default(),
     }
 }
 
-fn expectations(file: &StepFile) -> Expectations {
+fn expectations(file: &StepFile, act: Act) -> Expectations {
+    let by_default = (act != Act::Again).then_some(Expected::APPROVED);
     Expectations {
-        answer: file.expect.clone().unwrap_or(Expected::APPROVED),
+        answer: file.expect.clone().or(by_default),
         approved: file.approved,
         card: OfCard {
             balance: file.balance,
@@ -386,21 +393,54 @@ fn expectations(file: &StepFile) -> Expectations {
     }
 }
 
+/// Finds the messages that are sent again, each of which is about the transaction of the first one.
+fn find_repeated(steps: &mut [Step]) -> Result<(), Flaw> {
+    for at in 0..steps.len() {
+        let (before, rest) = steps.split_at_mut(at);
+        let step = &mut rest[0];
+        if step.act != Act::Again {
+            continue;
+        }
+        let name = step.of.take().unwrap_or_default();
+        let is_named = |(place, step): (usize, &Step)| match &step.name {
+            Some(own) => *own == name,
+            None => (place + 1).to_string() == name,
+        };
+        let place = before.iter().enumerate().position(is_named);
+        let Some((place, first)) = place.map(|place| (place, &before[place])) else {
+            let message = format!("no step before this one is `{name}`");
+            return Err(Flaw { line: step.line, message });
+        };
+        if !first.act.is_message() {
+            let message = format!("`{name}` is no message of the card network");
+            return Err(Flaw { line: step.line, message });
+        }
+        step.card.clone_from(&first.card);
+        step.of = first.subject().map(str::to_owned);
+        step.again = Some(Again { place, name });
+    }
+    Ok(())
+}
+
 /// Each name is given once, and is used after it is given: but a reversal may overtake.
 fn check_names(steps: &[Step]) -> Result<(), Flaw> {
     let mut opened = BTreeMap::new();
+    let mut named = BTreeSet::new();
     for (at, step) in steps.iter().enumerate() {
-        if let Some(name) = &step.opens
-            && opened.insert(name.as_str(), at).is_some()
-        {
-            let message = format!("`as`: there are two transactions `{name}`");
+        let other = step.opens.as_ref().and_then(|name| opened.insert(name.as_str(), at));
+        let is_taken = step.name.as_ref().is_some_and(|name| !named.insert(name.as_str()));
+        if is_taken || other.is_some() {
+            let name = step.opens.as_ref().or(step.name.as_ref()).map_or("", String::as_str);
+            let message = format!("`as`: there are two steps `{name}`");
             return Err(Flaw { line: step.line, message });
         }
     }
     for (at, step) in steps.iter().enumerate() {
         let Some(name) = &step.of else { continue };
         let message = match opened.get(name.as_str()) {
-            Some(opened_at) if *opened_at < at || step.act == Act::Reverse => {
+            Some(opened_at)
+                if *opened_at < at || step.act == Act::Reverse || step.act == Act::Again =>
+            {
                 let Err(message) = check_original(step, name, steps[*opened_at].act) else {
                     continue;
                 };
@@ -421,9 +461,9 @@ fn check_original(step: &Step, name: &str, original: Act) -> Result<(), String> 
         let what = if original.is_of_bank() { "a" } else { "no" };
         return Err(format!("`{name}` is {what} transfer"));
     }
-    let is_foreign = original.amount().is_some_and(Money::is_foreign);
-    if is_foreign && step.details.keep.is_some() {
-        return Err("`keep` is for purchases in the account's currency".to_owned());
+    let currency = original.amount().map_or(ACCOUNT_CURRENCY, |amount| amount.currency);
+    if step.details.keep.is_some_and(|keep| keep.currency != currency) {
+        return Err(format!("`keep` is in the currency of `{name}`"));
     }
     Ok(())
 }
@@ -446,115 +486,6 @@ fn take_cards_over(steps: &mut [Step]) {
         if let Some(name) = &step.opens {
             cards.insert(name.clone(), step.card.clone());
         }
-    }
-}
-
-impl Act {
-    /// The key that asks for it.
-    pub(super) const fn verb(self) -> &'static str {
-        match self {
-            Self::Authorize(_) => "authorize",
-            Self::Purchase(_) => "purchase",
-            Self::Cash(_) => "cash",
-            Self::Advise(_) => "advise",
-            Self::Verify => "verify",
-            Self::Inquire => "inquire",
-            Self::Increment(_) => "increment",
-            Self::Present(_) => "present",
-            Self::Refund(_) => "refund",
-            Self::Reverse => "reverse",
-            Self::Transfer(_) => "transfer",
-            Self::Settle => "settle",
-            Self::Return => "return",
-            Self::Suspend => "suspend",
-            Self::Activate => "activate",
-            Self::Terminate => "terminate",
-            Self::Change => "change",
-            Self::Look => "look",
-            Self::Advance(_) => "advance",
-        }
-    }
-
-    /// The options that mean something beside it.
-    const fn options(self) -> &'static [&'static str] {
-        match self {
-            Self::Authorize(_) | Self::Purchase(_) => {
-                &["as", "card", "mcc", "billing", "partial", "wrong", "approved"]
-            }
-            Self::Cash(_) => &["as", "card", "mcc", "wrong"],
-            Self::Advise(_) => &["as", "of", "card", "mcc", "billing", "declined"],
-            Self::Verify => &["as", "mcc", "wrong"],
-            Self::Inquire => &["of", "wrong"],
-            Self::Increment(_) => &["of"],
-            Self::Present(_) => &["as", "of", "card", "mcc", "billing", "number"],
-            Self::Refund(_) => &["as", "of", "card", "mcc", "billing"],
-            Self::Reverse => &["keep", "advice"],
-            Self::Transfer(_) => &["as", "settled"],
-            Self::Settle | Self::Return => &[],
-            Self::Look => &["card"],
-            Self::Suspend | Self::Activate | Self::Terminate => &["of"],
-            Self::Change => &["of", "to"],
-            Self::Advance(_) => &["of", "card"],
-        }
-    }
-
-    /// The amount of its message.
-    pub(super) const fn amount(self) -> Option<Money> {
-        match self {
-            Self::Authorize(amount)
-            | Self::Purchase(amount)
-            | Self::Cash(amount)
-            | Self::Advise(amount)
-            | Self::Increment(amount)
-            | Self::Present(amount)
-            | Self::Refund(amount)
-            | Self::Transfer(amount) => Some(amount),
-            _ => None,
-        }
-    }
-
-    /// Whether it makes a transaction: an act that names an earlier one does not, refunds apart.
-    const fn opens(self, names_earlier: bool) -> bool {
-        match self {
-            Self::Authorize(_)
-            | Self::Purchase(_)
-            | Self::Cash(_)
-            | Self::Verify
-            | Self::Refund(_)
-            | Self::Transfer(_) => true,
-            Self::Advise(_) | Self::Present(_) => !names_earlier,
-            _ => false,
-        }
-    }
-
-    const fn needs_original(self) -> bool {
-        matches!(self, Self::Increment(_))
-    }
-
-    /// Whether the cardholder is there, with the credentials of the card.
-    pub(super) const fn is_card_use(self) -> bool {
-        matches!(
-            self,
-            Self::Authorize(_) | Self::Purchase(_) | Self::Cash(_) | Self::Verify | Self::Inquire
-        )
-    }
-
-    /// Whether it is about the company's bank and not about a card.
-    pub(super) const fn is_of_bank(self) -> bool {
-        matches!(self, Self::Transfer(_) | Self::Settle | Self::Return)
-    }
-
-    /// Whether the switch answers it with a code.
-    pub(super) const fn is_answered(self) -> bool {
-        !matches!(
-            self,
-            Self::Suspend
-                | Self::Activate
-                | Self::Terminate
-                | Self::Change
-                | Self::Look
-                | Self::Advance(_)
-        )
     }
 }
 
@@ -591,6 +522,10 @@ impl fmt::Display for Step {
         match (self.act, self.act.amount()) {
             (_, Some(amount)) => write!(f, " {amount}")?,
             (Act::Advance(span), _) => write!(f, " {span}")?,
+            (Act::Again, _) => {
+                let name = self.again.as_ref().map(|again| again.name.as_str());
+                write!(f, " {}", name.unwrap_or_default())?;
+            }
             (Act::Reverse | Act::Settle | Act::Return | Act::Look, _) => {
                 write!(f, " {}", self.of.as_deref().unwrap_or_default())?;
             }
@@ -599,9 +534,7 @@ impl fmt::Display for Step {
         if let (Some(_), Some(of)) = (self.act.amount(), &self.of) {
             write!(f, " of {of}")?;
         }
-        if let Some(name) = &self.opens
-            && name.parse::<usize>().is_err()
-        {
+        if let Some(name) = &self.name {
             write!(f, " as {name}")?;
         }
         if let Some(number) = details.number {
@@ -613,7 +546,7 @@ impl fmt::Display for Step {
         if let Some(billing) = details.billing {
             write!(f, ", billed {billing}")?;
         }
-        Ok(())
+        f.write_str(if details.repeat { ", marked as a repeat" } else { "" })
     }
 }
 

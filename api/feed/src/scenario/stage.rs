@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use super::act::Act;
 use super::asked::{Answered, Asked, Known, Original};
 use super::file::AccountSetup;
 use super::http_door;
 use super::iso_door::IsoDoor;
 use super::judge::Judge;
 use super::money::Money;
-use super::script::{Act, OfAccount, OfCard, OfTransaction, Script, Step};
+use super::script::{OfAccount, OfCard, OfTransaction, Script, Step};
 use super::switch_api::{AccountView, ScenarioTransaction, SwitchApi};
 use super::{Door, ScenarioOptions, StepOutcome};
 use crate::FeedError;
@@ -48,6 +49,8 @@ pub(super) struct Stage<'a> {
     taken_out: Option<Money>,
     /// The transactions opened so far, by name.
     opened: BTreeMap<String, Opened>,
+    /// The messages sent so far, by the place of their step.
+    sent: BTreeMap<usize, PastMessage>,
     first_rrn: u64,
     /// Units: microseconds since the Unix epoch.
     now_us: i64,
@@ -87,6 +90,14 @@ fn set_up_account(
     Ok((id, first, taken_out))
 }
 
+/// A message as it was sent, for the step that sends it again.
+struct PastMessage {
+    identity: Identity,
+    original: Option<Original>,
+    /// The first answer to it.
+    answered: Option<Answered>,
+}
+
 /// A transaction that a step has opened.
 struct Opened {
     sent_us: u64,
@@ -124,6 +135,7 @@ impl<'a> Stage<'a> {
             first,
             taken_out,
             opened: BTreeMap::new(),
+            sent: BTreeMap::new(),
             first_rrn: run * RRNS_A_RUN,
             now_us,
         })
@@ -199,19 +211,33 @@ impl<'a> Stage<'a> {
         answer.map(|answer| http_door::answered(&answer))
     }
 
+    /// Sends the message of a step, or an earlier one once more as it was then.
     fn ask(&mut self, place: usize, step: &Step) -> Result<Option<Answered>, FeedError> {
-        let asked = Asked {
-            act: step.act,
-            details: &step.details,
-            card: &self.cards[&step.card],
-            merchant: self.script.merchant(step),
-            identity: self.identity(place),
-            original: step.of.as_deref().and_then(|name| self.original(name)),
+        let first = step.again.as_ref().map(|again| again.place);
+        let sender = &self.script.steps[first.unwrap_or(place)];
+        let (identity, original) = match first.and_then(|first| self.sent.get(&first)) {
+            Some(sent) => (sent.identity, sent.original.clone()),
+            None => (self.identity(place), step.of.as_deref().and_then(|name| self.original(name))),
         };
-        match &mut self.iso_door {
-            Some(door) => door.ask(&asked),
-            None => http_door::ask(&mut self.api, &asked).map(Some),
+        let asked = Asked {
+            act: sender.act,
+            details: &sender.details,
+            is_repeat: step.details.repeat,
+            card: &self.cards[&sender.card],
+            merchant: self.script.merchant(sender),
+            identity,
+            original,
+        };
+        let answered = match &mut self.iso_door {
+            Some(door) => door.ask(&asked)?,
+            None => Some(http_door::ask(&mut self.api, &asked)?),
+        };
+        if first.is_none() {
+            let sent =
+                PastMessage { identity, original: asked.original, answered: answered.clone() };
+            self.sent.insert(place, sent);
         }
+        Ok(answered)
     }
 
     /// The identity of a step's message: known before it is sent, but for its time.
@@ -242,11 +268,18 @@ impl<'a> Stage<'a> {
         answered: Option<&Answered>,
     ) -> Result<Vec<super::Mismatch>, FeedError> {
         let (mut judge, expected) = (Judge::default(), &step.expected);
+        if let Some(again) = &step.again {
+            let first = self.sent.get(&again.place).and_then(|sent| sent.answered.as_ref());
+            judge.first_answer(first, answered);
+        }
         if step.act.is_answered() {
-            judge.answer(&expected.answer, answered);
+            if let Some(expected) = &expected.answer {
+                judge.answer(expected, answered);
+            }
             judge.approved(expected.approved, answered.and_then(|answered| answered.approved));
         }
-        if step.act == Act::Inquire && expected.answer.code == Some(0) {
+        let is_inquired = expected.answer.as_ref().is_some_and(|answer| answer.code == Some(0));
+        if step.act == Act::Inquire && is_inquired {
             let told = answered.and_then(|answered| answered.balance);
             judge.told_balance(expected.card.balance, told);
         }

@@ -97,7 +97,29 @@ impl<'a> SwitchApi<'a> {
     pub(super) fn call(
         &mut self,
         access: Access,
+        place: (Method, &str),
+        body: Option<&Value>,
+    ) -> Result<HttpAnswer, FeedError> {
+        self.exchange(access, place, &[], body)
+    }
+
+    /// Sends a message of the card network, and returns its answer; the same key makes the same
+    /// message a repeat.
+    /// Errors: a broken connection, an answer that is no JSON.
+    pub(super) fn ask(
+        &mut self,
+        (path, key): (&str, &str),
+        body: &Value,
+    ) -> Result<HttpAnswer, FeedError> {
+        let place = (Method::POST, path);
+        self.exchange(Access::Network, place, &[("idempotency-key", key)], Some(body))
+    }
+
+    fn exchange(
+        &mut self,
+        access: Access,
         (method, path): (Method, &str),
+        headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<HttpAnswer, FeedError> {
         let authorization = match access {
@@ -105,7 +127,10 @@ impl<'a> SwitchApi<'a> {
             Access::Admin => format!("Token {}", self.options.access_token),
         };
         let content = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        let request = Request::builder()
+        let builder = headers
+            .iter()
+            .fold(Request::builder(), |builder, (name, value)| builder.header(*name, *value));
+        let request = builder
             .method(method)
             .uri(format!("{}{path}", self.prefix))
             .header("host", &self.authority)
