@@ -3,8 +3,6 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `header` | the key as a client sends it |
-//! | `keys` | its name in the tables; seals |
 //! | `in_flight` | keys of requests under way in this process |
 //! | `claim` | the key on its way beside the command it protects |
 //! | `shown` | the place of the answer to a change that was never answered |

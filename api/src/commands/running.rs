@@ -15,12 +15,15 @@ pub(super) async fn ask_running(data: &Path, request: &Request) -> Result<Answer
         Ok(Answer::Failed(why)) => Err(Failure::new(why)),
         Ok(answer) => Ok(answer),
         Err(error) => Err(Failure::new(match cluster_of(data) {
-            Ok(Some(cluster)) => {
-                let leads = leader_of(&cluster).await.unwrap_or_else(|| {
-                    format!("the node that `cardswitch cluster status --journal {cluster}` names")
-                });
-                format!("this node follows: run the command on the data directory of {leads}")
-            }
+            Ok(Some(cluster)) => match leader_of(&cluster).await {
+                Some(leads) => {
+                    format!("this node follows: run the command on the data directory of {leads}")
+                }
+                None => format!(
+                    "this node follows, and no leader was found: run the command again once \
+                     `cardswitch cluster status --journal {cluster}` names one, on its data directory"
+                ),
+            },
             _ => format!("the directory is in use, but its user does not answer: {error}"),
         })),
     }
