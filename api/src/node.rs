@@ -331,6 +331,7 @@ async fn lead(
         }
         started => started.map_err(Failure::new)?,
     };
+    beats.announce_doors();
     drop(served.set(Arc::downgrade(server.engine())));
     drop(desk.engine.set(Arc::downgrade(server.engine())));
     println!("ready {}", server.addresses());

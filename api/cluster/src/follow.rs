@@ -15,7 +15,7 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 use crate::beats::{Beat, LeaderState};
 use crate::members::{Leader, NodeRecord, list_nodes, report};
 use crate::patience::Patience;
-use crate::window::{Keys, Pulse};
+use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 
 /// How often a follower looks at the window.
@@ -124,8 +124,10 @@ pub fn follow(
             watched = WatchedLeader::of(&seen.tip, leader);
         }
         patience.hear(seen.sign);
-        let is_refused = seen.state != Some(LeaderState::Stops) && watched.is_refused();
-        if seen.state != Some(LeaderState::Gone) && !is_refused && !patience.is_over() {
+        // The door of a new leader closes for a moment, between following and leading.
+        let is_refused = seen.state == Some(LeaderState::Leads) && watched.is_refused();
+        let is_led = seen.tip.writer != NOBODY && seen.state != Some(LeaderState::Gone);
+        if is_led && !is_refused && !patience.is_over() {
             std::thread::sleep(LOOK_EVERY);
             continue;
         }
