@@ -143,8 +143,9 @@ fn node_of(settings: &Settings, door: SocketAddr) -> Result<Node, ConfigError> {
         record: 0,
         at: 0,
     };
+    let leader_silence = Duration::from_millis(cluster.leader_silence_ms);
     let (status, is_stopping) = (Arc::default(), Arc::default());
-    Ok(Node { cluster: address, writer, record, status, is_stopping })
+    Ok(Node { cluster: address, writer, record, leader_silence, status, is_stopping })
 }
 
 const fn is_anywhere(ip: IpAddr) -> bool {

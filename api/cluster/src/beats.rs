@@ -16,7 +16,7 @@ use crate::members::{NodeRecord, report};
 use crate::window::{EtcdWindow, Keys, Pulse};
 use crate::{Node, NodeStatus, OpenWindowError};
 
-/// How often the leader shows that it lives.
+/// How often the leader shows that it lives. The default of `cluster.leader_silence_ms` is seven beats.
 const BEAT_EVERY: Duration = Duration::from_millis(100);
 /// Beats between two records of the node.
 const RECORD_EVERY: u64 = 10;

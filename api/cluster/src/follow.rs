@@ -54,6 +54,8 @@ pub struct Node {
     pub writer: WriterId,
     /// Its addresses, and its newest record.
     pub record: NodeRecord,
+    /// How long a leader may give no sign of life before this node takes over.
+    pub leader_silence: Duration,
     /// Its standing in the cluster.
     pub status: Arc<NodeStatus>,
     /// Set to make it stop.
@@ -80,7 +82,7 @@ pub fn follow(
     let directory = standby.engine().directory().id();
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
     let keys = Keys::of(&node.cluster);
-    let mut patience = Patience::new(spread_of(&node.record.name));
+    let mut patience = Patience::new(node.leader_silence, spread_of(&node.record.name));
     let (mut watched, mut is_silent) = (WatchedLeader::default(), false);
     let mut recorded: Option<Stopwatch> = None;
     loop {
