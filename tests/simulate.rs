@@ -11,7 +11,8 @@ use cardswitch_sim::campaign::{Campaign, Report};
 const SEEDS_TO_MEET_ALL: u64 = 2_000;
 
 fn main() -> ExitCode {
-    let mut campaign = Campaign { first_seed: 1, seeds: 2_000, commands: 1_000, threads: cores() };
+    let mut campaign =
+        Campaign { first_seed: 1, seeds: 2_000, commands: 1_000, threads: threads() };
     let mut wants_story = true;
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -54,6 +55,7 @@ fn has_met_all(report: &Report) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+/// A world waits for its own threads to begin and to end: one world more than there are cores keeps these at work.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 1
 }

@@ -140,8 +140,16 @@ cardswitch_wire::settings! {
         /// Port of the door for other nodes; 0 takes a free one
         #[arg(long = "node-port", value_name = "PORT")]
         port: u16 = 0,
+        /// Milliseconds without a sign of life after which another node takes the lead, at least 300
+        #[arg(value_name = "MS")]
+        leader_silence_ms: u64 = 700,
     }
 }
+
+/// Three signs of life: a shorter silence says nothing. Units: milliseconds.
+const LEADER_SILENCE_MS_MIN: u64 = 300;
+/// A minute, in which an operator would have stepped in. Units: milliseconds.
+const LEADER_SILENCE_MS_MAX: u64 = 60_000;
 
 impl ClusterSettings {
     /// Checks what types alone do not.
@@ -156,6 +164,11 @@ impl ClusterSettings {
         }
         if clock == ClockSetting::Manual {
             return Err(ConfigError::Value("clock in a cluster", "manual".to_owned()));
+        }
+        let silence = self.leader_silence_ms;
+        if !(LEADER_SILENCE_MS_MIN..=LEADER_SILENCE_MS_MAX).contains(&silence) {
+            let what = "cluster.leader_silence_ms (300 to 60000)";
+            return Err(ConfigError::Value(what, silence.to_string()));
         }
         Ok(())
     }
@@ -392,6 +405,19 @@ mod tests {
         assert_eq!(toml::from_str::<Settings>(&text).unwrap(), kept);
         let short = Settings { bin: "123".to_owned(), ..Settings::default() };
         assert!(short.checked().is_err());
+    }
+
+    #[test]
+    fn a_leader_may_be_silent_for_three_beats_and_no_longer_than_a_minute() {
+        for (ms, is_taken) in [(299, false), (300, true), (60_000, true), (60_001, false)] {
+            let journal = "etcd://127.0.0.1:2379/test";
+            let text = format!(
+                "[cluster]\njournal = \"{journal}\"\nnode = \"a\"\nleader_silence_ms = {ms}\n"
+            );
+            let settings: Settings = toml::from_str(&text).unwrap();
+            let checked = settings.checked().map_err(|error| error.to_string());
+            assert_eq!(checked.is_ok(), is_taken, "{ms}: {checked:?}");
+        }
     }
 
     #[test]

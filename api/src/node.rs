@@ -98,7 +98,7 @@ pub async fn serve(
         FollowEnd::Stopped => return Ok(()),
         FollowEnd::Behind => {
             tokio::select! {
-                () = renew(place, &node.cluster) => return Err(begin_again()),
+                () = renew(place, &node.cluster) => return begin_again(&mut stop).await,
                 () = stop.received() => return Ok(()),
             }
         }
@@ -143,8 +143,9 @@ fn node_of(settings: &Settings, door: SocketAddr) -> Result<Node, ConfigError> {
         record: 0,
         at: 0,
     };
+    let leader_silence = Duration::from_millis(cluster.leader_silence_ms);
     let (status, is_stopping) = (Arc::default(), Arc::default());
-    Ok(Node { cluster: address, writer, record, status, is_stopping })
+    Ok(Node { cluster: address, writer, record, leader_silence, status, is_stopping })
 }
 
 const fn is_anywhere(ip: IpAddr) -> bool {
@@ -327,10 +328,11 @@ async fn lead(
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");
-            return Err(begin_again());
+            return begin_again(&mut stop).await;
         }
         started => started.map_err(Failure::new)?,
     };
+    beats.announce_doors();
     drop(served.set(Arc::downgrade(server.engine())));
     drop(desk.engine.set(Arc::downgrade(server.engine())));
     println!("ready {}", server.addresses());
@@ -347,7 +349,7 @@ async fn lead(
     };
     if let LeadEnd::Lost(reason) = end {
         tracing::warn!(%reason, "this node leads no more: it begins again");
-        return Err(begin_again());
+        return begin_again(&mut stop).await;
     }
     tracing::info!("stopping");
     beats.announce_stop();
@@ -355,7 +357,7 @@ async fn lead(
     server.stop().await;
     patience.abort();
     drop(tokio::task::spawn_blocking(move || beats.finish()).await);
-    if end == LeadEnd::SteppedDown { Err(begin_again()) } else { Ok(()) }
+    if end == LeadEnd::SteppedDown { begin_again(&mut stop).await } else { Ok(()) }
 }
 
 /// The newest record that this node has, also before its doors are open.
@@ -388,11 +390,16 @@ fn close_after_patience(is_stopping: Arc<AtomicBool>) -> tokio::task::JoinHandle
     })
 }
 
-/// Becomes a new process image with the same arguments; returns only where the system refuses.
-fn begin_again() -> Failure {
+/// Becomes a new process image with the same arguments, unless the node was told to stop meanwhile: the new image
+/// would know nothing of it.
+/// Errors: the system refuses.
+async fn begin_again(stop: &mut StopSignal) -> Result<(), Failure> {
+    if stop.has_come().await {
+        return Ok(());
+    }
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     // The very program that runs, also where its file was replaced meanwhile.
     let error = Command::new(PROGRAM).arg0(name).args(arguments).exec();
-    Failure::new(format!("cannot begin again: {error}"))
+    Err(Failure::new(format!("cannot begin again: {error}")))
 }

@@ -23,6 +23,9 @@ use crate::switch::Switch;
 const NODES: usize = 3;
 /// The machines of the nodes; those of etcd come behind.
 const MACHINES: u8 = 3;
+/// How long a leader may be silent, unless a test is about the default: so long that one that lives is not
+/// taken for dead where other tests keep the machine busy.
+const PATIENT: &[&str] = &["--leader-silence-ms", "2000"];
 /// How often something that is waited for is looked at. Nothing here fails for being slow.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -39,6 +42,8 @@ pub struct Cluster {
     lan: Option<Lan>,
     /// Whether the clocks of nodes can be turned.
     has_clocks: bool,
+    /// The arguments of each node that say how long a leader may be silent.
+    silence: &'static [&'static str],
 }
 
 /// A member of etcd, at the same addresses each time.
@@ -61,29 +66,43 @@ impl Cluster {
     #[track_caller]
     #[must_use]
     pub fn of(installation: Installation) -> Self {
-        Self::make(installation, None, false)
+        Self::make(installation, None, false, PATIENT)
+    }
+
+    /// The same with nodes that wait for a silent leader as long as nodes do by default. Nothing may run
+    /// beside it.
+    #[track_caller]
+    #[must_use]
+    pub fn with_default_silence(installation: Installation) -> Self {
+        Self::make(installation, None, false, &[])
     }
 
     /// The same with a clock for each node that can be turned; see `turn_clock`.
     #[track_caller]
     #[must_use]
     pub fn with_clocks(installation: Installation) -> Self {
-        Self::make(installation, None, true)
+        Self::make(installation, None, true, PATIENT)
     }
 
     /// The same with machines of their own for each node and each member; see `node_machine`.
     #[track_caller]
     #[must_use]
     pub fn on_machines(installation: Installation) -> Self {
-        Self::make(installation, Some(Lan::new(2 * MACHINES)), false)
+        Self::make(installation, Some(Lan::new(2 * MACHINES)), false, PATIENT)
     }
 
     #[track_caller]
-    fn make(installation: Installation, lan: Option<Lan>, has_clocks: bool) -> Self {
+    fn make(
+        installation: Installation,
+        lan: Option<Lan>,
+        has_clocks: bool,
+        silence: &'static [&'static str],
+    ) -> Self {
         let (members, journal) = start_members(&installation, lan.as_ref());
         let doors = (0..MACHINES).map(|node| node_doors(lan.as_ref(), node)).collect();
         let nodes = (0..NODES).map(|_| None).collect();
-        let mut cluster = Self { installation, members, doors, nodes, journal, lan, has_clocks };
+        let mut cluster =
+            Self { installation, members, doors, nodes, journal, lan, has_clocks, silence };
         cluster.wait_for_etcd();
         let key = cluster.data(0).join("master.key");
         std::fs::copy(key, cluster.master_key()).expect("the key can be copied");
@@ -181,6 +200,7 @@ impl Cluster {
     pub fn start(&mut self, node: usize) {
         let name = format!("node-{node}");
         let further = ["--journal", &self.journal, "--node", &name, "--allow-local-webhooks"];
+        let further = [&further, self.silence].concat();
         let machine = node_machine(node);
         let namespace = self.lan.as_ref().map(|lan| lan.namespace(machine));
         let data = self.data(node);

@@ -26,10 +26,16 @@ def binary() -> str:
     return os.environ.get("CARDSWITCH_BIN", str(target / "debug" / "cardswitch"))
 
 
+# Ports that the system gives to nobody who names none. Each worker of pytest has some for itself.
+PORTS_FIRST, PORTS_OF_WORKER, WORKERS_MAX = 20_000, 1_000, 12
+
+
 def free_port() -> int:
-    """A port for a server that starts later. The system gives none of these to clients meanwhile."""
+    """A port for a server that starts later. Neither the system nor another worker takes it meanwhile."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = PORTS_FIRST + worker % WORKERS_MAX * PORTS_OF_WORKER
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = random.randrange(first, first + PORTS_OF_WORKER)
         with socket.socket() as free, contextlib.suppress(OSError):
             free.bind(("127.0.0.1", port))
             return port

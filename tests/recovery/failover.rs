@@ -218,7 +218,7 @@ fn a_node_that_was_away_reads_on_and_one_that_lost_its_disk_begins_as_a_copy() {
 /// once.
 #[test]
 fn a_member_of_etcd_that_takes_connections_and_is_silent_holds_nobody_up() {
-    let cluster = Cluster::of(Installation::init(60, 918));
+    let cluster = Cluster::with_default_silence(Installation::init(60, 918));
     let card = cluster.installation.cards.ordinary().clone();
     for member in 0..3 {
         let leader = cluster.wait_for_leader();

@@ -12,7 +12,7 @@ use cardswitch_harness::{
 use crate::failover::endure;
 
 /// The length of a cut that leads to no other leader: longer than a silent leader is waited for.
-const CUT: Duration = Duration::from_millis(1_500);
+const CUT: Duration = Duration::from_millis(3_000);
 
 /// The part of the network that fails.
 #[derive(Clone, Copy, Debug)]

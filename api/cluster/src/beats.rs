@@ -16,7 +16,7 @@ use crate::members::{NodeRecord, report};
 use crate::window::{EtcdWindow, Keys, Pulse};
 use crate::{Node, NodeStatus, OpenWindowError};
 
-/// How often the leader shows that it lives.
+/// How often the leader shows that it lives. The default of `cluster.leader_silence_ms` is seven beats.
 const BEAT_EVERY: Duration = Duration::from_millis(100);
 /// Beats between two records of the node.
 const RECORD_EVERY: u64 = 10;
@@ -31,6 +31,8 @@ pub(crate) enum LeaderState {
     Stops,
     /// It has ended: the first node to come leads.
     Gone,
+    /// It leads, and its doors are not open yet: a refused connection says nothing.
+    Opens,
 }
 
 /// A sign of life.
@@ -61,7 +63,7 @@ pub struct Beats {
 }
 
 impl Beats {
-    /// Begins to beat as the leader. `newest_record` tells how far the node has come.
+    /// Begins to beat as the leader whose doors are not open yet. `newest_record` tells how far the node has come.
     /// Errors: the cluster cannot be reached, or the system starts no more threads.
     pub fn start(
         node: Node,
@@ -71,7 +73,7 @@ impl Beats {
         let Node { cluster, writer, record, status, .. } = node;
         let window = EtcdWindow::reach(&cluster, writer, &Arc::new(AtomicBool::new(false)))?;
         status.note_leads();
-        let state = Arc::new(AtomicU8::new(LeaderState::Leads as u8));
+        let state = Arc::new(AtomicU8::new(LeaderState::Opens as u8));
         let (ended, end) = watch::channel(None);
         let beating = Beating {
             window,
@@ -94,6 +96,11 @@ impl Beats {
         let ended = end.wait_for(Option::is_some).await;
         let ended = ended.ok().and_then(|end| end.clone());
         ended.unwrap_or_else(|| LeaderEnd::Gone("its signs of life have ended".to_owned()))
+    }
+
+    /// Says that the leader's doors are open: whoever is refused there may take it for dead.
+    pub fn announce_doors(&self) {
+        self.state.store(LeaderState::Leads as u8, Ordering::Release);
     }
 
     /// Says that the leader stops: followers wait for its end.
@@ -143,7 +150,8 @@ impl Beating {
 
     fn state(&self) -> LeaderState {
         let state = self.state.load(Ordering::Acquire);
-        let states = [LeaderState::Leads, LeaderState::Stops, LeaderState::Gone];
+        let [leads, stops] = [LeaderState::Leads, LeaderState::Stops];
+        let states = [leads, stops, LeaderState::Gone, LeaderState::Opens];
         states.into_iter().find(|known| *known as u8 == state).unwrap_or(LeaderState::Gone)
     }
 

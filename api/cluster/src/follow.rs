@@ -15,7 +15,7 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 use crate::beats::{Beat, LeaderState};
 use crate::members::{Leader, NodeRecord, list_nodes, report};
 use crate::patience::Patience;
-use crate::window::{Keys, Pulse};
+use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 
 /// How often a follower looks at the window.
@@ -54,6 +54,8 @@ pub struct Node {
     pub writer: WriterId,
     /// Its addresses, and its newest record.
     pub record: NodeRecord,
+    /// How long a leader may give no sign of life before this node takes over.
+    pub leader_silence: Duration,
     /// Its standing in the cluster.
     pub status: Arc<NodeStatus>,
     /// Set to make it stop.
@@ -80,7 +82,7 @@ pub fn follow(
     let directory = standby.engine().directory().id();
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
     let keys = Keys::of(&node.cluster);
-    let mut patience = Patience::new(spread_of(&node.record.name));
+    let mut patience = Patience::new(node.leader_silence, spread_of(&node.record.name));
     let (mut watched, mut is_silent) = (WatchedLeader::default(), false);
     let mut recorded: Option<Stopwatch> = None;
     loop {
@@ -124,8 +126,10 @@ pub fn follow(
             watched = WatchedLeader::of(&seen.tip, leader);
         }
         patience.hear(seen.sign);
-        let is_refused = seen.state != Some(LeaderState::Stops) && watched.is_refused();
-        if seen.state != Some(LeaderState::Gone) && !is_refused && !patience.is_over() {
+        // The door of a new leader closes for a moment, between following and leading.
+        let is_refused = seen.state == Some(LeaderState::Leads) && watched.is_refused();
+        let is_led = seen.tip.writer != NOBODY && seen.state != Some(LeaderState::Gone);
+        if is_led && !is_refused && !patience.is_over() {
             std::thread::sleep(LOOK_EVERY);
             continue;
         }

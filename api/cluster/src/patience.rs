@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
 
-/// How long a leader may give no sign of life: seven beats of 100 ms.
-const SILENCE: Duration = Duration::from_millis(700);
-/// The share of the patience that counts once etcd answers again: four beats. A leader that lives shows so as
-/// soon as it can.
+/// The share of the patience that counts once etcd answers again: four beats of seven. A leader that lives
+/// shows so as soon as it can.
 const AFTER_SILENCE_OF_ETCD: f64 = 4.0 / 7.0;
 
 /// Waits for signs of life. Only silence that was listened to counts: at the leader's door where etcd does not
@@ -22,10 +20,10 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// The patience of a node. Nodes differ in it by `spread`, below 1, so that one tries before
-    /// the other.
-    pub(crate) fn new(spread: f64) -> Self {
-        let limit = SILENCE + SILENCE.mul_f64(spread.clamp(0.0, 1.0) / 5.0);
+    /// The patience of a node with a leader that gives no sign of life for `silence`. Nodes differ in it by
+    /// `spread`, below 1, so that one tries before the other.
+    pub(crate) fn new(silence: Duration, spread: f64) -> Self {
+        let limit = silence + silence.mul_f64(spread.clamp(0.0, 1.0) / 5.0);
         Self { last_sign: Vec::new(), since: Stopwatch::start(), limit, left: limit }
     }
 

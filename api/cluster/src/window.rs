@@ -56,6 +56,9 @@ pub enum OpenWindowError {
     },
 }
 
+/// The writer of the tip of a new cluster, which no node has led yet.
+pub(crate) const NOBODY: WriterId = WriterId(0);
+
 /// The keys of one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -148,7 +151,7 @@ impl EtcdWindow {
         tip: ChainPosition,
     ) -> Result<(), OpenWindowError> {
         let (mut window, _) = Self::look_at(address)?;
-        let tip = WindowTip { position: tip, writer: WriterId(0) };
+        let tip = WindowTip { position: tip, writer: NOBODY };
         let (tip_key, directory_key) = (window.keys.tip(), window.keys.named("directory"));
         let made = window.client.call(&TxnRequest {
             compare: vec![Compare::absent(tip_key.clone())],
@@ -181,7 +184,7 @@ impl EtcdWindow {
         if loses_data(&release) {
             return Err(OpenWindowError::Release(release));
         }
-        let (keys, writer) = (Keys::of(address), WriterId(0));
+        let (keys, writer) = (Keys::of(address), NOBODY);
         let window = Self { client, keys, writer, is_closed: Arc::default(), compacted: 0 };
         Ok((window, release))
     }

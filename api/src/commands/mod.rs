@@ -228,10 +228,21 @@ impl StopSignal {
             _ = self.terminate.recv() => {}
         }
     }
+
+    /// Whether one of them has come that nobody has taken note of.
+    pub async fn has_come(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.received() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{getpid, kill_process};
+
     use super::*;
 
     #[test]
@@ -250,6 +261,18 @@ mod tests {
         for text in ["", "8080", "localhost:8080", "127.0.0.1"] {
             assert!(parse_address(text).is_err(), "{text}");
         }
+    }
+
+    /// Once, a node that was told to stop while it lost the lead became a new process image, which followed for ever.
+    #[tokio::test]
+    async fn a_signal_that_nobody_waited_for_has_come() {
+        let mut stop = StopSignal::listen().unwrap();
+        assert!(!stop.has_come().await);
+        kill_process(getpid(), rustix::process::Signal::TERM).unwrap();
+        while !stop.has_come().await {
+            tokio::task::yield_now().await;
+        }
+        assert!(!stop.has_come().await, "it counts once");
     }
 
     #[test]

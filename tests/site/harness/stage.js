@@ -13,7 +13,7 @@ import { keepPicture } from './picture.js';
 import { Receiver } from './receiver.js';
 import { Watch } from './watch.js';
 
-const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell';
 const PICTURES = path.join(TARGET, 'site');
 const WIDE = { width: 1000, height: 800 };
 const NARROW = { width: 360, height: 740 };
