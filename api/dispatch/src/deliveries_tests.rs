@@ -13,7 +13,7 @@ const FIRST: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(1));
 const SECOND: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(2));
 
 /// The attempt at a place.
-pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
+fn attempt(place: u64) -> Attempt {
     Attempt {
         id: Uuid::from_u128(u128::from(place)),
         message: Uuid::from_u128(9),
@@ -141,16 +141,16 @@ fn a_file_that_could_not_be_written_is_written_once_there_is_room() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE);
     let is_full = Arc::new(AtomicBool::new(false));
-    let opener = {
+    let storage = {
         let is_full = Arc::clone(&is_full);
         move || {
             let mut options = std::fs::OpenOptions::new();
             let options = options.read(true).write(true).create(true).truncate(false);
             let file = FileBackend::new(options.open(&path).unwrap())?;
-            Database::builder().create_with_backend(Disk { file, is_full: Arc::clone(&is_full) })
+            Ok(SharedBackend::new(Disk { file, is_full: Arc::clone(&is_full) }))
         }
     };
-    let deliveries = Deliveries::open_with(Box::new(opener)).unwrap();
+    let deliveries = Deliveries::on(Box::new(storage), Box::new(Uuid::new_v4)).unwrap();
     let save = |number: u64| {
         let lanes = vec![(FIRST, kept(number))];
         let attempts = vec![(FIRST, number, attempt(number))];

@@ -19,19 +19,22 @@
 //! resumes from the values that the former leader has written there: `lane/<id>`, `followed` and
 //! `series`.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 
 use cardswitch_engine::codec::{CodecError, decode, encode};
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::overlay::SharedBackend;
 use parking_lot::Mutex;
+use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::lane::Lane;
+use crate::lane::Lane;
 
 /// The file's name.
 pub const FILE: &str = "deliveries.redb";
@@ -177,7 +180,7 @@ pub struct KeptLane {
 }
 
 /// The changes that are written together.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The last event that was handed to lanes.
     pub followed: EventPlace,
@@ -212,8 +215,11 @@ impl<E: Into<redb::Error>> From<E> for DeliveriesError {
     }
 }
 
-/// Makes the database, or opens it.
-type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+/// Opens the file below the database, and makes it where it is missing.
+pub type Storage = Box<dyn Fn() -> Result<SharedBackend, DatabaseError> + Send + Sync>;
+
+/// Draws the id of a series.
+pub type SeriesDraw = Box<dyn Fn() -> Uuid + Send + Sync>;
 
 /// A place that outlives this machine.
 pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
@@ -228,7 +234,8 @@ pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
 
 /// The file.
 pub struct Deliveries {
-    opener: Opener,
+    storage: Storage,
+    draw_series: SeriesDraw,
     elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     /// None after a fault, until it is opened anew.
     database: Mutex<Option<Database>>,
@@ -242,21 +249,27 @@ impl Deliveries {
     /// Errors: it cannot be made, or is none of ours.
     pub fn open(data: &Path) -> Result<Self, DeliveriesError> {
         let path = data.join(FILE);
-        Self::open_with(Box::new(move || {
-            Database::builder().set_cache_size(CACHE_BYTES).create(&path)
-        }))
+        let storage = move || {
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+            Ok(SharedBackend::new(FileBackend::new(file)?))
+        };
+        Self::on(Box::new(storage), Box::new(Uuid::new_v4))
+    }
+
+    /// Opens the file in `storage`, and makes it where it is missing.
+    /// Errors: as `open`.
+    pub fn on(storage: Storage, draw_series: SeriesDraw) -> Result<Self, DeliveriesError> {
+        let database = open_in(&storage)?;
+        let series = Mutex::new(prepare(&database, &draw_series)?);
+        let database = Mutex::new(Some(database));
+        Ok(Self { storage, draw_series, elsewhere: None, database, series })
     }
 
     /// The same, and `elsewhere` too.
     #[must_use]
     pub fn and(self, elsewhere: Option<Box<dyn DeliveriesElsewhere>>) -> Self {
         Self { elsewhere, ..self }
-    }
-
-    fn open_with(opener: Opener) -> Result<Self, DeliveriesError> {
-        let database = opener()?;
-        let series = Mutex::new(prepare(&database)?);
-        Ok(Self { opener, elsewhere: None, database: Mutex::new(Some(database)), series })
     }
 
     /// The id that tells messages of this file from those of any other.
@@ -315,7 +328,7 @@ impl Deliveries {
 
     /// Draws another series: numbers of events have other meanings than before.
     pub fn begin_series(&self) -> Result<(), DeliveriesError> {
-        self.keep_series(Uuid::new_v4())?;
+        self.keep_series((self.draw_series)())?;
         let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
         elsewhere.write(vec![self.series_value()]).map_err(DeliveriesError::Elsewhere)
     }
@@ -355,7 +368,7 @@ impl Deliveries {
         let mut slot = self.database.lock();
         let database = match slot.take() {
             Some(database) => database,
-            None => (self.opener)()?,
+            None => open_in(&self.storage)?,
         };
         let outcome = work(&database);
         // A faulty database is closed before it is opened again.
@@ -366,8 +379,12 @@ impl Deliveries {
     }
 }
 
+fn open_in(storage: &Storage) -> Result<Database, DatabaseError> {
+    Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(storage()?)
+}
+
 /// Makes the tables that are missing. Returns the series.
-fn prepare(database: &Database) -> Result<Uuid, DeliveriesError> {
+fn prepare(database: &Database, draw_series: &SeriesDraw) -> Result<Uuid, DeliveriesError> {
     let write_txn = database.begin_write()?;
     write_txn.open_table(LANES)?;
     write_txn.open_table(ATTEMPTS)?;
@@ -375,7 +392,7 @@ fn prepare(database: &Database) -> Result<Uuid, DeliveriesError> {
     let series = {
         let mut table = write_txn.open_table(SERIES)?;
         let known = table.get(SERIES_KEY)?.map(|series| Uuid::from_bytes(series.value()));
-        let series = known.unwrap_or_else(Uuid::new_v4);
+        let series = known.unwrap_or_else(draw_series);
         table.insert(SERIES_KEY, series.into_bytes())?;
         series
     };
@@ -471,4 +488,4 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DeliveriesError> {
 
 #[cfg(test)]
 #[path = "deliveries_tests.rs"]
-pub(super) mod tests;
+mod tests;

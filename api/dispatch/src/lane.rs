@@ -22,7 +22,7 @@ use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::schedule::next_try;
+use crate::schedule::next_try;
 
 /// How many events a message has at most.
 pub const MESSAGE_EVENTS_MAX: usize = 100;

@@ -1,72 +1,119 @@
-//! The task that has webhooks delivered: it alone follows the event log, and it owns all lanes.
+//! The steps that have webhooks delivered: the dispatcher alone follows the event log, and it owns all
+//! lanes.
 //!
 //! ```text
-//! events -> lanes of their companies -> requests, each a task of its own -> lanes -> file
+//! events -> lanes of their companies -> requests, sent by the driver -> lanes -> file
 //! ```
 //!
 //! Requests to receivers that fail have places of their own, so that these never take those of others.
 //! While no endpoint is on, nothing is read at all.
+//!
+//! A driver steps it with the present time, takes and sends its requests, says how they have ended, and
+//! writes its changes down. It may do so at any time and in any order: a driver that is slow, or ends
+//! in between, only delivers later, or once more.
 
 mod keeping;
 mod reloading;
 mod sending;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_edge::descriptors::SendBounds;
-use cardswitch_edge::switch::Switch;
-use cardswitch_engine::domain::event::EventPlace;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
-use cardswitch_engine::store::{Snapshot, StoreError};
-use cardswitch_secrets::Secrets;
-use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, MissedTickBehavior};
+use cardswitch_engine::store::{Snapshot, Store, StoreError};
+use uuid::Uuid;
 
-use self::sending::Done;
-use super::deliveries::{
+pub use self::keeping::Figures;
+pub use self::sending::{Asked, Done, Request, RequestReport};
+use crate::deliveries::{
     ATTEMPTS_MAX, Attempt, Deliveries, DeliveriesError, KeptLane, Loaded, PlacedAttempt,
 };
-use super::desk::Desk;
-use super::due::{Due, Line, Queued};
-use super::lane::Entry;
-use super::sender::Sender;
-use super::{Figures, ORDERS_MAX, Order};
+use crate::desk::Desk;
+use crate::due::{Due, Line, Queued};
+use crate::lane::{Entry, Health};
 
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;
 /// How many lanes that are behind read the log before anything else is done.
 const LANES_READ_MAX: usize = 2;
-/// How often changes are written down.
-const SAVE_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the clock is read.
-const TICK: Duration = Duration::from_millis(100);
-/// How long requests under way may take once the switch stops.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long nothing is read after the tables could not be.
 const READ_PAUSE: Duration = Duration::from_secs(1);
 /// How many attempts wait to be written down; later ones are not noted.
 const UNSAVED_MAX: usize = 20_000;
+/// How many orders wait for endpoints to be read again. One beyond the bound is dropped, and its caller
+/// learns that the switch is overloaded.
+pub const ORDERS_MAX: usize = 1_024;
 
-/// The tools of the dispatcher.
-pub(super) struct Tools {
-    pub(super) switch: Switch,
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) sender: Sender,
-    pub(super) sends: SendBounds,
-    pub(super) deliveries: Arc<Deliveries>,
-    pub(super) orders: mpsc::WeakSender<Order>,
-    pub(super) figures: Arc<Mutex<Figures>>,
+/// The present, as the driver knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Now<'a> {
+    /// The tables.
+    pub tables: &'a Store,
+    /// The engine's time, by which messages are due.
+    pub time: Timestamp,
+    /// How long the dispatcher is at work, which never goes back.
+    pub uptime: Duration,
 }
 
-/// The wait for the next event.
-type EventWait = Pin<Box<dyn Future<Output = bool> + Send>>;
+/// Takes the answer to an order. Dropped without one where the switch has too much to do.
+pub type ReplyTo<T> = Box<dyn FnOnce(T) + Send>;
+
+/// Draws an id of the given instant; none where the system gives no random bytes.
+pub type IdDraw = Box<dyn Fn(Timestamp) -> Option<Uuid> + Send>;
+
+/// The orders to the dispatcher.
+pub enum Order {
+    /// Endpoints or rights have changed.
+    Reload(Option<ReplyTo<()>>),
+    /// Everything after this event is delivered again.
+    Recover(WebhookEndpointId, EventNumber, ReplyTo<bool>),
+    /// An example is sent.
+    Example(WebhookEndpointId, ReplyTo<Option<Attempt>>),
+    /// The message of an attempt is sent once more.
+    Resend(WebhookEndpointId, Uuid, ReplyTo<Option<Attempt>>),
+    /// The attempts are requested.
+    Attempts(WebhookEndpointId, ReplyTo<Vec<Attempt>>),
+    /// How endpoints do.
+    Health(Vec<WebhookEndpointId>, ReplyTo<Vec<Option<Health>>>),
+}
+
+/// The outcome of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is nothing to do before something comes in, or time passes.
+    Idle,
+    /// There is more to do.
+    More,
+    /// Endpoints were read, and nothing else was done. The driver says how long that took (`rest`).
+    Reloaded,
+}
+
+/// How many requests are under way at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// To receivers that take them.
+    pub healthy: usize,
+    /// To receivers that did not take the last.
+    pub failing: usize,
+    /// That callers wait for.
+    pub asked: usize,
+}
+
+/// The tools of the dispatcher.
+pub struct Tools {
+    /// The stored state.
+    pub deliveries: Arc<Deliveries>,
+    /// The bounds of requests.
+    pub places: Places,
+    /// The source of ids.
+    pub ids: IdDraw,
+}
 
 /// The state of all deliveries.
-pub(super) struct Dispatcher {
+pub struct Dispatcher {
     tools: Tools,
     desks: BTreeMap<WebhookEndpointId, Desk>,
     by_company: BTreeMap<CompanySlot, Vec<WebhookEndpointId>>,
@@ -80,33 +127,39 @@ pub(super) struct Dispatcher {
     unsaved: Vec<PlacedAttempt>,
     /// Since when nothing could be written down, where that is so.
     unsaved_since: Option<Timestamp>,
+    /// When changes are written down next.
+    save_at: Duration,
+    idle_saves: u32,
     /// Lanes as they were read, until their endpoints are.
     kept: BTreeMap<WebhookEndpointId, KeptLane>,
-    /// The instant at which endpoints are read again.
-    reload_at: Instant,
-    /// The earliest instant for that.
-    reload_from: Instant,
+    /// The uptime at which endpoints are read again.
+    reload_at: Duration,
+    /// The earliest uptime for that.
+    reload_from: Duration,
     /// Whether they have changed since; the callers in `reloads` wait until they are read.
     is_stale: bool,
-    reloads: Vec<oneshot::Sender<()>>,
+    reloads: Vec<ReplyTo<()>>,
     /// Orders that wait until that is seen.
     postponed: VecDeque<Order>,
-    read_at: Instant,
+    read_at: Duration,
     sending: usize,
     sending_failing: usize,
     /// The number of requests under way that callers wait for, by the company of the endpoint.
     sending_asked: BTreeMap<CompanySlot, usize>,
-    idle_saves: u32,
-    figures: Figures,
-    ended: mpsc::UnboundedSender<Done>,
-    ends: mpsc::UnboundedReceiver<Done>,
+    /// Requests that the driver has not taken.
+    requests: VecDeque<Request>,
+    /// Endpoints that the engine is to turn off, which the driver has not taken.
+    gone: Vec<Arc<WebhookEndpoint>>,
+    delivered: u64,
+    failed: u64,
 }
+
+cardswitch_engine::opaque!(Dispatcher, Tools, Order);
 
 impl Dispatcher {
     /// Reads the stored state. Errors: it cannot be read.
-    pub(super) fn new(tools: Tools) -> Result<Self, DeliveriesError> {
-        let (followed, kept) = read_kept(&tools)?;
-        let (ended, ends) = mpsc::unbounded_channel();
+    pub fn new(tools: Tools, tables: &Store) -> Result<Self, DeliveriesError> {
+        let (followed, kept) = read_kept(&tools.deliveries, tables)?;
         Ok(Self {
             tools,
             desks: BTreeMap::new(),
@@ -118,119 +171,82 @@ impl Dispatcher {
             removed: Vec::new(),
             unsaved: Vec::new(),
             unsaved_since: None,
+            save_at: keeping::SAVE_INTERVAL,
+            idle_saves: 0,
             kept,
-            reload_at: Instant::now(),
-            reload_from: Instant::now(),
+            reload_at: Duration::ZERO,
+            reload_from: Duration::ZERO,
             is_stale: true,
             reloads: Vec::new(),
             postponed: VecDeque::new(),
-            read_at: Instant::now(),
+            read_at: Duration::ZERO,
             sending: 0,
             sending_failing: 0,
             sending_asked: BTreeMap::new(),
-            idle_saves: 0,
-            figures: Figures::default(),
-            ended,
-            ends,
+            requests: VecDeque::new(),
+            gone: Vec::new(),
+            delivered: 0,
+            failed: 0,
         })
     }
 
-    /// Delivers until the switch stops, or all callers are gone.
-    pub(super) async fn run(
-        mut self,
-        mut orders: mpsc::Receiver<Order>,
-        mut stop: watch::Receiver<bool>,
-    ) {
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut save_at = Instant::now() + SAVE_INTERVAL;
-        // Waited for once until it comes: each wait is noted at the tables.
-        let mut news: Option<EventWait> = None;
-        loop {
-            let has_more = self.advance();
-            if Instant::now() >= save_at {
-                self.save().await;
-                save_at = Instant::now() + SAVE_INTERVAL;
-            }
-            if has_more {
-                while let Ok(order) = orders.try_recv() {
-                    self.obey(order);
-                }
-                if *stop.borrow() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-                continue;
-            }
-            let is_following = self.is_following();
-            let waiting = news.get_or_insert_with(|| self.news());
-            tokio::select! {
-                _ = stop.wait_for(|stop| *stop) => break,
-                order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
-                    None => break,
-                },
-                Some(done) = self.ends.recv() => self.end(done),
-                is_open = waiting, if is_following => {
-                    news = None;
-                    if !is_open {
-                        self.read_at = Instant::now() + READ_PAUSE;
-                    }
-                }
-                _ = tick.tick() => {}
-            }
-        }
-        self.drain().await;
-        self.save().await;
-    }
-
-    /// Does the work that is due. Returns whether there is more.
-    fn advance(&mut self) -> bool {
-        while let Ok(done) = self.ends.try_recv() {
-            self.end(done);
-        }
-        let now = Instant::now();
-        if (self.is_stale || now >= self.reload_at) && now >= self.reload_from {
-            self.catch_up_with_changes();
+    /// Does the work that is due, a bounded part of it.
+    pub fn step(&mut self, now: Now<'_>) -> Progress {
+        if (self.is_stale || now.uptime >= self.reload_at) && now.uptime >= self.reload_from {
+            self.catch_up_with_changes(now);
+            return Progress::Reloaded;
         }
         let mut has_more = false;
-        if Instant::now() >= self.read_at {
-            match self.follow().and_then(|more| Ok(self.catch_up()? || more)) {
+        if now.uptime >= self.read_at {
+            match self.follow(now).and_then(|more| Ok(self.catch_up(now)? || more)) {
                 Ok(more) => has_more = more,
                 Err(error) => {
                     tracing::error!(%error, "webhooks wait: the event log cannot be read");
-                    self.read_at = Instant::now() + READ_PAUSE;
+                    self.pause_reading(now.uptime);
                 }
             }
         }
-        self.start_due();
+        self.start_due(now);
         // INVARIANT: orders wait only for endpoints to be read again, and that is to come.
         debug_assert!(self.is_stale || self.postponed.is_empty());
-        has_more
+        if has_more { Progress::More } else { Progress::Idle }
     }
 
-    /// Waits until there is something to read. Returns whether that can be.
-    fn news(&self) -> EventWait {
-        let (switch, followed) = (self.tools.switch.clone(), self.followed.number);
-        Box::pin(async move { matches!(switch.events_beyond(followed).await, Ok(Some(_))) })
+    /// The next request to send, if there is one. The driver says how it has ended (`end`).
+    pub fn next_request(&mut self) -> Option<Request> {
+        self.requests.pop_front()
     }
 
-    fn is_following(&self) -> bool {
-        !self.by_company.is_empty() && Instant::now() >= self.read_at
+    /// The next endpoint that the engine is to turn off, since its receiver says that it is gone. No
+    /// later try would report it: the driver repeats that until the engine has carried it out, and
+    /// orders a reload then.
+    pub fn next_gone(&mut self) -> Option<Arc<WebhookEndpoint>> {
+        self.gone.pop()
     }
 
-    fn now(&self) -> Timestamp {
-        self.tools.switch.engine().clock().now()
+    /// The last event that was handed to lanes.
+    #[must_use]
+    pub const fn followed(&self) -> EventNumber {
+        self.followed.number
+    }
+
+    /// Whether an event after that would be read at this uptime.
+    #[must_use]
+    pub fn is_following(&self, uptime: Duration) -> bool {
+        !self.by_company.is_empty() && uptime >= self.read_at
+    }
+
+    /// Reads nothing for a while: the tables cannot be read.
+    pub fn pause_reading(&mut self, uptime: Duration) {
+        self.read_at = uptime + READ_PAUSE;
     }
 
     /// Reads on in the log and hands each event to the lanes of its company.
-    fn follow(&mut self) -> Result<bool, StoreError> {
+    fn follow(&mut self, now: Now<'_>) -> Result<bool, StoreError> {
         if self.by_company.is_empty() {
             return Ok(false);
         }
-        let followed = self.followed.number;
-        let read = |snapshot: &Snapshot| snapshot.events_after(followed, EVENTS_READ_MAX);
-        let events = self.tools.switch.read_at_once(read)?;
+        let events = now.tables.read()?.events_after(self.followed.number, EVENTS_READ_MAX)?;
         let mut touched = BTreeSet::new();
         for event in &events {
             self.followed = EventPlace { number: event.number, at: Some(event.at) };
@@ -243,35 +259,34 @@ impl Dispatcher {
             }
         }
         for id in touched {
-            self.refresh(id);
+            self.refresh(id, now.time);
         }
         Ok(events.len() == EVENTS_READ_MAX)
     }
 
     /// Has some of the lanes that are behind read the log by themselves.
-    fn catch_up(&mut self) -> Result<bool, StoreError> {
+    fn catch_up(&mut self, now: Now<'_>) -> Result<bool, StoreError> {
         for _ in 0..LANES_READ_MAX.min(self.behind.len()) {
             let Some(id) = self.behind.pop_front() else { break };
             let Some(desk) = self.desks.get_mut(&id) else { continue };
             desk.is_queued_behind = false;
             let Some(after) = desk.lane.wants() else { continue };
             let followed = self.followed.number;
-            let read = |snapshot: &Snapshot| desk.read_after(snapshot, after, followed);
-            match self.tools.switch.read_at_once(read) {
+            let read = now.tables.read();
+            match read.and_then(|snapshot| desk.read_after(&snapshot, after, followed)) {
                 Ok((entries, upto)) => desk.lane.take_up(entries, upto, followed),
                 Err(error) => {
-                    self.refresh(id);
+                    self.refresh(id, now.time);
                     return Err(error);
                 }
             }
-            self.refresh(id);
+            self.refresh(id, now.time);
         }
         Ok(!self.behind.is_empty())
     }
 
     /// Puts a lane that has changed where it stands now.
-    fn refresh(&mut self, id: WebhookEndpointId) {
-        let now = self.now();
+    fn refresh(&mut self, id: WebhookEndpointId, now: Timestamp) {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         self.dirty.insert(id);
         let line = Line::of(desk.lane.is_failing());
@@ -290,52 +305,45 @@ impl Dispatcher {
     }
 
     /// Carries out an order, or has it wait until changes of before it are seen.
-    fn obey(&mut self, order: Order) {
+    pub fn obey(&mut self, order: Order, now: Now<'_>) {
         match order {
             Order::Reload(reply) => {
                 self.is_stale = true;
                 self.reloads.extend(reply);
             }
-            order if self.is_stale && Instant::now() < self.reload_from => {
-                // An order beyond the bound is dropped, and its caller learns that the switch is
-                // overloaded.
+            order if self.is_stale => {
                 if self.postponed.len() < ORDERS_MAX {
                     self.postponed.push_back(order);
                 }
             }
-            order => {
-                if self.is_stale {
-                    self.catch_up_with_changes();
-                }
-                self.carry_out(order);
-            }
+            order => self.carry_out(order, now),
         }
     }
 
     /// Reads endpoints as they are now, and carries out the orders that have waited for that.
-    fn catch_up_with_changes(&mut self) {
-        self.reload();
+    fn catch_up_with_changes(&mut self, now: Now<'_>) {
+        self.reload(now);
         for order in std::mem::take(&mut self.postponed) {
-            self.carry_out(order);
+            self.carry_out(order, now);
         }
     }
 
-    fn carry_out(&mut self, order: Order) {
+    fn carry_out(&mut self, order: Order, now: Now<'_>) {
         match order {
             Order::Reload(reply) => self.reloads.extend(reply),
             Order::Recover(id, after, reply) => {
                 let followed = self.followed.number;
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off());
                 let is_there = desk.map(|desk| desk.lane.recover(after, followed)).is_some();
-                self.refresh(id);
-                let _ = reply.send(is_there);
+                self.refresh(id, now.time);
+                reply(is_there);
             }
-            Order::Example(id, reply) => self.send_example(id, reply),
-            Order::Resend(id, attempt, reply) => self.resend(id, attempt, reply),
-            Order::Attempts(id, reply) => drop(reply.send(self.attempts(id))),
+            Order::Example(id, reply) => self.send_example(id, reply, now.time),
+            Order::Resend(id, attempt, reply) => self.resend(id, attempt, reply, now.time),
+            Order::Attempts(id, reply) => reply(self.attempts(id)),
             Order::Health(ids, reply) => {
                 let health = |id| self.desks.get(id).map(|desk| desk.lane.health());
-                drop(reply.send(ids.iter().map(health).collect()));
+                reply(ids.iter().map(health).collect());
             }
         }
     }
@@ -355,19 +363,10 @@ impl Dispatcher {
         all
     }
 
-    fn under_way(&self) -> usize {
+    /// How many requests have not ended.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
         self.sending + self.sending_failing + self.sending_asked.values().sum::<usize>()
-    }
-
-    /// Waits, not for long, for what is under way.
-    async fn drain(&mut self) {
-        let until = Instant::now() + DRAIN_TIMEOUT;
-        while self.under_way() > 0 {
-            match tokio::time::timeout_at(until, self.ends.recv()).await {
-                Ok(Some(done)) => self.end(done),
-                Ok(None) | Err(_) => break,
-            }
-        }
     }
 }
 
@@ -377,22 +376,23 @@ impl Dispatcher {
 /// meanings.
 /// Errors: the stored state or the log cannot be read.
 fn read_kept(
-    tools: &Tools,
+    deliveries: &Deliveries,
+    tables: &Store,
 ) -> Result<(EventPlace, BTreeMap<WebhookEndpointId, KeptLane>), DeliveriesError> {
-    let Loaded { followed, mut lanes } = tools.deliveries.load()?;
+    let Loaded { followed, mut lanes } = deliveries.load()?;
     let known = followed.unwrap_or_default();
     let read = |snapshot: &Snapshot| {
         let resumed = snapshot.resume_after(known)?.min(known.number);
         snapshot.event_place(resumed)
     };
-    let resumed = tools.switch.read_at_once(read);
+    let resumed = tables.read().and_then(|snapshot| read(&snapshot));
     let resumed = resumed.map_err(|error| DeliveriesError::Log(Box::new(error)))?;
     let is_same =
         resumed.number == known.number && known.at.is_none_or(|at| resumed.at == Some(at));
     if !is_same {
         let (kept, left) = (known.number.0, resumed.number.0);
         tracing::warn!(kept, left, "the event log is not the one that webhooks followed");
-        tools.deliveries.begin_series()?;
+        deliveries.begin_series()?;
         for (_, KeptLane { lane, .. }) in &mut lanes {
             lane.cut(resumed.number, known.number);
         }
