@@ -29,7 +29,9 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::overlay::SharedBackend;
 use parking_lot::Mutex;
 use redb::backends::FileBackend;
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -44,6 +46,8 @@ pub const ATTEMPTS_MAX: u16 = 100;
 pub const BODY_KEPT_MAX: usize = 1_000;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
+/// How many bytes a file of redb begins with that no other file has.
+const FIRST_BYTES: usize = 9;
 /// The version of both values.
 const FORMAT: u8 = 1;
 const FOLLOWED: &str = "followed";
@@ -379,8 +383,18 @@ impl Deliveries {
     }
 }
 
+/// Opens the database, or makes it. redb writes the first bytes of a new file last: one without them was left
+/// unfinished by a crash, has never held anything, and is made anew.
 fn open_in(storage: &Storage) -> Result<Database, DatabaseError> {
-    Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(storage()?)
+    let file = storage()?;
+    let mut first = [0; FIRST_BYTES];
+    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(FIRST_BYTES);
+    file.read(0, &mut first[..len])?;
+    if len > 0 && first == [0; FIRST_BYTES] {
+        tracing::warn!("`{FILE}` was left unfinished, and is made anew");
+        file.set_len(0)?;
+    }
+    Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(file)
 }
 
 /// Makes the tables that are missing. Returns the series.

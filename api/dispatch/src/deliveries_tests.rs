@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::StorageBackend;
+use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend};
 use redb::backends::FileBackend;
 
 use super::*;
@@ -168,6 +168,34 @@ fn a_file_that_could_not_be_written_is_written_once_there_is_room() {
     let loaded = deliveries.load().unwrap();
     assert_eq!((loaded.followed, loaded.lanes), (Some(place(3, 1)), vec![(FIRST, kept(3))]));
     assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(1), attempt(3)]);
+}
+
+/// Once, a switch that went down while it made the file did not start any more: the file was held for
+/// another program's. The simulated world of seed 394 found it.
+#[test]
+fn a_file_that_a_crash_left_unfinished_is_made_anew() {
+    let open = |file: &FaultyBackend| {
+        let file = file.clone();
+        let storage = move || Ok(SharedBackend::new(file.clone()));
+        Deliveries::on(Box::new(storage), Box::new(Uuid::new_v4))
+    };
+    let mut unfinished = 0;
+    for nth in 1.. {
+        let file = FaultyBackend::new();
+        file.plan(FaultPlan { fail_write: Some(nth), ..FaultPlan::default() });
+        let is_made = open(&file).is_ok();
+        let torn = (0..20).map(|seed| file.after_torn_power_failure(seed));
+        for left in torn.chain([file.after_kill(), file.after_power_failure()]) {
+            unfinished += u64::from(!left.content().is_empty() && left.content()[0] == 0);
+            open(&left).unwrap().save(&Changes::default()).unwrap();
+        }
+        if is_made && file.writes() < nth {
+            break;
+        }
+    }
+    assert!(unfinished > 0);
+    let foreign = FaultyBackend::with_content(b"of another program".to_vec());
+    assert!(open(&foreign).is_err());
 }
 
 #[test]
