@@ -92,7 +92,7 @@ pub(crate) fn companies_of(
     }
 }
 
-/// The events with these numbers, which rise, as far as the log has them; neighbours are read
+/// The events with these numbers, in this order, as far as the log has them; neighbours are read
 /// together.
 /// Errors: the tables cannot be read.
 fn events_at(snapshot: &Snapshot, numbers: &[EventNumber]) -> Result<Vec<Event>, StoreError> {

@@ -194,6 +194,8 @@ pub struct Changes {
     pub removed: Vec<WebhookEndpointId>,
     /// Attempts that were made.
     pub attempts: Vec<PlacedAttempt>,
+    /// Another series, where numbers of events have other meanings than before.
+    pub series: Option<Uuid>,
 }
 
 /// Why the file cannot be read or written.
@@ -294,12 +296,12 @@ impl Deliveries {
             return Ok(here);
         }
         let (loaded, series) = parse_values(found)?;
-        if let Some(series) = series {
-            self.keep_series(series)?;
-        }
         let followed = loaded.followed.unwrap_or_default();
-        let changes = Changes { followed, lanes: loaded.lanes, ..Changes::default() };
+        let changes = Changes { followed, lanes: loaded.lanes, series, ..Changes::default() };
         self.with_database(|database| write(database, &changes))?;
+        if let Some(series) = series {
+            *self.series.lock() = series;
+        }
         Ok(Loaded { followed: loaded.followed, lanes: changes.lanes })
     }
 
@@ -325,26 +327,20 @@ impl Deliveries {
     /// Writes changes, all or none; when this returns they are durable.
     pub fn save(&self, changes: &Changes) -> Result<(), DeliveriesError> {
         self.with_database(|database| write(database, changes))?;
+        let mut values = Vec::new();
+        if let Some(series) = changes.series {
+            *self.series.lock() = series;
+            values.push(self.series_value());
+        }
         let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
-        let values = values_of(&changes.lanes, &changes.removed, Some(changes.followed))?;
+        values.extend(values_of(&changes.lanes, &changes.removed, Some(changes.followed))?);
         elsewhere.write(values).map_err(DeliveriesError::Elsewhere)
     }
 
-    /// Draws another series: numbers of events have other meanings than before.
-    pub fn begin_series(&self) -> Result<(), DeliveriesError> {
-        self.keep_series((self.draw_series)())?;
-        let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
-        elsewhere.write(vec![self.series_value()]).map_err(DeliveriesError::Elsewhere)
-    }
-
-    fn keep_series(&self, series: Uuid) -> Result<(), DeliveriesError> {
-        self.with_database(|database| {
-            let write_txn = database.begin_write()?;
-            write_txn.open_table(SERIES)?.insert(SERIES_KEY, series.into_bytes())?;
-            Ok(write_txn.commit()?)
-        })?;
-        *self.series.lock() = series;
-        Ok(())
+    /// Draws the id of another series.
+    #[must_use]
+    pub fn draw_series(&self) -> Uuid {
+        (self.draw_series)()
     }
 
     fn series_value(&self) -> (String, Option<Vec<u8>>) {
@@ -430,6 +426,9 @@ fn write(database: &Database, changes: &Changes) -> Result<(), DeliveriesError> 
             let id = id.0.into_bytes();
             lanes.remove(id)?;
             attempts.retain_in((id, 0)..=(id, u16::MAX), |_, _| false)?;
+        }
+        if let Some(series) = changes.series {
+            write_txn.open_table(SERIES)?.insert(SERIES_KEY, series.into_bytes())?;
         }
         let mut follower = write_txn.open_table(FOLLOWER)?;
         follower.insert(FOLLOWED, changes.followed.number.0)?;

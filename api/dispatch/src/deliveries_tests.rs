@@ -48,7 +48,7 @@ fn what_was_saved_is_there_after_opening_again() {
         followed: place(40, -3),
         lanes: vec![(FIRST, kept(7)), (SECOND, kept(8))],
         attempts: vec![(FIRST, 0, attempt(0))],
-        removed: Vec::new(),
+        ..Changes::default()
     };
     deliveries.save(&changes).unwrap();
     let series = deliveries.series();
@@ -59,8 +59,9 @@ fn what_was_saved_is_there_after_opening_again() {
     assert_eq!(loaded.lanes, [(FIRST, kept(7)), (SECOND, kept(8))]);
     assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(0)]);
     assert!(deliveries.attempts(SECOND).unwrap().is_empty());
-    deliveries.begin_series().unwrap();
-    let another = deliveries.series();
+    let another = deliveries.draw_series();
+    deliveries.save(&Changes { series: Some(another), ..Changes::default() }).unwrap();
+    assert_eq!(deliveries.series(), another);
     drop(deliveries);
     assert!(another != series && Deliveries::open(directory.path()).unwrap().series() == another);
 }

@@ -29,7 +29,7 @@ use uuid::Uuid;
 pub use self::keeping::Figures;
 pub use self::sending::{Asked, Done, Request, RequestReport};
 use crate::deliveries::{
-    ATTEMPTS_MAX, Attempt, Deliveries, DeliveriesError, KeptLane, Loaded, PlacedAttempt,
+    ATTEMPTS_MAX, Attempt, Changes, Deliveries, DeliveriesError, KeptLane, Loaded, PlacedAttempt,
 };
 use crate::desk::Desk;
 use crate::due::{Due, Line, Queued};
@@ -157,9 +157,14 @@ pub struct Dispatcher {
 cardswitch_engine::opaque!(Dispatcher, Tools, Order);
 
 impl Dispatcher {
-    /// Reads the stored state. Errors: it cannot be read.
-    pub fn new(tools: Tools, tables: &Store) -> Result<Self, DeliveriesError> {
-        let (followed, kept) = read_kept(&tools.deliveries, tables)?;
+    /// Reads the stored state. The switch decides since the record of the instant `decides_after`.
+    /// Errors: it cannot be read, or not be set back.
+    pub fn new(
+        tools: Tools,
+        tables: &Store,
+        decides_after: Timestamp,
+    ) -> Result<Self, DeliveriesError> {
+        let (followed, kept) = read_kept(&tools.deliveries, tables, decides_after)?;
         Ok(Self {
             tools,
             desks: BTreeMap::new(),
@@ -373,29 +378,48 @@ impl Dispatcher {
 /// The places of the follower and the lanes. If the log has lost its newest part since they were
 /// written, as in a directory that was put back without the end of its journal, they are set back
 /// to where it is still the same. Messages then get other ids than before: numbers have other
-/// meanings.
-/// Errors: the stored state or the log cannot be read.
+/// meanings. What the switch has decided since its start is none of the same, however old its instant:
+/// timers that were due run at the instants at which they were.
+/// Errors: the stored state or the log cannot be read, or that cannot be written down.
 fn read_kept(
     deliveries: &Deliveries,
     tables: &Store,
+    decides_after: Timestamp,
 ) -> Result<(EventPlace, BTreeMap<WebhookEndpointId, KeptLane>), DeliveriesError> {
     let Loaded { followed, mut lanes } = deliveries.load()?;
     let known = followed.unwrap_or_default();
-    let read = |snapshot: &Snapshot| {
-        let resumed = snapshot.resume_after(known)?.min(known.number);
-        snapshot.event_place(resumed)
-    };
-    let resumed = tables.read().and_then(|snapshot| read(&snapshot));
+    let resumed = tables.read().and_then(|snapshot| resume(&snapshot, known, decides_after));
     let resumed = resumed.map_err(|error| DeliveriesError::Log(Box::new(error)))?;
-    let is_same =
-        resumed.number == known.number && known.at.is_none_or(|at| resumed.at == Some(at));
-    if !is_same {
+    if !is_at(resumed, known) {
         let (kept, left) = (known.number.0, resumed.number.0);
         tracing::warn!(kept, left, "the event log is not the one that webhooks followed");
-        deliveries.begin_series()?;
         for (_, KeptLane { lane, .. }) in &mut lanes {
             lane.cut(resumed.number, known.number);
         }
+        // At once: the next start knows less of what was decided since.
+        let series = Some(deliveries.draw_series());
+        let changes = Changes { followed: resumed, lanes, series, ..Changes::default() };
+        deliveries.save(&changes)?;
+        lanes = changes.lanes;
     }
     Ok((resumed, lanes.into_iter().collect()))
+}
+
+/// The place from which a follower at `known` goes on.
+fn resume(
+    snapshot: &Snapshot,
+    known: EventPlace,
+    decides_after: Timestamp,
+) -> Result<EventPlace, StoreError> {
+    let resumed = snapshot.resume_after(known)?.min(known.number);
+    let place = snapshot.event_place(resumed)?;
+    if is_at(place, known) {
+        return Ok(place);
+    }
+    snapshot.event_place(resumed.min(snapshot.first_event_at(decides_after.plus(1))?))
+}
+
+/// Whether a place is the known one; of that only the number may be kept.
+fn is_at(place: EventPlace, known: EventPlace) -> bool {
+    place.number == known.number && known.at.is_none_or(|at| place.at == Some(at))
 }

@@ -53,7 +53,7 @@ pub struct Entry {
 pub struct Message {
     /// The same on every try.
     pub id: Uuid,
-    /// Its events, in the order of the log.
+    /// Its events, those of a transaction in the order of the log.
     pub entries: Vec<Entry>,
     /// How often it was tried.
     pub tries: u8,

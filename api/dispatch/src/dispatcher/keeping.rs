@@ -66,6 +66,7 @@ impl Dispatcher {
             lanes: dirty.into_iter().filter_map(kept).collect(),
             removed: std::mem::take(&mut self.removed),
             attempts: std::mem::take(&mut self.unsaved),
+            series: None,
         })
     }
 

@@ -126,13 +126,14 @@ impl Webhooks {
         let deliveries = Arc::new(Deliveries::open(data)?.and(elsewhere));
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
+        let engine = switch.engine();
         let (healthy, failing) = (shares.sends.healthy, shares.sends.failing);
         let tools = Tools {
             deliveries: Arc::clone(&deliveries),
             places: Places { healthy, failing, asked: ASKED_SENDS_MAX },
             ids: Box::new(|at| SystemRandom.id(at).ok()),
         };
-        let dispatcher = Dispatcher::new(tools, switch.engine().store())?;
+        let dispatcher = Dispatcher::new(tools, engine.store(), engine.decides_after())?;
         let tools = DriverTools {
             switch,
             secrets,
