@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::data_directory::DataDirectory;
 use crate::disk::Disk;
-use crate::domain::ids::RecordSeq;
+use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::domain::public_id::IdMint;
 use crate::inbox::InboxSender;
 use crate::journal::limits::CommitLimits;
@@ -193,6 +193,7 @@ pub struct Engine {
     directory: Arc<DataDirectory>,
     /// Whether another node can lead without this one's knowing.
     is_replicated: bool,
+    decides_after: Timestamp,
 }
 
 impl Engine {
@@ -297,7 +298,15 @@ impl Engine {
             ids: self.ids.clone(),
             directory: Arc::clone(&self.directory),
             is_replicated: self.is_replicated,
+            decides_after: self.decides_after,
         }
+    }
+
+    /// The instant of the newest record when this engine began to decide. Timers that were due by then
+    /// run first, at instants soon after it, which may be long ago.
+    #[must_use]
+    pub const fn decides_after(&self) -> Timestamp {
+        self.decides_after
     }
 
     /// Whether another node can lead by now: this node then has all durable records only if a

@@ -6,13 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of `api/`, lowest first: each may know the engine and those before it.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "cluster",
     "iso8583",
     "dialects",
     "wire",
     "secrets",
     "zone",
+    "dispatch",
     "edge",
     "network",
     "route",

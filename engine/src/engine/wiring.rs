@@ -180,6 +180,7 @@ impl Recovered {
             ids: IdMint::new(id_key, 0).in_cell(directory.cell()),
             directory: Arc::new(directory),
             is_replicated: false,
+            decides_after: state.last_at(),
         };
         let parts = FollowingParts { segments: log.segment_steps(), projector };
         Ok((Self { engine, state, log, to_committer, from_shard, commit_limits: commits }, parts))
@@ -218,7 +219,8 @@ impl Recovered {
         journal: impl FnOnce(LogJournal, &mut Engine, &Arc<Doorbell>) -> (J, Option<TrailSteps>),
     ) -> (Engine, DecidingParts) {
         let Self { mut engine, state, log, to_committer, from_shard, commit_limits } = self;
-        engine.clock.advance_to(state.last_at());
+        engine.decides_after = state.last_at();
+        engine.clock.advance_to(engine.decides_after);
         // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
         let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
         // The buffers of (2) back.

@@ -11,6 +11,8 @@ use cardswitch_engine::store::overlay::SharedBackend;
 pub struct Disks {
     pub store: FaultyBackend,
     pub journal: FaultyDisk,
+    /// The state of deliveries of webhooks.
+    pub deliveries: FaultyBackend,
 }
 
 /// The state in which the files are found again.
@@ -26,15 +28,22 @@ pub enum Crash {
 
 impl Disks {
     pub fn after(&self, crash: Crash) -> Self {
-        let (store, journal) = (&self.store, &self.journal);
+        let Self { store, journal, deliveries } = self;
         match crash {
-            Crash::Kill => Self { store: store.after_kill(), journal: journal.after_kill() },
-            Crash::PowerFailure => {
-                Self { store: store.after_power_failure(), journal: journal.after_power_failure() }
-            }
+            Crash::Kill => Self {
+                store: store.after_kill(),
+                journal: journal.after_kill(),
+                deliveries: deliveries.after_kill(),
+            },
+            Crash::PowerFailure => Self {
+                store: store.after_power_failure(),
+                journal: journal.after_power_failure(),
+                deliveries: deliveries.after_power_failure(),
+            },
             Crash::TornPowerFailure(seed) => Self {
                 store: store.after_torn_power_failure(seed),
                 journal: journal.after_torn_power_failure(seed),
+                deliveries: deliveries.after_torn_power_failure(seed),
             },
         }
     }

@@ -23,6 +23,7 @@ mod rates;
 pub mod rng;
 pub mod samples;
 pub mod shrink;
+mod webhooks;
 mod window;
 pub mod workload;
 pub mod world;

@@ -53,10 +53,26 @@ pub enum Mark {
     LostAppendAnswer,
     /// A node was left behind by the window and began again as a copy.
     FollowerCopied,
+    /// A webhook was tried once more.
+    WebhookRetried,
+    /// A webhook was given up after its last try.
+    WebhookGivenUp,
+    /// An endpoint was so far behind that its lane read the log by itself.
+    LaneBehind,
+    /// The switch went down while requests to receivers were under way.
+    CrashAmidRequest,
+    /// A webhook arrived after the switch had given up waiting.
+    LateArrival,
+    /// The state of deliveries could not be written down.
+    WebhooksUnsaved,
+    /// The state of deliveries could not be opened, since its disk failed.
+    WebhooksFailedStart,
+    /// The event log had lost its newest part.
+    EventLogCut,
 }
 
 impl Mark {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 32] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -81,6 +97,14 @@ impl Mark {
         Self::LateWrite,
         Self::LostAppendAnswer,
         Self::FollowerCopied,
+        Self::WebhookRetried,
+        Self::WebhookGivenUp,
+        Self::LaneBehind,
+        Self::CrashAmidRequest,
+        Self::LateArrival,
+        Self::WebhooksUnsaved,
+        Self::WebhooksFailedStart,
+        Self::EventLogCut,
     ];
 }
 

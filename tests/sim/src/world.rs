@@ -1,11 +1,12 @@
 //! A simulated world: a switch, its users, its machine, and their happenings. One thread, one seed, no real time.
-//! Its crashes and restarts are in `crashes`.
+//! Its crashes and restarts are in `crashes`, its webhooks in `deliveries`.
 //!
 //! The switch is the product's own; simulated are the disks, the clock, the senders, and the order in which parts
 //! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
 //! the journal kept them, in the order in which they were executed.
 
 mod crashes;
+mod deliveries;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use crate::model::{DAY, Model};
 use crate::nodes::{Machine, Nodes};
 use crate::rates::Rates;
 use crate::rng::Rng;
+use crate::webhooks::Webhooks;
 use crate::workload::Workload;
 
 /// The endings of the directories of a cluster's nodes.
@@ -120,6 +122,8 @@ struct World {
     disks: Disks,
     /// The nodes beside this one, where it is a cluster's.
     nodes: Option<Nodes>,
+    /// The webhooks, where it has some.
+    webhooks: Option<Webhooks>,
     /// None only while the machine is down.
     running: Option<AssembledEngine>,
     /// Batches of the shard that the committer has not looked at.
@@ -168,6 +172,7 @@ impl World {
             rates,
             place: place.to_owned(),
             nodes: None,
+            webhooks: None,
             clock,
             disks,
             running: Some(running),
@@ -196,6 +201,8 @@ impl World {
             return alone.with_other_nodes(rng);
         }
         alone.lies_after = rng.chance(30).then(|| rng.below(length.max(1)));
+        alone.webhooks = Webhooks::draw(seed, length);
+        alone.await_tables();
         alone
     }
 
@@ -247,6 +254,7 @@ impl World {
             self.take_answers();
         }
         self.settle();
+        self.make_endpoints();
         if let Some(nodes) = &self.nodes {
             nodes.window().set_trouble(true);
         }
@@ -352,6 +360,7 @@ impl World {
         }
         self.take_answers();
         self.audit_reads();
+        self.move_webhooks();
         if let Some(nodes) = &mut self.nodes {
             let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
             nodes.follow_now_and_then(&self.disks, &options);
@@ -503,6 +512,9 @@ impl World {
             &engine.store().read().unwrap(),
             &context,
         );
+        if let Some(webhooks) = &mut self.webhooks {
+            webhooks.prove(&engine.store().read().unwrap());
+        }
         self.trace.update(format!("settled {at} {:?}", engine.durable_seq()));
     }
 
@@ -537,7 +549,9 @@ impl World {
             self.fail_over(Some(Crash::Kill));
             self.settle();
         }
+        self.end_webhooks();
         self.verify();
+        self.put_back();
         self.story.time = self.latest - Workload::new(self.seed).at;
         self.story.trace = self.trace.finalize().into();
         self.story

@@ -1,4 +1,4 @@
-//! The text of a webhook: the array of events that a receiver gets, and the id of its message.
+//! The text of a webhook: the array of events that a receiver gets.
 //!
 //! An event names its kind, its transaction and its company, and nothing more; a receiver with
 //! access asks `/v1` for the rest. Source: spec "Events".
@@ -6,11 +6,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use cardswitch_engine::domain::event::{Event, EventKind, EventNumber};
-use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, WebhookEndpointId};
+use cardswitch_engine::domain::event::{Event, EventKind};
+use cardswitch_engine::domain::ids::{CompanyId, CompanySlot};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -133,37 +132,6 @@ pub(super) fn company_id(
     Ok(id)
 }
 
-/// The events with these numbers, which rise, as far as the log has them; neighbours are read
-/// together.
-/// Errors: the tables cannot be read.
-pub fn events_at(snapshot: &Snapshot, numbers: &[EventNumber]) -> Result<Vec<Event>, StoreError> {
-    let mut events = Vec::with_capacity(numbers.len());
-    for run in numbers.chunk_by(|left, right| right.0 == left.0 + 1) {
-        let [first, ..] = run else { continue };
-        let after = EventNumber(first.0.saturating_sub(1));
-        events.extend(snapshot.events_after(after, run.len())?);
-    }
-    Ok(events)
-}
-
-/// The id of the message with these events: the same for the same events, so that one that a crash
-/// made the switch forget is known to its receiver. A directory that came out of a backup gives
-/// numbers out again; `series` tells its messages from those of the one that was lost.
-#[must_use]
-pub fn message_id(series: Uuid, endpoint: WebhookEndpointId, numbers: &[EventNumber]) -> Uuid {
-    let mut hash = Sha256::new();
-    hash.update(b"cardswitch webhook message 1");
-    hash.update(series.as_bytes());
-    hash.update(endpoint.0.as_bytes());
-    for number in numbers {
-        hash.update(number.0.to_be_bytes());
-    }
-    let digest = hash.finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_random_bytes(bytes).into_uuid()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,17 +143,5 @@ mod tests {
             composed.body,
             r#"[{"event":"transaction.created","transaction":{"id":"00000000-0000-7000-8000-000000000000"},"company":{"id":"00000000-0000-0000-0000-000000000005"}}]"#
         );
-    }
-
-    #[test]
-    fn messages_are_named_by_endpoint_and_events() {
-        let endpoint = |id| WebhookEndpointId(Uuid::from_u128(id));
-        let numbers = [EventNumber(1), EventNumber(2)];
-        let (series, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
-        let id = message_id(series, endpoint(1), &numbers);
-        assert_eq!(id, message_id(series, endpoint(1), &numbers));
-        assert_ne!(id, message_id(series, endpoint(2), &numbers));
-        assert_ne!(id, message_id(series, endpoint(1), &numbers[..1]));
-        assert_ne!(id, message_id(other, endpoint(1), &numbers));
     }
 }

@@ -3,26 +3,22 @@
 //! | file | what |
 //! |---|---|
 //! | `addresses` | the addresses to which they may be sent |
-//! | `signature`, `composing` | their content, and the proof that they are genuine |
-//! | `schedule`, `lane` | the events still to be delivered to one endpoint, and when |
-//! | `deliveries`, `attempt_words` | the stored state of all that, and outcomes in words |
-//! | `sender` | one request |
-//! | `dispatcher`, `desk`, `due` | the task that follows the event log and has everything sent |
+//! | `composing` | the text of a message |
+//! | `job`, `sender` | one request: composed and signed; over the network |
+//! | `attempt_words` | outcomes in words |
+//! | `driver` | the task that drives the dispatcher |
 //! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; answers that wait |
 //!
-//! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
+//! The events still to be delivered, and when, are in the crate `dispatch`: its steps know no clock and
+//! no network. Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
 //! none.
 
 pub mod addresses;
 pub mod attempt_words;
 pub mod composing;
 pub mod cursor;
-pub mod deliveries;
-pub mod desk;
-mod dispatcher;
-mod due;
-pub mod lane;
-pub mod schedule;
+mod driver;
+pub mod job;
 pub mod sender;
 mod streams;
 mod tail;
@@ -31,8 +27,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use cardswitch_dispatch::dispatcher::Figures;
+pub use cardswitch_dispatch::{content, deliveries, lane};
+
+use cardswitch_dispatch::dispatcher::{Dispatcher, ORDERS_MAX, Order, Places, ReplyTo, Tools};
 use cardswitch_edge::bounded::TooMany;
-use cardswitch_edge::descriptors::DescriptorShares;
+use cardswitch_edge::descriptors::{ASKED_SENDS_MAX, DescriptorShares};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::fault_plan::FaultPlan;
 use cardswitch_edge::switch::Switch;
@@ -42,10 +42,11 @@ use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::directory::ticket::TicketCommand;
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
+use cardswitch_engine::domain::ids::{CompanySlot, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::EventPage;
 use cardswitch_secrets::Secrets;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -53,56 +54,15 @@ use uuid::Uuid;
 
 use self::addresses::Reach;
 use self::deliveries::{Attempt, Deliveries, DeliveriesElsewhere, DeliveriesError};
-use self::dispatcher::Dispatcher;
+use self::driver::{Driver, DriverTools};
 use self::lane::Health;
 use self::sender::Sender;
 use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
 use self::tail::Tail;
 
-/// How many orders wait for the dispatcher.
-const ORDERS_MAX: usize = 1_024;
-
 /// How long a caller waits until its change counts.
 const RELOAD_WAIT: Duration = Duration::from_secs(1);
-
-/// How deliveries do, all in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Endpoints that are on.
-    pub endpoints: usize,
-    /// Endpoints among them whose last try failed.
-    pub failing: usize,
-    /// Events on their way.
-    pub pending: usize,
-    /// The instant at which the oldest of them happened.
-    pub oldest_at: Option<Timestamp>,
-    /// Requests under way.
-    pub sending: usize,
-    /// The instant since which outcomes could not be written down, if so.
-    pub unsaved_since: Option<Timestamp>,
-    /// Messages that arrived since the start.
-    pub delivered: u64,
-    /// Tries in vain since the start.
-    pub failed: u64,
-}
-
-/// The orders to the dispatcher.
-#[derive(Debug)]
-enum Order {
-    /// Endpoints or rights have changed.
-    Reload(Option<oneshot::Sender<()>>),
-    /// Everything after this event is delivered again.
-    Recover(WebhookEndpointId, EventNumber, oneshot::Sender<bool>),
-    /// An example is sent.
-    Example(WebhookEndpointId, oneshot::Sender<Option<Attempt>>),
-    /// The message of an attempt is sent once more.
-    Resend(WebhookEndpointId, Uuid, oneshot::Sender<Option<Attempt>>),
-    /// The attempts are requested.
-    Attempts(WebhookEndpointId, oneshot::Sender<Vec<Attempt>>),
-    /// How endpoints do.
-    Health(Vec<WebhookEndpointId>, oneshot::Sender<Vec<Option<Health>>>),
-}
 
 /// The dispatcher has stopped, or has more to do than it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,17 +126,23 @@ impl Webhooks {
         let deliveries = Arc::new(Deliveries::open(data)?.and(elsewhere));
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
-        let tools = dispatcher::Tools {
+        let engine = switch.engine();
+        let (healthy, failing) = (shares.sends.healthy, shares.sends.failing);
+        let tools = Tools {
+            deliveries: Arc::clone(&deliveries),
+            places: Places { healthy, failing, asked: ASKED_SENDS_MAX },
+            ids: Box::new(|at| SystemRandom.id(at).ok()),
+        };
+        let dispatcher = Dispatcher::new(tools, engine.store(), engine.decides_after())?;
+        let tools = DriverTools {
             switch,
             secrets,
             sender: Sender::within(reach, shares.sends).with_faults(faults),
-            sends: shares.sends,
             deliveries,
             orders: orders.downgrade(),
             figures: Arc::clone(&figures),
         };
-        let dispatcher = Dispatcher::new(tools)?;
-        let task = tokio::spawn(dispatcher.run(taken, stop));
+        let task = tokio::spawn(Driver::new(dispatcher, tools).run(taken, stop));
         Ok((Self::reaching(orders, figures, reach, (&shares, streams_stop)), task))
     }
 
@@ -287,11 +253,13 @@ impl Webhooks {
         self.ask(|reply| Order::Health(ids, reply)).await
     }
 
-    async fn ask<T>(
+    async fn ask<T: Send + 'static>(
         &self,
-        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+        order: impl FnOnce(ReplyTo<T>) -> Order,
     ) -> Result<T, NotAtWork> {
         let (reply, answer) = oneshot::channel();
+        // The caller may have hung up.
+        let reply = Box::new(|value| drop(reply.send(value)));
         self.orders.try_send(order(reply)).map_err(|_| NotAtWork)?;
         answer.await.map_err(|_| NotAtWork)
     }

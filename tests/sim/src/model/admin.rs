@@ -8,6 +8,7 @@ use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, NewC
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::directory::pan_key::{PanKeyCommand, ResealedCard};
 use cardswitch_engine::directory::requisition::RequisitionCommand;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpointCommand;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::CompanyState;
@@ -78,8 +79,8 @@ impl Model {
             AdminCommand::Ticket(command) => self.ticket_command(at, command),
             AdminCommand::AccessToken(command) => self.token_command(command),
             AdminCommand::App(command) => self.app_command(at, command),
-            // Commands whose rows no decision reads have tests of their own: `dimensions`, `webhook_endpoints`,
-            // `exchanged_keys`, `looking`.
+            AdminCommand::WebhookEndpoint(command) => self.webhook_endpoint(command),
+            // Commands whose rows no decision reads have tests of their own: `dimensions`, `exchanged_keys`, `looking`.
             _ => unreachable!("no program asks for it"),
         }
     }
@@ -91,6 +92,23 @@ impl Model {
                 self.update_requisition(at, *company, *id, changes)
             }
             RequisitionCommand::Cancel(company, id) => self.cancel_requisition(*company, *id),
+        }
+    }
+
+    /// No decision reads an endpoint: `webhooks` of the world looks at its deliveries.
+    fn webhook_endpoint(&mut self, command: &WebhookEndpointCommand) -> Result<(), Rejection> {
+        match command {
+            WebhookEndpointCommand::Create(new) if self.webhook_endpoints.contains(&new.id) => {
+                Err(Rejection::IdTaken)
+            }
+            WebhookEndpointCommand::Create(new) => {
+                self.webhook_endpoints.push(new.id);
+                Ok(())
+            }
+            WebhookEndpointCommand::Update(_, id, _) if self.webhook_endpoints.contains(id) => {
+                Ok(())
+            }
+            _ => unreachable!("no program asks for it"),
         }
     }
 

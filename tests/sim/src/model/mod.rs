@@ -23,7 +23,7 @@ use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{
     AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, RequisitionId, Timestamp,
-    TransactionId, TransactionSeq,
+    TransactionId, TransactionSeq, WebhookEndpointId,
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyAmount;
@@ -209,6 +209,7 @@ pub struct Model {
     pub tickets: Vec<people::Ticket>,
     apps: Vec<people::App>,
     pub tokens: Vec<people::Token>,
+    webhook_endpoints: Vec<WebhookEndpointId>,
     pub pan_generation: PanGeneration,
 }
 
@@ -297,6 +298,7 @@ impl Model {
             tickets: Vec::new(),
             apps: Vec::new(),
             tokens: Vec::new(),
+            webhook_endpoints: Vec::new(),
             pan_generation: PanGeneration::default(),
         }
     }

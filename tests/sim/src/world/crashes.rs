@@ -39,6 +39,9 @@ impl World {
 
     /// Each part ends when the one before it has, as `Engine::shut_down` has it of threads.
     fn shut_down(&mut self) {
+        if let (Some(webhooks), Some(running)) = (&mut self.webhooks, &self.running) {
+            webhooks.shut_down(&running.engine);
+        }
         let AssembledEngine { engine, parts } = self.running.take().unwrap();
         engine.shut_down();
         let EngineParts { deciding, following } = parts;
@@ -97,6 +100,9 @@ impl World {
         self.disks = self.disks.after(first);
         // Writes of an orderly end are not seen: the machine is down.
         self.running = None;
+        if let Some(webhooks) = &mut self.webhooks {
+            webhooks.go_down();
+        }
         // The clock does not start before the latest time that was given out.
         self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
         for (nth, next) in on_the_way_up {
@@ -218,6 +224,7 @@ impl World {
         let opened = open(place, disks, &self.clock, &self.rates, &self.executions);
         let opened = opened.unwrap_or_else(|error| panic!("{}: {error}", self.context()));
         (self.running, self.unwritten) = (Some(opened), 0);
+        self.await_tables();
     }
 
     /// Settles the outcome of all commands without an answer.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::StorageBackend;
+use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend};
 use redb::backends::FileBackend;
 
 use super::*;
@@ -13,7 +13,7 @@ const FIRST: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(1));
 const SECOND: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(2));
 
 /// The attempt at a place.
-pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
+fn attempt(place: u64) -> Attempt {
     Attempt {
         id: Uuid::from_u128(u128::from(place)),
         message: Uuid::from_u128(9),
@@ -48,7 +48,7 @@ fn what_was_saved_is_there_after_opening_again() {
         followed: place(40, -3),
         lanes: vec![(FIRST, kept(7)), (SECOND, kept(8))],
         attempts: vec![(FIRST, 0, attempt(0))],
-        removed: Vec::new(),
+        ..Changes::default()
     };
     deliveries.save(&changes).unwrap();
     let series = deliveries.series();
@@ -59,8 +59,9 @@ fn what_was_saved_is_there_after_opening_again() {
     assert_eq!(loaded.lanes, [(FIRST, kept(7)), (SECOND, kept(8))]);
     assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(0)]);
     assert!(deliveries.attempts(SECOND).unwrap().is_empty());
-    deliveries.begin_series().unwrap();
-    let another = deliveries.series();
+    let another = deliveries.draw_series();
+    deliveries.save(&Changes { series: Some(another), ..Changes::default() }).unwrap();
+    assert_eq!(deliveries.series(), another);
     drop(deliveries);
     assert!(another != series && Deliveries::open(directory.path()).unwrap().series() == another);
 }
@@ -141,16 +142,16 @@ fn a_file_that_could_not_be_written_is_written_once_there_is_room() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE);
     let is_full = Arc::new(AtomicBool::new(false));
-    let opener = {
+    let storage = {
         let is_full = Arc::clone(&is_full);
         move || {
             let mut options = std::fs::OpenOptions::new();
             let options = options.read(true).write(true).create(true).truncate(false);
             let file = FileBackend::new(options.open(&path).unwrap())?;
-            Database::builder().create_with_backend(Disk { file, is_full: Arc::clone(&is_full) })
+            Ok(SharedBackend::new(Disk { file, is_full: Arc::clone(&is_full) }))
         }
     };
-    let deliveries = Deliveries::open_with(Box::new(opener)).unwrap();
+    let deliveries = Deliveries::on(Box::new(storage), Box::new(Uuid::new_v4)).unwrap();
     let save = |number: u64| {
         let lanes = vec![(FIRST, kept(number))];
         let attempts = vec![(FIRST, number, attempt(number))];
@@ -168,6 +169,34 @@ fn a_file_that_could_not_be_written_is_written_once_there_is_room() {
     let loaded = deliveries.load().unwrap();
     assert_eq!((loaded.followed, loaded.lanes), (Some(place(3, 1)), vec![(FIRST, kept(3))]));
     assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(1), attempt(3)]);
+}
+
+/// Once, a switch that went down while it made the file did not start any more: the file was held for
+/// another program's. The simulated world of seed 394 found it.
+#[test]
+fn a_file_that_a_crash_left_unfinished_is_made_anew() {
+    let open = |file: &FaultyBackend| {
+        let file = file.clone();
+        let storage = move || Ok(SharedBackend::new(file.clone()));
+        Deliveries::on(Box::new(storage), Box::new(Uuid::new_v4))
+    };
+    let mut unfinished = 0;
+    for nth in 1.. {
+        let file = FaultyBackend::new();
+        file.plan(FaultPlan { fail_write: Some(nth), ..FaultPlan::default() });
+        let is_made = open(&file).is_ok();
+        let torn = (0..20).map(|seed| file.after_torn_power_failure(seed));
+        for left in torn.chain([file.after_kill(), file.after_power_failure()]) {
+            unfinished += u64::from(!left.content().is_empty() && left.content()[0] == 0);
+            open(&left).unwrap().save(&Changes::default()).unwrap();
+        }
+        if is_made && file.writes() < nth {
+            break;
+        }
+    }
+    assert!(unfinished > 0);
+    let foreign = FaultyBackend::with_content(b"of another program".to_vec());
+    assert!(open(&foreign).is_err());
 }
 
 #[test]

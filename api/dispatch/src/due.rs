@@ -8,16 +8,16 @@ use uuid::Uuid;
 
 /// The place of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Queued {
+pub(crate) struct Queued {
     /// The instant at which it is due.
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// Its line.
-    pub(super) line: Line,
+    pub(crate) line: Line,
 }
 
 /// The lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// Endpoints that took the last message.
     Healthy,
     /// Endpoints that did not.
@@ -26,14 +26,14 @@ pub(super) enum Line {
 
 impl Line {
     /// The line of a lane.
-    pub(super) const fn of(is_failing: bool) -> Self {
+    pub(crate) const fn of(is_failing: bool) -> Self {
         if is_failing { Self::Failing } else { Self::Healthy }
     }
 }
 
 /// The two lines.
 #[derive(Debug, Default)]
-pub(super) struct Due {
+pub(crate) struct Due {
     healthy: BTreeSet<(Timestamp, WebhookEndpointId)>,
     failing: BTreeSet<(Timestamp, WebhookEndpointId)>,
 }
@@ -47,7 +47,7 @@ impl Due {
     }
 
     /// Moves an endpoint from where it stands to where it is to stand.
-    pub(super) fn put(&mut self, id: WebhookEndpointId, from: Option<Queued>, to: Option<Queued>) {
+    pub(crate) fn put(&mut self, id: WebhookEndpointId, from: Option<Queued>, to: Option<Queued>) {
         if from == to {
             return;
         }
@@ -60,7 +60,7 @@ impl Due {
     }
 
     /// The endpoints of a line that are due at `now`, the longest waiting first, at most `max`.
-    pub(super) fn ready(
+    pub(crate) fn ready(
         &mut self,
         line: Line,
         now: Timestamp,

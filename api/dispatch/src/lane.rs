@@ -22,7 +22,7 @@ use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::schedule::next_try;
+use crate::schedule::next_try;
 
 /// How many events a message has at most.
 pub const MESSAGE_EVENTS_MAX: usize = 100;
@@ -53,7 +53,7 @@ pub struct Entry {
 pub struct Message {
     /// The same on every try.
     pub id: Uuid,
-    /// Its events, in the order of the log.
+    /// Its events, those of a transaction in the order of the log.
     pub entries: Vec<Entry>,
     /// How often it was tried.
     pub tries: u8,

@@ -5,17 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::{Snapshot, StoreError};
-use tokio::time::Instant;
 
-use super::super::deliveries::KeptLane;
-use super::super::desk::{Desk, Missed};
-use super::super::lane::Lane;
-use super::{Dispatcher, READ_PAUSE};
+use super::{Dispatcher, Now, READ_PAUSE};
+use crate::content::companies_of;
+use crate::deliveries::KeptLane;
+use crate::desk::{Desk, Missed};
+use crate::lane::Lane;
 
 /// How often endpoints are read without a notice that they changed.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
@@ -24,47 +23,47 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
 const SETTLED_US: i64 = 2 * 24 * 3600 * 1_000_000;
 
 impl Dispatcher {
+    /// Puts off the next look at endpoints for nine times as long as the last one took: changes may be
+    /// frequent, and most of the time is left for deliveries.
+    pub fn rest(&mut self, uptime: Duration, took: Duration) {
+        self.reload_from = self.reload_from.max(uptime + took * 9);
+    }
+
     /// Looks at endpoints and rights as they are now.
-    pub(super) fn reload(&mut self) {
-        let watch = Stopwatch::start();
-        let followed = self.was_following().then_some(self.followed.number);
-        let read = |snapshot: &Snapshot| {
-            let last = snapshot.event_place(snapshot.last_event()?)?;
-            let settled = last.at.unwrap_or_default().plus(-SETTLED_US);
-            let upto = followed.unwrap_or(last.number);
-            let endpoints = snapshot.all_webhook_endpoints()?;
-            let found = endpoints.into_iter().map(|endpoint| {
-                let companies = match endpoint.app {
-                    Some(app) => snapshot.companies_of_app(app)?,
-                    None => vec![endpoint.company],
-                };
-                let desk = self.desks.get(&endpoint.id);
-                let missed = desk.map(|desk| desk.missed(snapshot, &companies, upto));
-                let missed = missed.transpose()?.unwrap_or_default();
-                let turn = self.turn_of(snapshot, &endpoint, settled)?;
-                Ok(Found { endpoint, companies, missed, turn })
-            });
-            Ok((found.collect::<Result<Vec<_>, StoreError>>()?, last))
-        };
-        let read = self.tools.switch.read_at_once(read);
-        // Changes may be frequent: most of the time is left for deliveries.
-        self.reload_from = Instant::now() + watch.elapsed() * 9;
-        match read {
+    pub(super) fn reload(&mut self, now: Now<'_>) {
+        match now.tables.read().and_then(|snapshot| self.find_endpoints(&snapshot)) {
             Ok((found, last)) => {
                 self.is_stale = false;
-                self.take_endpoints(found, last);
+                self.take_endpoints(found, last, now.time);
                 for reply in self.reloads.drain(..) {
-                    // The waiting caller may be gone.
-                    let _ = reply.send(());
+                    reply(());
                 }
-                self.reload_at = Instant::now() + RELOAD_INTERVAL;
+                self.reload_at = now.uptime + RELOAD_INTERVAL;
             }
             Err(error) => {
                 tracing::error!(%error, "webhook endpoints cannot be read");
-                self.reload_at = Instant::now() + READ_PAUSE;
+                self.reload_at = now.uptime + READ_PAUSE;
                 self.reload_from = self.reload_at;
             }
         }
+    }
+
+    /// The endpoints of the tables, and the place behind their newest event.
+    fn find_endpoints(&self, snapshot: &Snapshot) -> Result<(Vec<Found>, EventPlace), StoreError> {
+        let followed = self.was_following().then_some(self.followed.number);
+        let last = snapshot.event_place(snapshot.last_event()?)?;
+        let settled = last.at.unwrap_or_default().plus(-SETTLED_US);
+        let upto = followed.unwrap_or(last.number);
+        let endpoints = snapshot.all_webhook_endpoints()?;
+        let found = endpoints.into_iter().map(|endpoint| {
+            let companies = companies_of(snapshot, &endpoint)?;
+            let desk = self.desks.get(&endpoint.id);
+            let missed = desk.map(|desk| desk.missed(snapshot, &companies, upto));
+            let missed = missed.transpose()?.unwrap_or_default();
+            let turn = self.turn_of(snapshot, &endpoint, settled)?;
+            Ok(Found { endpoint, companies, missed, turn })
+        });
+        Ok((found.collect::<Result<Vec<_>, StoreError>>()?, last))
     }
 
     /// The next state of an endpoint's lane. The lane gets the events from the record on that made
@@ -93,11 +92,11 @@ impl Dispatcher {
         })
     }
 
-    pub(super) fn was_following(&self) -> bool {
+    fn was_following(&self) -> bool {
         !self.by_company.is_empty() || !self.kept.is_empty()
     }
 
-    fn take_endpoints(&mut self, found: Vec<Found>, last: EventPlace) {
+    fn take_endpoints(&mut self, found: Vec<Found>, last: EventPlace, now: Timestamp) {
         let was_following = self.was_following();
         let ids: BTreeSet<_> = found.iter().map(|found| found.endpoint.id).collect();
         let gone: Vec<_> = self.desks.keys().filter(|id| !ids.contains(id)).copied().collect();
@@ -123,11 +122,9 @@ impl Dispatcher {
             let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
             if is_new || has_turned || has_missed {
-                self.refresh(id);
+                self.refresh(id, now);
             }
-            if let Some(endpoint) = report {
-                self.report_gone(&endpoint);
-            }
+            self.gone.extend(report);
         }
         let forgotten = std::mem::take(&mut self.kept);
         self.removed.extend(forgotten.into_keys());

@@ -19,19 +19,24 @@
 //! resumes from the values that the former leader has written there: `lane/<id>`, `followed` and
 //! `series`.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 
 use cardswitch_engine::codec::{CodecError, decode, encode};
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::overlay::SharedBackend;
 use parking_lot::Mutex;
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::backends::FileBackend;
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::lane::Lane;
+use crate::lane::Lane;
 
 /// The file's name.
 pub const FILE: &str = "deliveries.redb";
@@ -41,6 +46,8 @@ pub const ATTEMPTS_MAX: u16 = 100;
 pub const BODY_KEPT_MAX: usize = 1_000;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
+/// How many bytes a file of redb begins with that no other file has.
+const FIRST_BYTES: usize = 9;
 /// The version of both values.
 const FORMAT: u8 = 1;
 const FOLLOWED: &str = "followed";
@@ -177,7 +184,7 @@ pub struct KeptLane {
 }
 
 /// The changes that are written together.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The last event that was handed to lanes.
     pub followed: EventPlace,
@@ -187,6 +194,8 @@ pub struct Changes {
     pub removed: Vec<WebhookEndpointId>,
     /// Attempts that were made.
     pub attempts: Vec<PlacedAttempt>,
+    /// Another series, where numbers of events have other meanings than before.
+    pub series: Option<Uuid>,
 }
 
 /// Why the file cannot be read or written.
@@ -212,8 +221,11 @@ impl<E: Into<redb::Error>> From<E> for DeliveriesError {
     }
 }
 
-/// Makes the database, or opens it.
-type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+/// Opens the file below the database, and makes it where it is missing.
+pub type Storage = Box<dyn Fn() -> Result<SharedBackend, DatabaseError> + Send + Sync>;
+
+/// Draws the id of a series.
+pub type SeriesDraw = Box<dyn Fn() -> Uuid + Send + Sync>;
 
 /// A place that outlives this machine.
 pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
@@ -228,7 +240,8 @@ pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
 
 /// The file.
 pub struct Deliveries {
-    opener: Opener,
+    storage: Storage,
+    draw_series: SeriesDraw,
     elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
     /// None after a fault, until it is opened anew.
     database: Mutex<Option<Database>>,
@@ -242,21 +255,27 @@ impl Deliveries {
     /// Errors: it cannot be made, or is none of ours.
     pub fn open(data: &Path) -> Result<Self, DeliveriesError> {
         let path = data.join(FILE);
-        Self::open_with(Box::new(move || {
-            Database::builder().set_cache_size(CACHE_BYTES).create(&path)
-        }))
+        let storage = move || {
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+            Ok(SharedBackend::new(FileBackend::new(file)?))
+        };
+        Self::on(Box::new(storage), Box::new(Uuid::new_v4))
+    }
+
+    /// Opens the file in `storage`, and makes it where it is missing.
+    /// Errors: as `open`.
+    pub fn on(storage: Storage, draw_series: SeriesDraw) -> Result<Self, DeliveriesError> {
+        let database = open_in(&storage)?;
+        let series = Mutex::new(prepare(&database, &draw_series)?);
+        let database = Mutex::new(Some(database));
+        Ok(Self { storage, draw_series, elsewhere: None, database, series })
     }
 
     /// The same, and `elsewhere` too.
     #[must_use]
     pub fn and(self, elsewhere: Option<Box<dyn DeliveriesElsewhere>>) -> Self {
         Self { elsewhere, ..self }
-    }
-
-    fn open_with(opener: Opener) -> Result<Self, DeliveriesError> {
-        let database = opener()?;
-        let series = Mutex::new(prepare(&database)?);
-        Ok(Self { opener, elsewhere: None, database: Mutex::new(Some(database)), series })
     }
 
     /// The id that tells messages of this file from those of any other.
@@ -277,12 +296,12 @@ impl Deliveries {
             return Ok(here);
         }
         let (loaded, series) = parse_values(found)?;
-        if let Some(series) = series {
-            self.keep_series(series)?;
-        }
         let followed = loaded.followed.unwrap_or_default();
-        let changes = Changes { followed, lanes: loaded.lanes, ..Changes::default() };
+        let changes = Changes { followed, lanes: loaded.lanes, series, ..Changes::default() };
         self.with_database(|database| write(database, &changes))?;
+        if let Some(series) = series {
+            *self.series.lock() = series;
+        }
         Ok(Loaded { followed: loaded.followed, lanes: changes.lanes })
     }
 
@@ -308,26 +327,20 @@ impl Deliveries {
     /// Writes changes, all or none; when this returns they are durable.
     pub fn save(&self, changes: &Changes) -> Result<(), DeliveriesError> {
         self.with_database(|database| write(database, changes))?;
+        let mut values = Vec::new();
+        if let Some(series) = changes.series {
+            *self.series.lock() = series;
+            values.push(self.series_value());
+        }
         let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
-        let values = values_of(&changes.lanes, &changes.removed, Some(changes.followed))?;
+        values.extend(values_of(&changes.lanes, &changes.removed, Some(changes.followed))?);
         elsewhere.write(values).map_err(DeliveriesError::Elsewhere)
     }
 
-    /// Draws another series: numbers of events have other meanings than before.
-    pub fn begin_series(&self) -> Result<(), DeliveriesError> {
-        self.keep_series(Uuid::new_v4())?;
-        let Some(elsewhere) = &self.elsewhere else { return Ok(()) };
-        elsewhere.write(vec![self.series_value()]).map_err(DeliveriesError::Elsewhere)
-    }
-
-    fn keep_series(&self, series: Uuid) -> Result<(), DeliveriesError> {
-        self.with_database(|database| {
-            let write_txn = database.begin_write()?;
-            write_txn.open_table(SERIES)?.insert(SERIES_KEY, series.into_bytes())?;
-            Ok(write_txn.commit()?)
-        })?;
-        *self.series.lock() = series;
-        Ok(())
+    /// Draws the id of another series.
+    #[must_use]
+    pub fn draw_series(&self) -> Uuid {
+        (self.draw_series)()
     }
 
     fn series_value(&self) -> (String, Option<Vec<u8>>) {
@@ -355,7 +368,7 @@ impl Deliveries {
         let mut slot = self.database.lock();
         let database = match slot.take() {
             Some(database) => database,
-            None => (self.opener)()?,
+            None => open_in(&self.storage)?,
         };
         let outcome = work(&database);
         // A faulty database is closed before it is opened again.
@@ -366,8 +379,22 @@ impl Deliveries {
     }
 }
 
+/// Opens the database, or makes it. redb writes the first bytes of a new file last: one without them was left
+/// unfinished by a crash, has never held anything, and is made anew.
+fn open_in(storage: &Storage) -> Result<Database, DatabaseError> {
+    let file = storage()?;
+    let mut first = [0; FIRST_BYTES];
+    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(FIRST_BYTES);
+    file.read(0, &mut first[..len])?;
+    if len > 0 && first == [0; FIRST_BYTES] {
+        tracing::warn!("`{FILE}` was left unfinished, and is made anew");
+        file.set_len(0)?;
+    }
+    Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(file)
+}
+
 /// Makes the tables that are missing. Returns the series.
-fn prepare(database: &Database) -> Result<Uuid, DeliveriesError> {
+fn prepare(database: &Database, draw_series: &SeriesDraw) -> Result<Uuid, DeliveriesError> {
     let write_txn = database.begin_write()?;
     write_txn.open_table(LANES)?;
     write_txn.open_table(ATTEMPTS)?;
@@ -375,7 +402,7 @@ fn prepare(database: &Database) -> Result<Uuid, DeliveriesError> {
     let series = {
         let mut table = write_txn.open_table(SERIES)?;
         let known = table.get(SERIES_KEY)?.map(|series| Uuid::from_bytes(series.value()));
-        let series = known.unwrap_or_else(Uuid::new_v4);
+        let series = known.unwrap_or_else(draw_series);
         table.insert(SERIES_KEY, series.into_bytes())?;
         series
     };
@@ -399,6 +426,9 @@ fn write(database: &Database, changes: &Changes) -> Result<(), DeliveriesError> 
             let id = id.0.into_bytes();
             lanes.remove(id)?;
             attempts.retain_in((id, 0)..=(id, u16::MAX), |_, _| false)?;
+        }
+        if let Some(series) = changes.series {
+            write_txn.open_table(SERIES)?.insert(SERIES_KEY, series.into_bytes())?;
         }
         let mut follower = write_txn.open_table(FOLLOWER)?;
         follower.insert(FOLLOWED, changes.followed.number.0)?;
@@ -471,4 +501,4 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DeliveriesError> {
 
 #[cfg(test)]
 #[path = "deliveries_tests.rs"]
-pub(super) mod tests;
+mod tests;

@@ -1,0 +1,314 @@
+//! Requests: their start and their outcome.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
+use uuid::Uuid;
+
+use super::{Dispatcher, Now, ReplyTo, UNSAVED_MAX};
+use crate::content::{Content, message_id};
+use crate::deliveries::{Attempt, AttemptKind, AttemptResult, Bodies, Failure};
+use crate::desk::Desk;
+use crate::due::Line;
+use crate::lane::{Entry, Fate, Message, Outcome};
+
+/// How many requests that callers wait for go to endpoints of one company.
+const ASKED_OF_COMPANY_MAX: usize = 2;
+
+const GONE: u16 = 410;
+
+/// A request to be sent.
+pub struct Request {
+    /// The endpoint as it is now.
+    pub endpoint: Arc<WebhookEndpoint>,
+    /// The content of the message.
+    pub content: Content,
+    /// The id of the message, the same for each try.
+    pub message: Uuid,
+    /// The number of the try, from 1.
+    pub tries: u8,
+    /// The engine's time.
+    pub time: Timestamp,
+    /// Its end, to be given back with the outcome.
+    pub done: Done,
+}
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub struct RequestReport {
+    /// The result of the request. None where there was nothing to tell: the endpoint may see none
+    /// of the events any more, or they are no more.
+    pub result: Option<AttemptResult>,
+    /// How long it took. Units: milliseconds.
+    pub duration_ms: u32,
+    /// The bodies.
+    pub bodies: Bodies,
+}
+
+impl RequestReport {
+    /// The report of a request that was never sent.
+    pub const NOT_SENT: Self = Self {
+        result: Some(AttemptResult::Unanswered(Failure::NotSent)),
+        duration_ms: 0,
+        bodies: Bodies::NONE,
+    };
+}
+
+/// A request that has ended.
+pub struct Done {
+    /// The endpoint.
+    pub id: WebhookEndpointId,
+    /// The attempt, without its outcome.
+    pub attempt: Attempt,
+    /// The outcome: not sent, until the driver knows better.
+    pub report: RequestReport,
+    /// The endpoint as it was then.
+    pub tried: Arc<WebhookEndpoint>,
+    /// The caller who waits for it; none where it was the lane's.
+    pub asked: Option<Asked>,
+    /// Whether it has a place among those of failing receivers.
+    pub was_failing: bool,
+}
+
+/// A caller who waits for the outcome of a request.
+pub struct Asked {
+    company: CompanySlot,
+    reply: ReplyTo<Option<Attempt>>,
+}
+
+cardswitch_engine::opaque!(Request, Done, Asked);
+
+impl Dispatcher {
+    /// Sends messages that are due, as far as there are places.
+    pub(super) fn start_due(&mut self, now: Now<'_>) {
+        let bounds = self.tools.places;
+        let free = [
+            (Line::Healthy, bounds.healthy.saturating_sub(self.sending)),
+            (Line::Failing, bounds.failing.saturating_sub(self.sending_failing)),
+        ];
+        for (line, places) in free {
+            for id in self.due.ready(line, now.time, places) {
+                self.start(id, now.time);
+            }
+        }
+    }
+
+    fn start(&mut self, id: WebhookEndpointId, now: Timestamp) {
+        let Some(desk) = self.desks.get_mut(&id) else { return };
+        let was_failing = desk.lane.is_failing();
+        let series = self.tools.deliveries.series();
+        let name = |entries: &[Entry]| message_id(series, id, &numbers_of(entries));
+        if let Some(message) = desk.lane.start(now, name) {
+            match was_failing {
+                true => self.sending_failing += 1,
+                false => self.sending += 1,
+            }
+            let Message { id: message, entries, tries, .. } = message;
+            let content = Content::Events(numbers_of(&entries));
+            let sent = Sent { id, kind: AttemptKind::Event, message, tries: tries + 1, content };
+            self.send(sent, None, was_failing, now);
+        }
+        self.refresh(id, now);
+    }
+
+    fn send(&mut self, sent: Sent, asked: Option<Asked>, was_failing: bool, now: Timestamp) {
+        let Some(desk) = self.desks.get(&sent.id) else { return };
+        let Sent { id, kind, message, tries, content } = sent;
+        let attempt = Attempt {
+            id: (self.tools.ids)(now).unwrap_or(message),
+            message,
+            kind,
+            tries,
+            // Each record has an instant of its own, which may be ahead of a clock that stands: no
+            // attempt was before the events of its message.
+            at: self.followed.at.map_or(now, |followed| followed.max(now)),
+            duration_ms: 0,
+            result: AttemptResult::Unanswered(Failure::NotSent),
+            again_at: None,
+            is_last: false,
+            events: content.numbers().to_vec(),
+            bodies: Bodies::NONE,
+        };
+        let (endpoint, tried) = (Arc::clone(&desk.endpoint), Arc::clone(&desk.endpoint));
+        let done = Done { id, attempt, report: RequestReport::NOT_SENT, tried, asked, was_failing };
+        self.requests.push_back(Request { endpoint, content, message, tries, time: now, done });
+    }
+
+    /// Notes the outcome of a request.
+    pub fn end(&mut self, done: Done, now: Now<'_>) {
+        let Done { id, mut attempt, report, tried, asked, was_failing } = done;
+        match (&asked, was_failing) {
+            (Some(asked), _) => give_back(&mut self.sending_asked, asked.company),
+            (None, true) => self.sending_failing -= 1,
+            (None, false) => self.sending -= 1,
+        }
+        let Some(desk) = self.desks.get_mut(&id) else { return };
+        attempt.duration_ms = report.duration_ms;
+        attempt.bodies = report.bodies;
+        let is_told = report.result.is_some();
+        let untold = AttemptResult::Unanswered(Failure::NothingToTell);
+        attempt.result = report.result.unwrap_or(untold);
+        // The address that was tried is gone; by now there may be another one, or somebody may have
+        // turned it on once more.
+        let is_gone = attempt.result == AttemptResult::Answered(GONE)
+            && desk.endpoint.is_enabled()
+            && (&desk.endpoint.url, desk.endpoint.enabled_at) == (&tried.url, tried.enabled_at);
+        if asked.is_none() {
+            settle(desk, &mut attempt, now.time);
+        }
+        if is_gone {
+            desk.gone_url = Some(tried.url.clone());
+            desk.lane.turn_off(self.followed.number);
+            attempt.again_at = None;
+        }
+        if is_told {
+            self.count(&attempt);
+            self.note(id, &attempt);
+        }
+        if is_gone {
+            self.gone.push(tried);
+        }
+        self.refresh(id, now.time);
+        if let Some(asked) = asked {
+            (asked.reply)(Some(attempt));
+        }
+    }
+
+    const fn count(&mut self, attempt: &Attempt) {
+        if attempt.is_delivered() {
+            self.delivered += 1;
+        } else {
+            self.failed += 1;
+        }
+    }
+
+    fn note(&mut self, id: WebhookEndpointId, attempt: &Attempt) {
+        let Some(desk) = self.desks.get_mut(&id) else { return };
+        if self.unsaved.len() < UNSAVED_MAX {
+            self.unsaved.push((id, desk.attempts, attempt.clone()));
+            desk.attempts += 1;
+        }
+    }
+
+    /// Sends an example, and replies to the caller with the outcome.
+    pub(super) fn send_example(
+        &mut self,
+        id: WebhookEndpointId,
+        reply: ReplyTo<Option<Attempt>>,
+        now: Timestamp,
+    ) {
+        let message = (self.tools.ids)(now).unwrap_or_default();
+        let (kind, content) = (AttemptKind::Example, Content::Example);
+        self.send_asked(Sent { id, kind, message, tries: 1, content }, reply, now);
+    }
+
+    /// Sends the message of an attempt once more, and replies to the caller with the outcome.
+    pub(super) fn resend(
+        &mut self,
+        id: WebhookEndpointId,
+        attempt: Uuid,
+        reply: ReplyTo<Option<Attempt>>,
+        now: Timestamp,
+    ) {
+        let found = self.attempts(id).into_iter().find(|found| found.id == attempt);
+        let Some(Attempt { message, events, tries, at, .. }) = found else {
+            reply(None);
+            return;
+        };
+        let content = match events.as_slice() {
+            [] => Content::Example,
+            _ => Content::Again(events, at),
+        };
+        let (kind, tries) = (AttemptKind::Resent, tries.saturating_add(1));
+        self.send_asked(Sent { id, kind, message, tries, content }, reply, now);
+    }
+
+    /// Sends a message for whose outcome a caller waits. With too many of these under way, no reply
+    /// follows.
+    fn send_asked(&mut self, sent: Sent, reply: ReplyTo<Option<Attempt>>, now: Timestamp) {
+        let Some(desk) = self.desks.get(&sent.id) else {
+            reply(None);
+            return;
+        };
+        let company = desk.endpoint.company;
+        if take_place(&mut self.sending_asked, company, self.tools.places.asked) {
+            self.send(sent, Some(Asked { company, reply }), false, now);
+        }
+    }
+}
+
+/// A message to be sent.
+struct Sent {
+    id: WebhookEndpointId,
+    kind: AttemptKind,
+    message: Uuid,
+    tries: u8,
+    content: Content,
+}
+
+/// Notes the outcome at the lane of an endpoint, and the message's next try at the attempt.
+fn settle(desk: &mut Desk, attempt: &mut Attempt, now: Timestamp) {
+    let outcome = match attempt.result {
+        _ if attempt.is_delivered() => Outcome::Delivered,
+        AttemptResult::Unanswered(Failure::NothingToTell) => Outcome::Untold,
+        _ => Outcome::Failed,
+    };
+    match desk.lane.settle(outcome, now) {
+        Fate::Again(at) => attempt.again_at = Some(at),
+        Fate::GivenUp => attempt.is_last = true,
+        Fate::Delivered | Fate::Dropped => {}
+    }
+}
+
+/// Takes a place for a request that a company asked for, if one of `all_max` is free.
+fn take_place(
+    asked: &mut BTreeMap<CompanySlot, usize>,
+    company: CompanySlot,
+    all_max: usize,
+) -> bool {
+    let all: usize = asked.values().sum();
+    let of_company = asked.get(&company).copied().unwrap_or(0);
+    let is_free = all < all_max && of_company < ASKED_OF_COMPANY_MAX;
+    if is_free {
+        asked.insert(company, of_company + 1);
+    }
+    is_free
+}
+
+fn give_back(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) {
+    match asked.get_mut(&company) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(asked.remove(&company)),
+    }
+}
+
+fn numbers_of(entries: &[Entry]) -> Vec<EventNumber> {
+    entries.iter().map(|entry| entry.number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_company_does_not_keep_others_from_examples() {
+        const ALL_MAX: usize = 16;
+        let mut asked = BTreeMap::new();
+        let [busy, other] = [1, 2].map(CompanySlot);
+        let take = |asked: &mut _, company| take_place(asked, company, ALL_MAX);
+        for _ in 0..ASKED_OF_COMPANY_MAX {
+            assert!(take(&mut asked, busy));
+        }
+        assert!(!take(&mut asked, busy) && take(&mut asked, other));
+        give_back(&mut asked, busy);
+        assert!(take(&mut asked, busy) && !take(&mut asked, busy));
+        for company in 3..30 {
+            take(&mut asked, CompanySlot(company));
+            take(&mut asked, CompanySlot(company));
+        }
+        assert_eq!(asked.values().sum::<usize>(), ALL_MAX);
+    }
+}

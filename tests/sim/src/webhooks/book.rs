@@ -1,0 +1,265 @@
+//! What receivers got, and the promises to them.
+//!
+//! Events of a transaction come in order. None is missing, from the record on that made an endpoint or turned it
+//! on. The same message has the same events, and the other way round. Nothing comes twice but after a crash, a
+//! failure or a recovery, and nothing that is not in the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cardswitch_dispatch::deliveries::AttemptResult;
+use cardswitch_dispatch::dispatcher::{Done, Request};
+use cardswitch_dispatch::schedule::RETRIES_MAX;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::domain::event::{Event, EventNumber};
+use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq, WebhookEndpointId};
+use cardswitch_engine::store::Snapshot;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+/// Events before the newest by more than this are not promised to an endpoint whose lane is lost.
+const SETTLED_US: i64 = 2 * crate::model::DAY;
+
+/// A message on its way to a receiver.
+pub(super) struct Letter {
+    pub(super) id: WebhookEndpointId,
+    pub(super) created_at: Timestamp,
+    /// It arrives after the switch has given it up: others may have come first.
+    pub(super) is_late: bool,
+    pub(super) events: Vec<Event>,
+}
+
+/// A message that was begun.
+struct Begun {
+    numbers: Vec<EventNumber>,
+    failures: u8,
+    /// Of which log: one that was cut is another.
+    log: u64,
+}
+
+/// One receiver's share.
+#[derive(Default)]
+struct Arrivals {
+    heard: BTreeSet<EventNumber>,
+    /// The newest event of each transaction.
+    newest: BTreeMap<TransactionSeq, EventNumber>,
+    given_up: BTreeSet<EventNumber>,
+    /// Those that the dispatcher knows to have arrived, since it runs.
+    taken: BTreeSet<EventNumber>,
+    /// The message of each event, since it runs.
+    carried: BTreeMap<EventNumber, Uuid>,
+    /// Messages from before the last recovery, whose end says nothing.
+    void: BTreeSet<Uuid>,
+    /// When it was enabled, as the dispatcher knows.
+    noticed: Option<Timestamp>,
+    /// No earlier event is promised.
+    settled: Option<Timestamp>,
+}
+
+#[derive(Default)]
+pub(super) struct Book {
+    receivers: BTreeMap<WebhookEndpointId, Arrivals>,
+    told: BTreeMap<EventNumber, Event>,
+    /// Of these, those that were not compared with the log.
+    unproven: BTreeSet<EventNumber>,
+    messages: BTreeMap<(WebhookEndpointId, Uuid), Begun>,
+    names: BTreeMap<(WebhookEndpointId, Vec<EventNumber>), Uuid>,
+    log: u64,
+    /// Completeness counts behind it.
+    cut_at: EventNumber,
+    /// No dispatcher has seen that yet.
+    is_new_log: bool,
+    trace: Sha256,
+}
+
+impl Book {
+    /// Whether the log was cut.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.log > 0
+    }
+
+    /// A dispatcher starts, with the lanes and the place that its file has.
+    pub(super) fn begin_run(&mut self, kept: BTreeSet<WebhookEndpointId>, followed: EventNumber) {
+        if self.is_new_log && followed <= self.cut_at {
+            // The file knows nothing of what is lost, so that messages are named as those that are.
+            (self.messages, self.names) = (BTreeMap::new(), BTreeMap::new());
+        }
+        self.is_new_log = false;
+        for (id, arrivals) in &mut self.receivers {
+            arrivals.forget_run();
+            arrivals.noticed = None;
+            if !kept.contains(id) {
+                arrivals.settled = None;
+            }
+        }
+    }
+
+    /// Events may come once more without a crash.
+    pub(super) fn forget_run(&mut self, id: WebhookEndpointId) {
+        self.receivers.entry(id).or_default().forget_run();
+    }
+
+    /// The dispatcher has read the endpoints.
+    pub(super) fn notice(&mut self, snapshot: &Snapshot) {
+        let last = snapshot.event_place(snapshot.last_event().unwrap()).unwrap();
+        let settled = Timestamp(last.at.unwrap_or_default().0 - SETTLED_US);
+        for endpoint in snapshot.all_webhook_endpoints().unwrap() {
+            let arrivals = self.receivers.entry(endpoint.id).or_default();
+            let since = endpoint.is_enabled().then_some(endpoint.enabled_at);
+            if arrivals.noticed != since {
+                arrivals.forget_run();
+                arrivals.noticed = since;
+            }
+            arrivals.settled.get_or_insert(settled);
+        }
+    }
+
+    /// A request begins.
+    pub(super) fn begin(&mut self, request: &Request, context: &str) {
+        let (id, message, log) = (request.endpoint.id, request.message, self.log);
+        let numbers = request.content.numbers();
+        let arrivals = self.receivers.entry(id).or_default();
+        for number in numbers {
+            assert!(!arrivals.taken.contains(number), "{context}: {number:?} comes once more");
+            let carried = *arrivals.carried.entry(*number).or_insert(message);
+            assert_eq!(carried, message, "{context}: {number:?} changes its message");
+        }
+        let begun = || Begun { numbers: numbers.to_vec(), failures: 0, log };
+        let known = self.messages.entry((id, message)).or_insert_with(begun);
+        assert_eq!(known.numbers, numbers, "{context}: {message} has other events");
+        assert_eq!(known.log, log, "{context}: {message} is of the log before");
+        let name = *self.names.entry((id, numbers.to_vec())).or_insert(message);
+        assert_eq!(name, message, "{context}: {numbers:?} have another message");
+    }
+
+    /// A message arrives at its receiver.
+    pub(super) fn arrive(&mut self, letter: &Letter, context: &str) {
+        let arrivals = self.receivers.entry(letter.id).or_default();
+        for event in &letter.events {
+            let number = event.number;
+            assert!(event.at > letter.created_at, "{context}: {number:?} was before the endpoint");
+            let known = *self.told.entry(number).or_insert(*event);
+            assert_eq!(known, *event, "{context}: an event was taken back");
+            self.unproven.insert(number);
+            self.trace.update(format!("{} {}", letter.id.0, number.0));
+            if !arrivals.heard.insert(number) {
+                continue;
+            }
+            let newest = arrivals.newest.entry(event.transaction).or_default();
+            let is_excused = letter.is_late || arrivals.given_up.contains(&number);
+            let is_next = *newest < number;
+            assert!(is_next || is_excused, "{context}: {number:?} comes behind {newest:?}");
+            *newest = number.max(*newest);
+        }
+    }
+
+    /// The dispatcher learns how a request has ended.
+    /// Returns whether its message can be given up now.
+    pub(super) fn end(&mut self, done: &Done, result: Option<&AttemptResult>) -> bool {
+        let message = done.attempt.message;
+        let Some(begun) = self.messages.get_mut(&(done.id, message)) else { return false };
+        let arrivals = self.receivers.entry(done.id).or_default();
+        match result {
+            Some(AttemptResult::Answered(200..=299)) if !arrivals.void.contains(&message) => {
+                arrivals.taken.extend(&begun.numbers);
+            }
+            Some(AttemptResult::Answered(200..=299)) | None => {}
+            Some(_) => {
+                begun.failures = begun.failures.saturating_add(1);
+                if begun.failures > RETRIES_MAX {
+                    arrivals.given_up.extend(&begun.numbers);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Compares the events that were told with the log, which shows all that is durable.
+    pub(super) fn prove(&mut self, snapshot: &Snapshot, context: &str) {
+        for number in std::mem::take(&mut self.unproven) {
+            let event = snapshot.events_after(EventNumber(number.0 - 1), 1).unwrap();
+            assert_eq!(event.first(), self.told.get(&number), "{context}: an event is taken back");
+        }
+    }
+
+    /// The first event of each endpoint that is missing since its message was given up.
+    /// Panics: where one is missing that was not given up.
+    pub(super) fn first_given_up(
+        &self,
+        snapshot: &Snapshot,
+        context: &str,
+    ) -> Vec<(WebhookEndpointId, EventNumber)> {
+        let mut first = Vec::new();
+        for (endpoint, missing) in self.missing(snapshot) {
+            let arrivals = &self.receivers[&endpoint.id];
+            for number in &missing {
+                let is_given_up = arrivals.given_up.contains(number);
+                assert!(is_given_up, "{context}: {number:?} is missing at {:?}", endpoint.id);
+            }
+            first.extend(missing.first().map(|number| (endpoint.id, *number)));
+        }
+        first
+    }
+
+    /// Panics: where an event is missing.
+    pub(super) fn audit(&self, snapshot: &Snapshot, context: &str) {
+        for (endpoint, missing) in self.missing(snapshot) {
+            assert!(missing.is_empty(), "{context}: {missing:?} are missing at {:?}", endpoint.id);
+        }
+    }
+
+    /// The promised events that did not arrive.
+    fn missing(&self, snapshot: &Snapshot) -> Vec<(WebhookEndpoint, Vec<EventNumber>)> {
+        let all = snapshot.events_after(EventNumber(0), usize::MAX).unwrap();
+        let endpoints = snapshot.all_webhook_endpoints().unwrap();
+        let enabled = endpoints.into_iter().filter(WebhookEndpoint::is_enabled);
+        let missing = enabled.map(|endpoint| {
+            let arrivals = &self.receivers[&endpoint.id];
+            let from = self.promised_from(&endpoint);
+            let promised = all.iter().filter(|event| {
+                event.company == endpoint.company && event.at >= from && event.number > self.cut_at
+            });
+            let numbers = promised.map(|event| event.number);
+            let missing = numbers.filter(|number| !arrivals.heard.contains(number)).collect();
+            (endpoint, missing)
+        });
+        missing.collect()
+    }
+
+    /// Earlier events are not promised to an endpoint.
+    pub(super) fn promised_from(&self, endpoint: &WebhookEndpoint) -> Timestamp {
+        let arrivals = self.receivers.get(&endpoint.id);
+        let settled = arrivals.and_then(|arrivals| arrivals.settled);
+        endpoint.enabled_at.max(settled.unwrap_or(Timestamp::MIN))
+    }
+
+    /// See `Webhooks::cut`.
+    pub(super) fn cut(&mut self, snapshot: &Snapshot, context: &str) {
+        let last = snapshot.last_event().unwrap();
+        self.unproven = self.told.keys().copied().filter(|number| *number <= last).collect();
+        self.prove(snapshot, context);
+        (self.cut_at, self.log, self.is_new_log) = (last, self.log + 1, true);
+        let lost = self.told.split_off(&last.next());
+        self.names.clear();
+        for arrivals in self.receivers.values_mut() {
+            arrivals.heard.split_off(&last.next());
+            arrivals.given_up.split_off(&last.next());
+            arrivals.newest.clear();
+            for number in &arrivals.heard {
+                arrivals.newest.insert(self.told[number].transaction, *number);
+            }
+        }
+        drop(lost);
+    }
+
+    pub(super) fn trace(&self) -> [u8; 32] {
+        self.trace.clone().finalize().into()
+    }
+}
+
+impl Arrivals {
+    fn forget_run(&mut self) {
+        self.taken.clear();
+        self.void.extend(std::mem::take(&mut self.carried).into_values());
+    }
+}

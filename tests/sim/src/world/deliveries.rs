@@ -1,0 +1,105 @@
+//! The webhooks of a world beside its switch: their start, their moves, their end, and an old copy of the disks
+//! that is put back under the newest state of deliveries.
+
+use std::sync::Arc;
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::engine::{AssembledEngine, DecidingParts, EngineParts, FollowingParts};
+use cardswitch_engine::steps::{StepOutcome, Steps};
+use cardswitch_engine::submission::{Envelope, ReplyPort};
+use sha2::Digest as _;
+
+use super::{Executions, Tray, World, open};
+use crate::disks::{Crash, Disks};
+
+/// So many commands come after an old copy was put back.
+const COMMANDS_AFTER_COPY: u64 = 30;
+
+impl World {
+    /// As a start has it, deliveries begin once the tables show all that is durable.
+    pub(super) fn await_tables(&mut self) {
+        if let (Some(webhooks), Some(running)) = (&mut self.webhooks, &self.running) {
+            webhooks.await_tables(running.engine.durable_seq());
+        }
+    }
+
+    /// The first endpoints, on a calm day.
+    pub(super) fn make_endpoints(&mut self) {
+        let Some(webhooks) = &mut self.webhooks else { return };
+        let commands = webhooks.opening();
+        self.send(commands);
+        self.settle();
+    }
+
+    pub(super) fn move_webhooks(&mut self) {
+        let is_lying = self.is_lying();
+        let Some(webhooks) = &mut self.webhooks else { return };
+        let Some(running) = &self.running else { return };
+        // A copy of disks that lie would have lost more than what is not durable.
+        if !is_lying {
+            webhooks.copy_once(self.story.commands, &self.disks);
+        }
+        let change = webhooks.move_now_and_then(&running.engine, &mut self.disks.deliveries);
+        if let Some(change) = change {
+            self.send(vec![change]);
+        }
+    }
+
+    /// Lets all webhooks arrive, and stops them.
+    pub(super) fn end_webhooks(&mut self) {
+        let Some(webhooks) = &mut self.webhooks else { return };
+        let Some(running) = &self.running else { return };
+        webhooks.come_to_rest(&running.engine, &mut self.disks.deliveries);
+        webhooks.shut_down(&running.engine);
+        self.trace.update(webhooks.trace());
+    }
+
+    /// Puts the copy of the disks back under the newest state of deliveries. The switch goes on from there, and makes
+    /// other events with the numbers of those that are lost.
+    pub(super) fn put_back(&mut self) {
+        let Some(mut webhooks) = self.webhooks.take() else { return };
+        if let Some(copy) = webhooks.copy.take() {
+            let mut disks = Disks { deliveries: self.disks.after(Crash::Kill).deliveries, ..copy };
+            webhooks.go_down();
+            let executions = Executions::default();
+            let opened = open(&self.place, &disks, &self.clock, &self.rates, &executions).unwrap();
+            let AssembledEngine { engine, mut parts } = opened;
+            while parts.following.projector.step() == StepOutcome::Worked {}
+            webhooks.cut(&engine.store().read().unwrap());
+            webhooks.await_tables(engine.durable_seq());
+            let port: Arc<dyn ReplyPort> = Arc::new(Tray::default());
+            for tag in 0..COMMANDS_AFTER_COPY {
+                let at = self.workload.pass_time().0;
+                self.set_clock(at);
+                let command: Command = self.workload.draw(&self.model);
+                let port = Arc::clone(&port);
+                let envelope = Envelope { command: command.into(), tag, port };
+                engine.submit(vec![envelope]).unwrap();
+                drive(&mut parts);
+                webhooks.move_now_and_then(&engine, &mut disks.deliveries);
+            }
+            webhooks.come_to_rest(&engine, &mut disks.deliveries);
+            self.trace.update(webhooks.trace());
+        }
+        self.story.marks.add(&webhooks.marks);
+    }
+}
+
+/// Lets every part move until nothing is left to do.
+fn drive(parts: &mut EngineParts) {
+    let EngineParts { deciding, following } = parts;
+    let DecidingParts { shard, committer, .. } = deciding;
+    let FollowingParts { segments, projector } = following;
+    loop {
+        let outcomes = [
+            shard.step(),
+            shard.step_loader(),
+            committer.step(),
+            projector.step(),
+            segments.step(),
+        ];
+        if !outcomes.contains(&StepOutcome::Worked) {
+            return;
+        }
+    }
+}
