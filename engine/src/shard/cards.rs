@@ -10,9 +10,10 @@
 //!
 //! Nothing here decides anything; only `apply.rs` changes it.
 
+use super::chunks::Chunks;
 use super::held_cards::HeldCards;
 use super::index::{Growth, HashIndex, Values, spread};
-use super::memory::{prefetch, with_huge_capacity};
+use super::memory::prefetch;
 use super::texts::{TextRef, Texts};
 use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash};
 use crate::domain::ids::{
@@ -21,71 +22,9 @@ use crate::domain::ids::{
 use crate::packed::{PackedProfile, ProfileTexts};
 use uuid::Uuid;
 
-/// Entries of one chunk: 32 MiB of card records, nearly all of it on huge pages.
-const CHUNK_LEN: usize = 1 << CHUNK_BITS;
-const CHUNK_BITS: u32 = 18;
-
 /// Cards that are prefetched at a time: larger groups overlap less of one group's computing with
 /// the next group's memory accesses.
 const GROUP_LEN: usize = 16;
-
-/// A dense array that grows by whole chunks, so that nothing is moved when it grows.
-#[derive(Debug)]
-struct Chunks<T> {
-    chunks: Vec<Vec<T>>,
-    len: usize,
-}
-
-impl<T> Default for Chunks<T> {
-    fn default() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
-    }
-}
-
-/// A copy has its chunks on huge pages, too.
-impl<T: Clone> Clone for Chunks<T> {
-    fn clone(&self) -> Self {
-        let copy = |chunk: &Vec<T>| {
-            let mut copy = with_huge_capacity(CHUNK_LEN);
-            copy.extend_from_slice(chunk);
-            copy
-        };
-        Self { chunks: self.chunks.iter().map(copy).collect(), len: self.len }
-    }
-}
-
-impl<T> Chunks<T> {
-    fn push(&mut self, entry: T) {
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_LEN) {
-            self.chunks.push(with_huge_capacity(CHUNK_LEN));
-        }
-        if let Some(chunk) = self.chunks.last_mut() {
-            chunk.push(entry);
-            self.len += 1;
-        }
-    }
-
-    #[inline]
-    fn at(&self, slot: CardSlot) -> &T {
-        let index = slot.index();
-        &self.chunks[index >> CHUNK_BITS][index & (CHUNK_LEN - 1)]
-    }
-
-    #[inline]
-    fn at_mut(&mut self, slot: CardSlot) -> &mut T {
-        let index = slot.index();
-        &mut self.chunks[index >> CHUNK_BITS][index & (CHUNK_LEN - 1)]
-    }
-
-    fn get(&self, slot: CardSlot) -> Option<&T> {
-        let index = slot.index();
-        self.chunks.get(index >> CHUNK_BITS)?.get(index & (CHUNK_LEN - 1))
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flatten()
-    }
-}
 
 /// The facts of a card that a purchase needs beside its record, and the place of its texts.
 #[derive(Clone, Copy, Debug)]
@@ -222,13 +161,13 @@ impl Cards {
     /// The number of cards.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.records.len
+        self.records.len()
     }
 
     /// Whether there is no card.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.len == 0
+        self.records.len() == 0
     }
 
     /// Adds a card that is made, behind all others.
@@ -272,17 +211,17 @@ impl Cards {
         std::thread::scope(|scope| {
             let hash_of = |slot| spread(records.at(slot).pan_hash.0);
             scope.spawn(move || {
-                index_all(by_pan, records.len, hash_of, |index, slot| {
+                index_all(by_pan, records.len(), hash_of, |index, slot| {
                     enter_pan(index, records, slot);
                 });
             });
             let hash_of = |slot| hash_of_id(heads.at(slot).id.0);
             scope.spawn(move || {
-                index_all(by_id, heads.len, hash_of, |index, slot| enter_id(index, heads, slot));
+                index_all(by_id, heads.len(), hash_of, |index, slot| enter_id(index, heads, slot));
                 *held = HeldCards::gather(all_held(records, heads));
             });
             let hash_of = |slot| hash_of_id(heads.at(slot).allowance_id.0);
-            index_all(by_allowance, heads.len, hash_of, |index, slot| {
+            index_all(by_allowance, heads.len(), hash_of, |index, slot| {
                 enter_allowance(index, heads, slot);
             });
         });
@@ -453,7 +392,7 @@ impl Cards {
         *self.heads.at_mut(profile.slot) = head;
         self.hold(profile.slot);
         if self.texts.is_wasteful() {
-            self.texts.compact(self.heads.chunks.iter_mut().flatten().map(|head| &mut head.texts));
+            self.texts.compact(self.heads.iter_mut().map(|head| &mut head.texts));
         }
     }
 
@@ -496,7 +435,7 @@ fn all_held(
     records: &Chunks<CardRecord>,
     heads: &Chunks<CardHead>,
 ) -> impl Iterator<Item = (MemberSlot, CardSlot)> {
-    let slots = (0..records.len).filter_map(CardSlot::next_after);
+    let slots = (0..records.len()).filter_map(CardSlot::next_after);
     slots.filter_map(move |slot| Some((holder_of(records, heads, slot)?, slot)))
 }
 

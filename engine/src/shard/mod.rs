@@ -7,6 +7,7 @@ mod apply;
 mod audit_values;
 mod card_money;
 pub mod cards;
+mod chunks;
 mod duplicates;
 mod execute;
 mod execute_audit;
