@@ -125,7 +125,7 @@ pub struct Dispatcher {
     dirty: BTreeSet<WebhookEndpointId>,
     removed: Vec<WebhookEndpointId>,
     unsaved: Vec<PlacedAttempt>,
-    /// Since when nothing could be written down, where that is so.
+    /// The instant of the first failed save, while saves fail.
     unsaved_since: Option<Timestamp>,
     /// When changes are written down next.
     save_at: Duration,
@@ -309,7 +309,7 @@ impl Dispatcher {
         }
     }
 
-    /// Carries out an order, or has it wait until changes of before it are seen.
+    /// Carries out an order. If endpoints have changed, it waits until they are read.
     pub fn obey(&mut self, order: Order, now: Now<'_>) {
         match order {
             Order::Reload(reply) => {

@@ -45,7 +45,7 @@ const COMPANIES: u64 = 3;
 const ENDPOINTS_MAX: u64 = 6;
 /// So many rounds are enough for all that waits, once nothing is in the way.
 const CALM_ROUNDS_MAX: usize = 3_000;
-/// A lane that is so far behind the follower reads the log by itself.
+/// A longer lag proves that the lane has read the log itself. Units: events.
 const BEHIND_EVENTS: u64 = 300;
 
 /// How often things happen to webhooks in one world.
