@@ -1,5 +1,5 @@
-//! The dispatch of webhooks as steps: which events are still to be delivered to which endpoint, and
-//! when. Source: spec "Events".
+//! The dispatch of webhooks and of mail as steps: which events are still to be delivered to which
+//! endpoint, which letters to the mail server, and when. Source: spec "Events".
 //!
 //! | file | content |
 //! |---|---|
@@ -8,9 +8,11 @@
 //! | `desk`, `due` | one endpoint at work; the endpoints with something to send |
 //! | `deliveries` | the stored state of all that |
 //! | `dispatcher` | follows the event log, and says what is to be sent and saved |
+//! | `mail` | letters that wait for a mail server |
 //!
-//! INVARIANT: nothing here reads a clock, sleeps, waits or sends. A running switch drives it by a task
-//! (`webhooks/driver.rs` of `notify`), the simulator by its own time, in any order.
+//! INVARIANT: nothing here reads a clock, sleeps, waits or sends. A running switch drives it by
+//! tasks (`webhooks/driver.rs` and `mail/sender.rs` of `notify`), the simulator by its own time, in any
+//! order.
 
 pub mod content;
 pub mod deliveries;
@@ -18,4 +20,5 @@ mod desk;
 pub mod dispatcher;
 mod due;
 pub mod lane;
+pub mod mail;
 pub mod schedule;

@@ -11,6 +11,7 @@ use cardswitch_engine::data_directory::DataDirectory;
 use parking_lot::Mutex;
 
 use crate::happening::Happening;
+use crate::letters;
 use crate::shrink::{Failure, failure_of, shrink};
 use crate::world::{Story, run, run_again};
 
@@ -51,7 +52,12 @@ impl Campaign {
                         if seed >= self.first_seed + self.seeds {
                             return;
                         }
-                        let told = || run(seed, self.commands, &ground.place, &mut Vec::new());
+                        let told = || {
+                            let mut story =
+                                run(seed, self.commands, &ground.place, &mut Vec::new());
+                            story.marks.add(&letters::run(seed));
+                            story
+                        };
                         let ended = catch_unwind(AssertUnwindSafe(told));
                         let mut report = report.lock();
                         report.elapsed = since.elapsed();
@@ -77,6 +83,9 @@ impl Campaign {
     /// Tells how the world of a seed fails, in as few happenings as fail in the same file. `None` if it
     /// does not.
     pub fn explain(&self, seed: u64) -> Option<String> {
+        if let Some(Failure { place, message }) = failure_of(|| letters::run(seed)) {
+            return Some(format!("{message}\nat {place}, in the world of letters"));
+        }
         let ground = Ground::new();
         let mut told = Vec::new();
         let failure = failure_of(|| run(seed, self.commands, &ground.place, &mut told))?;

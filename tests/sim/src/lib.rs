@@ -15,6 +15,7 @@ pub mod campaign;
 pub mod disks;
 pub mod driver;
 pub mod happening;
+mod letters;
 pub mod marks;
 pub mod model;
 pub mod names;

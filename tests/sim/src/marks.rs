@@ -69,10 +69,26 @@ pub enum Mark {
     WebhooksFailedStart,
     /// The event log had lost its newest part.
     EventLogCut,
+    /// A letter or news was not written, and its caller was told.
+    LetterRefused,
+    /// The switch went down while it held news of a change.
+    NewsHeldOverCrash,
+    /// News of a change that was not made was forgotten.
+    NewsWithdrawn,
+    /// The mail server took a letter once more.
+    LetterRepeated,
+    /// A letter was given up, refused too often or too old.
+    LetterGivenUp,
+    /// The mail server was not reached.
+    MailServerPaused,
+    /// The switch went down after the mail server had taken a letter, before it knew.
+    CrashAfterTaking,
+    /// The switch went down after it knew, before the letter left the queue.
+    CrashBeforeFinish,
 }
 
 impl Mark {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 40] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -105,12 +121,26 @@ impl Mark {
         Self::WebhooksUnsaved,
         Self::WebhooksFailedStart,
         Self::EventLogCut,
+        Self::LetterRefused,
+        Self::NewsHeldOverCrash,
+        Self::NewsWithdrawn,
+        Self::LetterRepeated,
+        Self::LetterGivenUp,
+        Self::MailServerPaused,
+        Self::CrashAfterTaking,
+        Self::CrashBeforeFinish,
     ];
 }
 
 /// How often each mark was passed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Marks([u64; Mark::ALL.len()]);
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self([0; Mark::ALL.len()])
+    }
+}
 
 impl Marks {
     pub(crate) fn pass(&mut self, mark: Mark) {

@@ -8,12 +8,12 @@
 //! A directory that came out of a backup gives numbers out again: the instant tells two
 //! transactions apart.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
+use cardswitch_dispatch::mail::queue::write_whole;
+use cardswitch_engine::disk::Disk;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 
 use super::limits::CURSOR_INTERVAL;
@@ -27,46 +27,51 @@ pub(super) struct TransactionPlace {
     pub(super) at: Option<Timestamp>,
 }
 
+const NAME: &str = "cursor";
+const UNFINISHED: &str = "cursor.part";
+
 /// The file of the last transaction that was read.
 pub(super) struct Cursor {
-    path: PathBuf,
-    written_at: Instant,
+    disk: Arc<dyn Disk>,
+    written_at: Duration,
 }
 
 impl Cursor {
-    /// The cursor of a directory.
-    pub(super) fn at(directory: &Path) -> Self {
-        Self { path: directory.join("cursor"), written_at: Instant::now() }
+    /// The cursor in the directory of letters, at the time `now`.
+    pub(super) const fn at(disk: Arc<dyn Disk>, now: Duration) -> Self {
+        Self { disk, written_at: now }
     }
 
     /// Whether it was written long ago.
-    pub(super) fn is_old(&self) -> bool {
-        self.written_at.elapsed() >= CURSOR_INTERVAL
+    pub(super) fn is_old(&self, now: Duration) -> bool {
+        now.saturating_sub(self.written_at) >= CURSOR_INTERVAL
     }
 
     /// The place in the file; none where the file is missing.
     /// Errors: it cannot be read, or is not understood.
     pub(super) fn read(&self) -> io::Result<Option<TransactionPlace>> {
-        match fs::read_to_string(&self.path) {
-            Ok(text) => parse(&text).map(Some).map_err(|why| {
-                io::Error::new(io::ErrorKind::InvalidData, format!("`mail/cursor` {why}"))
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let file = match self.disk.open(NAME) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or_default()];
+        file.read(0, &mut bytes)?;
+        parse(&String::from_utf8_lossy(&bytes)).map(Some).map_err(|why| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("`mail/cursor` {why}"))
+        })
     }
 
     /// Cost: blocks for two syncs.
-    pub(super) fn write(&mut self, place: TransactionPlace) -> io::Result<()> {
-        let unfinished = self.path.with_extension("part");
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&unfinished)?;
-        file.write_all(render(place).as_bytes())?;
-        file.sync_data()?;
-        fs::rename(&unfinished, &self.path)?;
-        self.written_at = Instant::now();
-        self.path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    pub(super) fn write(&mut self, place: TransactionPlace, now: Duration) -> io::Result<()> {
+        // A crash may have left it.
+        if let Err(error) = self.disk.remove(UNFINISHED)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        write_whole(&*self.disk, UNFINISHED, NAME, render(place).as_bytes())?;
+        self.written_at = now;
+        Ok(())
     }
 }
 
@@ -89,6 +94,8 @@ fn parse(text: &str) -> Result<TransactionPlace, String> {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::journal::testing::FaultyDisk;
+
     use super::*;
 
     fn place(seq: u64, at: Option<i64>) -> TransactionPlace {
@@ -97,11 +104,12 @@ mod tests {
 
     #[test]
     fn the_cursor_is_read_as_it_was_written() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut cursor = Cursor::at(directory.path());
+        let disk = Arc::new(FaultyDisk::default());
+        disk.create(UNFINISHED).unwrap();
+        let mut cursor = Cursor::at(disk, Duration::ZERO);
         assert_eq!(cursor.read().unwrap(), None);
         for written in [place(0, None), place(7, Some(-3)), place(u64::MAX, Some(i64::MAX))] {
-            cursor.write(written).unwrap();
+            cursor.write(written, Duration::ZERO).unwrap();
             assert_eq!(cursor.read().unwrap(), Some(written));
         }
     }

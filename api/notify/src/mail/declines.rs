@@ -86,12 +86,13 @@ struct Following {
 impl Following {
     /// Resumes at the place of the cursor; without a cursor, at the end of the transactions.
     fn open(desk: &MailDesk) -> Result<Self, FollowError> {
-        let mut cursor = Cursor::at(desk.outbox.queue().directory());
+        let queue = desk.outbox.queue();
+        let mut cursor = Cursor::at(queue.disk(), queue.now());
         let known = cursor.read().map_err(FollowError::Cursor)?;
         let done = desk.switch.read_at_once(|snapshot| resume(snapshot, known))?;
         let place = desk.switch.read_at_once(|snapshot| place_of(snapshot, done))?;
         if known != Some(place) {
-            cursor.write(place).map_err(FollowError::Cursor)?;
+            cursor.write(place, queue.now()).map_err(FollowError::Cursor)?;
         }
         Ok(Self { cursor, done, told: NoticeHistory::default() })
     }
@@ -112,11 +113,11 @@ impl Following {
             // again, and they would otherwise count as sent.
             let (told, is_told) =
                 tell_all(&self.told, &declines, |decline, notice| tell(desk, decline, notice))?;
-            let is_new = next > self.done;
+            let (is_new, now) = (next > self.done, desk.outbox.queue().now());
             (self.told, self.done) = (told, next);
-            if is_told || (is_new && self.cursor.is_old()) {
+            if is_told || (is_new && self.cursor.is_old(now)) {
                 let place = desk.switch.read_at_once(|snapshot| place_of(snapshot, next))?;
-                self.cursor.write(place).map_err(FollowError::Cursor)?;
+                self.cursor.write(place, now).map_err(FollowError::Cursor)?;
             }
             if is_end {
                 return Ok(());
@@ -244,20 +245,22 @@ fn letter_id(transaction: TransactionId, at: Timestamp) -> Uuid {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use cardswitch_dispatch::mail::queue::{QueueError, age};
     use cardswitch_engine::domain::ids::{CardSlot, MemberSlot};
 
-    use super::super::queue::age;
     use super::*;
 
     #[test]
     fn a_letter_about_a_transaction_always_has_the_same_id() {
-        let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_micros()).unwrap();
+        let now = Timestamp::DAY;
         let [one, other] = [1, 2].map(|id| TransactionId(Uuid::from_u128(id)));
         let id = letter_id(one, Timestamp(now));
         assert_eq!(id, letter_id(one, Timestamp(now)));
         assert_ne!(id, letter_id(other, Timestamp(now)));
         assert_eq!(id.get_version_num(), 7);
-        assert!(age(id).as_secs() < 60, "{:?}", age(id));
+        assert_eq!(age(id, Duration::from_secs(24 * 3_600 + 5)), Duration::from_secs(5));
     }
 
     #[test]
@@ -270,7 +273,9 @@ mod tests {
             authorized_at: Timestamp(0),
         };
         let mut told = NoticeHistory::default();
-        assert!(tell_all(&told, &[decline], |_, _| Err(MailError::Full)).is_err());
+        assert!(
+            tell_all(&told, &[decline], |_, _| Err(MailError::Queue(QueueError::Full))).is_err()
+        );
         for expected in [vec![Notice::Alert], vec![]] {
             let mut notices = Vec::new();
             let tell = |_: &DeclineRow, notice| {

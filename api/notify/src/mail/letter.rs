@@ -6,17 +6,9 @@
 use std::fmt;
 
 use askama::Template;
+use cardswitch_dispatch::mail::queue::Urgency;
 
 use super::limits::{SUBJECT_NAME_CHARS_MAX, TEXT_LINE_CHARS_MAX};
-
-/// The order in which letters go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency {
-    /// Before all others: the reader waits for it to get in, or has to know who else did.
-    First,
-    /// In turn.
-    InTurn,
-}
 
 /// A message to one person.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,6 +1,8 @@
-//! Every bound of mail in one place.
+//! The bounds of mail, but for those of waiting letters: see `dispatch`.
 
 use std::time::Duration;
+
+use cardswitch_dispatch::mail::limits::{QUEUE_IN_TURN_MAX, QUEUE_LETTERS_MAX};
 
 /// The window in which letters to one address are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(15 * 60);
@@ -24,29 +26,9 @@ pub(super) const LINE_BYTES_MAX: usize = 998;
 /// The width at which lines of plain text are broken. Units: characters. Source: RFC 5322, 2.1.1.
 pub(super) const TEXT_LINE_CHARS_MAX: usize = 76;
 
-/// How many letters wait at most; beyond, further ones are not taken.
-pub(super) const QUEUE_LETTERS_MAX: usize = 50_000;
-/// Beyond so many, only those are taken that go first: bulk never takes the last room.
-pub(super) const QUEUE_IN_TURN_MAX: usize = 45_000;
-const _: () = assert!(QUEUE_IN_TURN_MAX < QUEUE_LETTERS_MAX);
 /// Beyond so many, notices of declines wait where they come from: links are worth more.
 pub(super) const QUEUE_NOTICES_MAX: usize = QUEUE_LETTERS_MAX / 2;
 const _: () = assert!(QUEUE_NOTICES_MAX < QUEUE_IN_TURN_MAX);
-/// The longest file of the queue. Units: bytes.
-pub(super) const FILE_BYTES_MAX: u64 = 256 << 10;
-
-/// How long a letter is tried for.
-pub(super) const AGE_MAX: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-/// The longest wait between two tries of one letter.
-pub(super) const RETRY_WAIT_MAX: Duration = Duration::from_secs(4 * 60 * 60);
-/// How often a letter is refused for good before that is believed: a server that is set up wrong
-/// says so of every letter.
-pub(super) const REFUSALS_MAX: u32 = 3;
-/// The first wait after a server was not reached; each further one is twice as long.
-pub(super) const SERVER_WAIT_MIN: Duration = Duration::from_secs(1);
-/// The longest wait for a server that is not reached.
-pub(super) const SERVER_WAIT_MAX: Duration = Duration::from_secs(2 * 60);
-
 /// How long one step of a conversation with a server may take: connecting, greeting, signing in.
 pub(super) const STEP_WAIT: Duration = Duration::from_secs(20);
 /// How long a server may take for one letter.

@@ -106,7 +106,7 @@ fn body_of(text: &str) -> Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mail::letter::Urgency;
+    use cardswitch_dispatch::mail::queue::Urgency;
 
     #[test]
     fn ids_of_messages_are_of_the_site_or_of_its_sender() {

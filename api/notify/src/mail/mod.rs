@@ -7,7 +7,7 @@
 //! | `news` | changes that people are notified of, and the letters they become |
 //! | `message` | letters as MIME messages |
 //! | `outbox` | the place where letters are handed in |
-//! | `queue` | the files of letters that wait |
+//! | `sealed_queue` | the letters that wait; `cardswitch_dispatch::mail` has their order |
 //! | `smtp` | the conversation with a mail server |
 //! | `sender` | takes letters from the queue to the server |
 //! | `declines`, `cursor`, `why` | letters to cardholders about declines, and their words |
@@ -28,7 +28,7 @@ mod message;
 pub mod news;
 mod often;
 pub mod outbox;
-mod queue;
+mod sealed_queue;
 mod sender;
 pub mod settings;
 mod smtp;

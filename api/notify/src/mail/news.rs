@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use cardswitch_dispatch::mail::queue::Urgency;
 use cardswitch_engine::directory::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, SharedLinkId, UserId};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::MailDesk;
-use super::letter::{Letter, SharedCard, Urgency};
+use super::letter::{Letter, SharedCard};
 use super::outbox::HeldNews;
 
 /// A change that somebody is to be notified of.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use cardswitch_dispatch::mail::queue::QueueError;
 use cardswitch_edge::bounded::Windows;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::CompanyId;
@@ -25,7 +26,7 @@ use super::limits::{
 };
 use super::message::Letterhead;
 use super::news::News;
-use super::queue::{Parcel, Queue};
+use super::sealed_queue::{Parcel, SealedQueue};
 use super::settings::MailSettings;
 use super::smtp::SmtpServer;
 
@@ -41,21 +42,15 @@ pub enum MailError {
     /// The message cannot be put together.
     #[error("the message: {0}")]
     Message(lettre::error::Error),
-    /// The file cannot be written.
+    /// A file cannot be written.
     #[error("a file of mail cannot be written: {0}")]
     Write(io::Error),
-    /// A file that waits cannot be read.
-    #[error("a file of mail cannot be read: {0}")]
-    Read(io::Error),
     /// It cannot be sealed.
     #[error(transparent)]
     Seal(SealError),
-    /// A file that waits was not written here.
-    #[error("a file of mail was not written here")]
-    Foreign,
-    /// Too many letters wait.
-    #[error("too many letters wait")]
-    Full,
+    /// It does not wait for a server.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// The settings.
     #[error("{0}")]
     Settings(String),
@@ -66,7 +61,7 @@ pub enum MailError {
 pub struct Outbox {
     letterhead: Letterhead,
     directory: PathBuf,
-    queue: Queue,
+    queue: SealedQueue,
     /// The server that letters wait for, where one is configured.
     server: Option<Arc<SmtpServer>>,
     tells_declines: bool,
@@ -115,7 +110,7 @@ impl Outbox {
         // An existing directory is synced too, as for the queue.
         File::open(data).and_then(|data| data.sync_all()).map_err(MailError::Write)?;
         let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
-        let (queue, held) = Queue::open(data, secrets).map_err(MailError::Write)?;
+        let (queue, held) = SealedQueue::open(data, secrets).map_err(MailError::Write)?;
         Ok(Self {
             letterhead,
             directory,
@@ -138,10 +133,10 @@ impl Outbox {
     /// How many letters wait for a server, and news for the outcome of its change.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.queue.files().len()
     }
 
-    pub(super) const fn queue(&self) -> &Queue {
+    pub(super) const fn queue(&self) -> &SealedQueue {
         &self.queue
     }
 
@@ -236,7 +231,7 @@ impl Outbox {
     /// Forgets news of a change that was not made.
     pub async fn withdraw(self: &Arc<Self>, held: HeldNews) {
         let outbox = Arc::clone(self);
-        drop(tokio::task::spawn_blocking(move || outbox.queue.withdraw(held.id)).await);
+        drop(tokio::task::spawn_blocking(move || outbox.queue.files().withdraw(held.id)).await);
     }
 
     /// Sends the letter that news became.
@@ -245,7 +240,7 @@ impl Outbox {
         let sent = tokio::task::spawn_blocking(move || {
             outbox.hand_in(&letter, held.id)?;
             if outbox.server.is_none() {
-                outbox.queue.withdraw(held.id);
+                outbox.queue.files().withdraw(held.id);
             }
             Ok::<_, MailError>(())
         });
@@ -268,7 +263,7 @@ impl Outbox {
             return self.write_as(letter, id).map(drop);
         }
         let message = self.letterhead.message(letter, id)?.formatted();
-        let message = String::from_utf8(message).map_err(|_| MailError::Foreign)?;
+        let message = String::from_utf8(message).map_err(|_| QueueError::Foreign)?;
         let parcel = Parcel { to: letter.to.clone(), message };
         self.queue.add_letter(id, letter.urgency, &parcel)
     }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use cardswitch_dispatch::mail::sending::MailOutcome;
 use lettre::address::Envelope;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
@@ -67,19 +68,6 @@ impl fmt::Debug for SmtpServer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "SmtpServer({}:{})", self.address.host, self.address.port)
     }
-}
-
-/// The outcome of a letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MailOutcome {
-    /// The server has taken it.
-    Taken,
-    /// The server may take it later.
-    PutOff(u16),
-    /// The server will not take it.
-    Refused(u16),
-    /// The server was not reached, or broke off, or took too long: it says nothing of the letter.
-    Unreached(&'static str),
 }
 
 /// The way to a server: at most one connection at a time.
