@@ -297,3 +297,32 @@ fn make_room(
     revoke(change, oldest.ok_or(Rejection::TooManyTokens)?);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: u8 = 0b1111;
+    const BOOKS: u8 = 0b0001;
+
+    fn scope(bits: u8) -> AccessScope {
+        let has = |bit: u8| bits & (1 << bit) != 0;
+        AccessScope { accountant: has(0), admin: has(1), scim: has(2), iam: has(3) }
+    }
+
+    #[test]
+    fn the_common_part_of_two_scopes_is_what_both_have() {
+        for one in 0..=ALL {
+            for other in 0..=ALL {
+                assert_eq!(scope(one).common(scope(other)), scope(one & other), "{one} {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_but_the_books_need_approval() {
+        for bits in 0..=ALL {
+            assert_eq!(scope(bits).needs_approval(), bits & !BOOKS != 0, "{bits}");
+        }
+    }
+}
