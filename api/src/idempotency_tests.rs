@@ -17,7 +17,7 @@ use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand};

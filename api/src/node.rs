@@ -21,7 +21,7 @@ use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
-use cardswitch_engine::store::{Awaiting, Store, Watermark};
+use cardswitch_engine::store::{Store, WaitPurpose, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
@@ -294,7 +294,7 @@ impl Following for Followed {
         let (receipts, (store, watermark)) = (Arc::clone(&self.receipts), self.tables.clone());
         let reached = watermark.clone();
         let fetch = move || drop(std::thread::spawn(move || fetch_receipts(&receipts, &store)));
-        reached.on_reached(tip, Awaiting::Read, Box::new(fetch));
+        reached.on_reached(tip, WaitPurpose::Read, Box::new(fetch));
         mark(&self.data, &self.cluster, Some(&self.name)).map_err(io::Error::other)
     }
 

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::store::{Awaiting, Snapshot, StoreError};
+use cardswitch_engine::store::{Snapshot, StoreError, WaitPurpose};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use cardswitch_secrets::issuing::{CellRandom, SystemRandom};
 use parking_lot::Mutex;
@@ -124,7 +124,7 @@ impl Switch {
 
     /// As `visible`, waiting no longer than `wait`.
     pub async fn visible_within(&self, seq: RecordSeq, wait: Duration) -> bool {
-        self.reached(seq, Awaiting::OwnChange, wait).await
+        self.reached(seq, WaitPurpose::OwnChange, wait).await
     }
 
     /// Makes sure that all that is durable is known here. If another node can lead, a command
@@ -143,7 +143,7 @@ impl Switch {
         }
     }
 
-    async fn reached(&self, seq: RecordSeq, awaiting: Awaiting, patience: Duration) -> bool {
+    async fn reached(&self, seq: RecordSeq, awaiting: WaitPurpose, patience: Duration) -> bool {
         let watermark = self.engine.watermark();
         if watermark.applied() >= seq {
             return true;
@@ -214,7 +214,7 @@ impl Switch {
         &self,
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.reached(self.engine.durable_seq(), Awaiting::Read, VISIBLE_WAIT).await;
+        self.reached(self.engine.durable_seq(), WaitPurpose::Read, VISIBLE_WAIT).await;
         self.read_at_once(query)
     }
 

@@ -39,7 +39,7 @@ use cardswitch_edge::request_body::read_body;
 use cardswitch_edge::request_id::answer_of;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, KeyedContent};
 use tower::ServiceExt;

@@ -1,7 +1,7 @@
 //! Each message type and processing code, each required element, each way to name an original.
 
 use cardswitch_engine::domain::credential::{
-    Comparison, CredentialsPresent, CvvPair, ExpiryMonth, PackedZip, PinVerifier, Shown,
+    Comparison, CredentialPresence, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedValue,
 };
 use cardswitch_engine::domain::network_key::{AuthorizationId, DuplicateWindow, Fingerprint};
 use cardswitch_iso8583::{
@@ -266,13 +266,13 @@ fn comparison() -> Comparison {
 }
 
 /// Whether just this credential is shown.
-fn is_shown<T: PartialEq>(shown: Option<Shown<T>>, expected: T) -> bool {
+fn is_shown<T: PartialEq>(shown: Option<PresentedValue<T>>, expected: T) -> bool {
     let is_own = |value: T| value == expected;
-    shown.is_some() && !comparison().differs(CredentialsPresent::default(), shown, is_own)
+    shown.is_some() && !comparison().differs(CredentialPresence::default(), shown, is_own)
 }
 
 /// Whether the card's own CVV is shown.
-fn is_right(shown: Option<Shown<CvvPair>>) -> bool {
+fn is_right(shown: Option<PresentedValue<CvvPair>>) -> bool {
     shown.is_some() && !comparison().cvv_differs(shown)
 }
 

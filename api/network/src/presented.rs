@@ -7,7 +7,7 @@
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::credential::{
-    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
 use cardswitch_iso8583::{Message, Pin, Track2, decode_pin_block, private_use};
 use cardswitch_secrets::Secrets;
@@ -80,10 +80,10 @@ impl PresentedCard {
             .get_array(52)
             .map(|block| self.pin_verifier(secrets, decode_pin_block(block, pan.digits()), &block));
         PresentedCredentials {
-            expiry: expiry.and_then(expiry_month).map(Shown::new),
-            cvv: cvv.map(|cvv| Shown::new(cvv_pair(secrets, Some(pan), cvv))),
-            pin: pin.map(Shown::new),
-            zip: zip.filter(|zip| !zip.is_absent()).map(Shown::new),
+            expiry: expiry.and_then(expiry_month).map(PresentedValue::new),
+            cvv: cvv.map(|cvv| PresentedValue::new(cvv_pair(secrets, Some(pan), cvv))),
+            pin: pin.map(PresentedValue::new),
+            zip: zip.filter(|zip| !zip.is_absent()).map(PresentedValue::new),
         }
     }
 }

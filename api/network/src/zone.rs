@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::{Command, TimedCommand};
-use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, Shown};
+use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, PresentedValue};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_iso8583::{Dialect, EncodeError, Message, private_use};
@@ -249,12 +249,12 @@ impl Zone {
             proved.pin = block.map(|block| {
                 let opened =
                     keys.iter().flatten().find_map(|key| key.open(&block, presented.digits()));
-                Shown::new(presented.pin_verifier(secrets, opened, &block))
+                PresentedValue::new(presented.pin_verifier(secrets, opened, &block))
             });
         }
         let chip = self.chip_of(message, &presented)?;
         if let Some(None) = chip {
-            proved.cvv = Some(Shown::new(UNPROVEN));
+            proved.cvv = Some(PresentedValue::new(UNPROVEN));
         }
         all.into_iter().for_each(|credentials| *credentials = proved);
         Ok(chip.flatten())

@@ -13,7 +13,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
-    CardFilter, CardRow, Listed, Page, TransactionFilter, TransactionRow,
+    CardFilter, CardRow, ListPage, Page, TransactionFilter, TransactionRow,
 };
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
@@ -186,7 +186,7 @@ pub(crate) fn last_four_of(text: &str) -> Option<[u8; 4]> {
 
 /// Compares the newest rows of a list, a page at a time, until enough are found.
 fn scan<R, T>(
-    list: impl Fn(&Page) -> Result<Listed<R>, StoreError>,
+    list: impl Fn(&Page) -> Result<ListPage<R>, StoreError>,
     mut compare: impl FnMut(R) -> Result<Option<T>, StoreError>,
 ) -> Result<Found<T>, StoreError> {
     let mut page = Page::first(PAGE_LEN_MAX);
@@ -226,7 +226,7 @@ mod tests {
         let numbers = |count: usize| {
             move |page: &Page| {
                 let rows = (page.offset..count).take(page.limit).collect();
-                Ok(Listed { count: count as u64, rows })
+                Ok(ListPage { count: count as u64, rows })
             }
         };
         let found = |count, fits: fn(usize) -> bool| {

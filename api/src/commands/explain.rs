@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::decision::{
-    DecidedBy, Explanation, IncrementDecision, Quantity, RuleFinding, explain, explain_increment,
+    DecisionMaker, Explanation, IncrementDecision, Quantity, RuleFinding, explain,
+    explain_increment,
 };
 use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::company::Company;
@@ -97,7 +98,7 @@ fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Comp
         text.push('\n');
         text.push_str(&render_table(&explanation.rules, &words));
     }
-    if row.record.facts.is_none() && explanation.decided_by == DecidedBy::Rules {
+    if row.record.facts.is_none() && explanation.decided_by == DecisionMaker::Rules {
         text.push_str("\nThe compared values were not kept for this decision.\n");
     }
     let scope = row.record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
@@ -133,9 +134,9 @@ fn render_answer(response_code: ResponseCode) -> String {
 
 fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
     let by = match explanation.decided_by {
-        DecidedBy::Rules => "by the rules",
-        DecidedBy::Network => "by the network; the rules were not evaluated",
-        DecidedBy::Transfer => "as a bank transfer; the rules of cards do not apply",
+        DecisionMaker::Rules => "by the rules",
+        DecisionMaker::Network => "by the network; the rules were not evaluated",
+        DecisionMaker::Transfer => "as a bank transfer; the rules of cards do not apply",
     };
     let answer = render_answer(record.response_code);
     format!(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
-use cardswitch_engine::meters::{Histogram, HistogramNow};
+use cardswitch_engine::meters::{Histogram, HistogramSnapshot};
 use parking_lot::{Mutex, RwLock};
 
 /// The name under which requests without a route are counted.
@@ -48,7 +48,7 @@ pub struct RouteNow {
     /// The template.
     pub route: String,
     /// How long answers took.
-    pub took: HistogramNow,
+    pub took: HistogramSnapshot,
     /// How many had each status.
     pub statuses: BTreeMap<u16, u64>,
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::{fs, io};
 
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::meters::{HistogramNow, Meters};
+use cardswitch_engine::meters::{HistogramSnapshot, Meters};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_network::counters::Counters;
 
@@ -85,7 +85,7 @@ fn stages(text: &mut Exposition, meters: &Meters, door: Option<&Counters>) {
     one_histogram(text, name, "One durable commit of the journal.", Some(&meters.commit.now()));
 }
 
-fn one_histogram(text: &mut Exposition, name: &str, help: &str, now: Option<&HistogramNow>) {
+fn one_histogram(text: &mut Exposition, name: &str, help: &str, now: Option<&HistogramSnapshot>) {
     text.histogram_family(name, help);
     now.into_iter().for_each(|now| text.histogram(name, &[], now));
 }

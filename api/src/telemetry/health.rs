@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use axum::http::StatusCode;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
-use cardswitch_engine::recovery_progress::{RecoveryNow, RecoveryProgress, RecoveryStage};
+use cardswitch_engine::recovery_progress::{RecoveryProgress, RecoverySnapshot, RecoveryStage};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ pub struct Health {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HealthState {
-    Recovering(RecoveryNow),
+    Recovering(RecoverySnapshot),
     Following,
     Ready,
     Overloaded,

@@ -12,9 +12,9 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
-mod audited;
+mod audit_events;
 mod backups;
-mod bounded;
+mod bounded_memory;
 mod calendar;
 mod cards_at_once;
 mod desk;
@@ -22,7 +22,7 @@ mod dimensions;
 mod events;
 mod exchanged_keys;
 mod faults;
-mod keyed;
+mod idempotency_keys;
 mod leaving;
 mod looking;
 mod members;
@@ -30,7 +30,7 @@ mod model_tests;
 mod money;
 mod pan_key;
 mod people;
-mod recalled;
+mod recall;
 mod replay;
 mod requisitions;
 mod running;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::journal::chain::seal_barrier;
-use cardswitch_engine::journal::window::{Appended, ChainWindow, WindowError, WindowTip, WriterId};
+use cardswitch_engine::journal::window::{
+    AppendOutcome, ChainWindow, WindowError, WindowTip, WriterId,
+};
 use cardswitch_engine::journal::{BatchNumber, ChainPosition, SealedBatch, StoredBatch};
 use parking_lot::Mutex;
 
@@ -150,7 +152,7 @@ impl ChainWindow for SimulatedWindow {
         &mut self,
         after: &WindowTip,
         batches: &[SealedBatch],
-    ) -> Result<Appended, WindowError> {
+    ) -> Result<AppendOutcome, WindowError> {
         let mut shared = self.shared.lock();
         shared.let_others_act();
         assert!(
@@ -173,7 +175,7 @@ impl ChainWindow for SimulatedWindow {
             }
             return Err(silence());
         }
-        Ok(if shared.write(&request) { Appended::Written } else { Appended::Refused })
+        Ok(if shared.write(&request) { AppendOutcome::Written } else { AppendOutcome::Refused })
     }
 
     fn read_from(

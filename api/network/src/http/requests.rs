@@ -16,7 +16,9 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::domain::credential::{PackedZip, PinVerifier, PresentedCredentials, Shown};
+use cardswitch_engine::domain::credential::{
+    PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
+};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
@@ -410,10 +412,10 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         };
         let zip = zip.as_ref().map(|zip| PackedZip::pack(zip)).filter(|zip| !zip.is_absent());
         PresentedCredentials {
-            expiry: expiry.map(Shown::new),
-            cvv: cvv.as_ref().zip(secret).map(pair).map(Shown::new),
-            pin: pin.as_ref().zip(secret).map(verifier).map(Shown::new),
-            zip: zip.map(Shown::new),
+            expiry: expiry.map(PresentedValue::new),
+            cvv: cvv.as_ref().zip(secret).map(pair).map(PresentedValue::new),
+            pin: pin.as_ref().zip(secret).map(verifier).map(PresentedValue::new),
+            zip: zip.map(PresentedValue::new),
         }
     }
 

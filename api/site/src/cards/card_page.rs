@@ -14,7 +14,7 @@ use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};
+use cardswitch_engine::store::query::{CardRow, ListPage, Page, TransactionFilter, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
@@ -149,7 +149,7 @@ fn purchases(
     card: &CardRow,
     acting: &Acting,
     view: &View<'_>,
-) -> Result<Listed<TransactionRow>, StoreError> {
+) -> Result<ListPage<TransactionRow>, StoreError> {
     let (card, page) = (card.profile.slot, Page::first(PURCHASES));
     let Some(own) = acting.limited_to() else {
         return view.snapshot.list_card_transactions(card, &page);

@@ -2,7 +2,7 @@
 //! without figures for those who do not see the company's money.
 
 use cardswitch_engine::decision::{
-    DecidedBy, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
+    DecisionMaker, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
     explain_increment,
 };
 use cardswitch_engine::domain::allowance::Scope;
@@ -179,10 +179,10 @@ fn verdict(code: ResponseCode, decline: impl Fn() -> String) -> String {
     }
 }
 
-const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
+const fn decided_by_words(decided_by: DecisionMaker) -> &'static str {
     match decided_by {
-        DecidedBy::Rules => "",
-        DecidedBy::Network => "Decided by the network; card rules weren’t evaluated.",
-        DecidedBy::Transfer => "Card rules don’t apply to bank transfers.",
+        DecisionMaker::Rules => "",
+        DecisionMaker::Network => "Decided by the network; card rules weren’t evaluated.",
+        DecisionMaker::Transfer => "Card rules don’t apply to bank transfers.",
     }
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, Page, TransactionRow};
+use cardswitch_engine::store::query::{ListPage, Page, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
@@ -74,7 +74,7 @@ pub(super) async fn list_transactions(
             Some(request) => read_rows(view, request, (own, asked.page()))?,
             None => None,
         };
-        Ok((offered, listed.unwrap_or(Listed::EMPTY)))
+        Ok((offered, listed.unwrap_or(ListPage::EMPTY)))
     });
     let (offered, listed) = found.await?;
     let pairs = asked.pairs();
@@ -99,7 +99,7 @@ fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
     (own, page): (Option<MemberSlot>, Page),
-) -> Result<Option<Listed<TransactionLine>>, StoreError> {
+) -> Result<Option<ListPage<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // A visitor limited to their own transactions sees those alone, whatever the filter says.
     filter.member = own.or(filter.member);

@@ -21,7 +21,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId, RequisitionId,
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, RequisitionFilter};
+use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
@@ -328,7 +328,7 @@ pub async fn list_requisitions(
     let request = ListRequisitionsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
         let found = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
         found.load(|requisition| RequisitionBody::new(&requisition, view))
     });

@@ -19,7 +19,7 @@ use cardswitch_engine::directory::member::{
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{DimensionId, MemberId};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, Order, Page};
+use cardswitch_engine::store::query::{ListPage, Order, Page};
 use cardswitch_identity::auth::Caller;
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_identity::state::AppState;
@@ -88,7 +88,7 @@ fn find(
     view: &View<'_>,
     filter: Option<&Filter>,
     page: &Page,
-) -> Result<Listed<Member>, StoreError> {
+) -> Result<ListPage<Member>, StoreError> {
     let company = view.company.slot;
     let Some(filter) = filter else {
         return view.snapshot.list_members(company, page, |_| true);
@@ -102,10 +102,10 @@ fn find(
     };
     let found = sole.filter(|member| member.state != MemberState::Deleted);
     let count = u64::from(found.is_some());
-    Ok(Listed { count, rows: found.into_iter().skip(page.offset).take(page.limit).collect() })
+    Ok(ListPage { count, rows: found.into_iter().skip(page.offset).take(page.limit).collect() })
 }
 
-fn search(view: &View<'_>, filter: &Filter, page: &Page) -> Result<Listed<Member>, StoreError> {
+fn search(view: &View<'_>, filter: &Filter, page: &Page) -> Result<ListPage<Member>, StoreError> {
     let failure = RefCell::new(None);
     let accepts = |member: &Member| match User::new(member.clone(), view) {
         Ok(user) => user.is_found_by(filter),

@@ -11,7 +11,7 @@ mod people;
 mod transfers;
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::keyed::KeyedCommand;
+use cardswitch_engine::command::keyed_command::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;

@@ -9,7 +9,7 @@ mod purchases;
 mod transfers;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::network::{CardRef, NetworkRequest};
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::card::CardCommand;

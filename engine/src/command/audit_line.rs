@@ -10,7 +10,7 @@ use crate::domain::ids::{CompanyId, UserId};
 
 /// The audit line of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Audited<'a> {
+pub struct AuditLine<'a> {
     /// The audit in which the line stands.
     pub place: AuditedPlace<'a>,
     /// The action, such as `card.updated`.
@@ -52,7 +52,7 @@ pub enum AuditedObject {
     Holder,
 }
 
-impl<'a> Audited<'a> {
+impl<'a> AuditLine<'a> {
     pub(crate) const fn new(
         place: AuditedPlace<'a>,
         action: &'static str,

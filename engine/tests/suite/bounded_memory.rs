@@ -159,7 +159,7 @@ impl Recall for &Tables {
 }
 
 /// A command that waits for the tables.
-struct Aside {
+struct WaitingCommand {
     command: Command,
     question: LoaderQuestion,
     as_of: RecordSeq,
@@ -172,7 +172,7 @@ struct ForgetfulDriver {
     state: ShardState,
     tables: Tables,
     pending: VecDeque<Record>,
-    aside: VecDeque<Aside>,
+    aside: VecDeque<WaitingCommand>,
     effects: Vec<Effect>,
     questions: u64,
 }
@@ -306,7 +306,7 @@ impl Race {
                     (LoaderQuestion::Command(wanted), self.forgetful.tables.applied);
                 // The tables may answer at once, or only when they know more.
                 let answer = self.rng.chance(50).then(|| self.forgetful.ask(&question));
-                self.forgetful.aside.push_back(Aside { command, question, as_of, answer });
+                self.forgetful.aside.push_back(WaitingCommand { command, question, as_of, answer });
             }
         }
         while self.forgetful.aside.len() > 12
@@ -322,7 +322,7 @@ impl Race {
 
     fn take_aside(&mut self) {
         let Some(aside) = self.forgetful.aside.pop_front() else { return };
-        let Aside { command, question, answer, .. } = aside;
+        let WaitingCommand { command, question, answer, .. } = aside;
         let answer = answer.unwrap_or_else(|| self.forgetful.ask(&question));
         let at = self.workload.pass_time();
         self.forgetful.run_due(at);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{KnownAmounts, RuleSet};
 use crate::domain::business_date::BusinessDate;
-use crate::domain::credential::{CredentialFailures, CredentialsPresent};
+use crate::domain::credential::{CredentialFailures, CredentialPresence};
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
@@ -29,7 +29,7 @@ pub struct DecisionFacts {
     /// The last local date on which the card is valid.
     pub expires_on: BusinessDate,
     /// The credentials that the message and the card had.
-    pub credentials: CredentialsPresent,
+    pub credentials: CredentialPresence,
     /// Wrong credentials before, if some still counted.
     pub failures: Option<CredentialFailures>,
     /// Attempts before, if the company limits them and they count.

@@ -8,7 +8,7 @@ use super::keyed_answers::KeyUse;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
 use crate::command::effect::Effect;
-use crate::command::keyed::{KeyClaim, KeyedCommand};
+use crate::command::keyed_command::{KeyClaim, KeyedCommand};
 use crate::command::reply::Rejection;
 use crate::domain::ids::Timestamp;
 use crate::domain::keyed_answer::{KeyedAnswer, LIFETIME, owner_of};

@@ -21,14 +21,14 @@ use crate::limits;
 
 /// A file that redb writes.
 #[derive(Debug)]
-pub(super) struct WritingBack {
+pub(super) struct WriteBackFile {
     inner: FileBackend,
     file: File,
     /// Written since the system was last asked to begin. Units: bytes.
     waiting: AtomicUsize,
 }
 
-impl WritingBack {
+impl WriteBackFile {
     pub(super) fn new(file: File) -> Result<Self, DatabaseError> {
         let again = file.try_clone().map_err(redb::StorageError::Io)?;
         Ok(Self { inner: FileBackend::new(file)?, file: again, waiting: AtomicUsize::new(0) })
@@ -48,7 +48,7 @@ impl WritingBack {
     }
 }
 
-impl StorageBackend for WritingBack {
+impl StorageBackend for WriteBackFile {
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
     }
