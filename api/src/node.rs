@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, FollowError, Following, Leader, LeaderEnd, LeaderNotes, Node,
+    Beats, ClusterAddress, FollowError, FollowerNotices, Leader, LeaderEnd, LeaderNotes, Node,
     NodeRecord, NodeStatus, follow, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
@@ -289,7 +289,7 @@ fn fetch_receipts(receipts: &ReceiptFiles, store: &Store) {
     }
 }
 
-impl Following for Followed {
+impl FollowerNotices for Followed {
     fn joined(&self, tip: RecordSeq) -> io::Result<()> {
         let (receipts, (store, watermark)) = (Arc::clone(&self.receipts), self.tables.clone());
         let reached = watermark.clone();

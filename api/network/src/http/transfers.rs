@@ -62,7 +62,7 @@ fn read_transfer(
 ) -> Result<(Transfer, Option<Timestamp>, CurrencyCode), ApiError> {
     let account = AccountId(fields.must("account_id", "The account.", id()));
     let currency = currency_of(account)?;
-    let amount = rule(part::<words::AmountGiven>, |value| {
+    let amount = rule(part::<words::RequestAmount>, |value| {
         let amount = parse_json_amount(value, currency)?;
         let flaw = || Flaw::new("zero", "must not be zero");
         Some(amount).filter(|amount| !amount.is_zero()).ok_or_else(flaw)
