@@ -18,7 +18,7 @@ use axum::extract::MatchedPath;
 use axum::response::Response;
 use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_edge::descriptors::ConnectionBound;
+use cardswitch_edge::descriptors::ConnectionLimits;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::http_connection::serve_connection;
 use cardswitch_edge::min_seq::{SEQ, newest_shown};
@@ -57,7 +57,7 @@ pub struct HttpSide {
     telemetry: Arc<Telemetry>,
     tls: Option<Arc<TlsDoor>>,
     trusted_proxies: Vec<PeerNetwork>,
-    connections: ConnectionBound,
+    connections: ConnectionLimits,
     requests: Semaphore,
     requests_of: AddressCounts,
     /// There once the switch has recovered.
@@ -88,7 +88,7 @@ impl HttpSide {
     pub fn new(
         telemetry: Arc<Telemetry>,
         trusted_proxies: Vec<PeerNetwork>,
-        connections: ConnectionBound,
+        connections: ConnectionLimits,
     ) -> Self {
         Self {
             telemetry,
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use crate::test_world;
 
-    const BOUND: ConnectionBound = ConnectionBound { max: 400, per_address_max: 200 };
+    const BOUND: ConnectionLimits = ConnectionLimits { max: 400, per_address_max: 200 };
 
     fn side(proxies: Vec<PeerNetwork>) -> HttpSide {
         HttpSide::new(Arc::default(), proxies, BOUND)

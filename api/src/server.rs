@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
-use cardswitch_edge::tls::Spoken;
+use cardswitch_edge::descriptors::{self, AddressLimits, DescriptorShares};
+use cardswitch_edge::tls::TlsProtocol;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::StoreError;
@@ -191,7 +191,7 @@ impl Server {
         let options = listener_options(&settings, &shares)?;
         let faults = open_plan(settings.faults.as_deref())?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)?;
-        let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
+        let tls = open_tls(("http", TlsProtocol::Http), settings.tls.as_ref())?;
         // Addresses first: recovery of a large directory is in vain when the port is taken.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let Begun { watched, opened, receipts, elsewhere, cluster, nodes, patience } =
@@ -373,7 +373,7 @@ pub(crate) fn address_line(
 
 /// How the process's descriptors are shared out.
 pub(crate) fn shares_of(settings: &Settings) -> DescriptorShares {
-    let per_address = PerAddress {
+    let per_address = AddressLimits {
         http: settings.http_connections_per_address,
         iso8583: settings.iso8583_connections_per_peer,
     };

@@ -14,7 +14,7 @@ use cardswitch_dispatch::deliveries::{
     AttemptResult, Bodies, Deliveries, DeliveriesError, Failure,
 };
 use cardswitch_dispatch::dispatcher::{
-    Dispatcher, Done, Now, Order, Places, Progress, Request, RequestReport, Tools,
+    Dispatcher, EndedRequest, Order, Places, Progress, Request, RequestReport, StepContext, Tools,
 };
 use cardswitch_dispatch::lane::Health;
 use cardswitch_engine::command::Command;
@@ -75,9 +75,9 @@ enum Mood {
 enum Flight {
     Unsent(Box<Request>),
     /// It arrives, and then the dispatcher learns of it, if it has not given it up.
-    Arriving(Letter, Option<(Box<Done>, AttemptResult)>),
+    Arriving(Letter, Option<(Box<EndedRequest>, AttemptResult)>),
     /// It has ended; without a result there was nothing to tell.
-    Ending(Box<Done>, Option<AttemptResult>),
+    Ending(Box<EndedRequest>, Option<AttemptResult>),
 }
 
 /// The dispatcher and the file below it.
@@ -450,7 +450,7 @@ impl Webhooks {
         self.flights.push(Flight::Arriving(letter, Some((done, result))));
     }
 
-    fn end(&mut self, mut done: Done, result: Option<AttemptResult>, engine: &Engine) {
+    fn end(&mut self, mut done: EndedRequest, result: Option<AttemptResult>, engine: &Engine) {
         let is_given_up = self.book.end(&done, result.as_ref());
         self.marks.pass_if(Mark::WebhookGivenUp, is_given_up);
         done.report = RequestReport { result, duration_ms: 1, bodies: Bodies::NONE };
@@ -542,9 +542,9 @@ impl Webhooks {
     }
 }
 
-fn now(engine: &Engine, ahead: i64, uptime: Duration) -> Now<'_> {
+fn now(engine: &Engine, ahead: i64, uptime: Duration) -> StepContext<'_> {
     let time = Timestamp(engine.clock().now().0 + ahead);
-    Now { tables: engine.store(), time, uptime }
+    StepContext { tables: engine.store(), time, uptime }
 }
 
 /// The next id of a kind.

@@ -14,12 +14,12 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded::Windows;
+use cardswitch_edge::bounded_table::Windows;
 use cardswitch_edge::client_address::network_of;
 use cardswitch_engine::domain::ids::SharedLinkId;
 use parking_lot::Mutex;
 
-use super::throttle::{TooMany, too_many};
+use super::throttle::{TooManyTries, too_many};
 
 /// The window in which tries are counted.
 const WINDOW: Duration = Duration::from_secs(15 * 60);
@@ -83,7 +83,7 @@ impl LinkGuesses {
         tried: Tried,
         link: SharedLinkId,
         address: IpAddr,
-    ) -> Result<Guess<'_>, TooMany> {
+    ) -> Result<Guess<'_>, TooManyTries> {
         self.begin_at(tried, link, address, Instant::now())
     }
 
@@ -93,7 +93,7 @@ impl LinkGuesses {
         link: SharedLinkId,
         address: IpAddr,
         now: Instant,
-    ) -> Result<Guess<'_>, TooMany> {
+    ) -> Result<Guess<'_>, TooManyTries> {
         let keys = [(tried, link, Some(network_of(address))), (tried, link, None)];
         let bounds = [(keys[0], tried.per_address_max()), (keys[1], tried.per_link_max())];
         self.windows.lock().take(bounds, now).map_err(too_many)?;
@@ -141,7 +141,7 @@ mod tests {
             begin(LINK, 1, start).unwrap().counts();
         }
         let half = start + WINDOW / 2;
-        assert_eq!(begin(LINK, 1, half).unwrap_err(), TooMany { retry_after_s: 451 });
+        assert_eq!(begin(LINK, 1, half).unwrap_err(), TooManyTries { retry_after_s: 451 });
         assert!(begin(LINK, 2, half).is_ok() && begin(OTHER, 1, half).is_ok());
         assert!(guesses.begin_at(Tried::Look, LINK, address(1), half).is_ok());
         assert!(begin(LINK, 1, start + WINDOW).is_ok());

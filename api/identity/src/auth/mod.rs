@@ -29,7 +29,7 @@ use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::needed::Needed;
+use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
@@ -138,7 +138,7 @@ pub fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
     })
 }
 
-fn needed_for(parts: &Parts, state: &AppState) -> Option<Needed> {
+fn needed_for(parts: &Parts, state: &AppState) -> Option<RequiredAccess> {
     state.access.needed(parts.method.as_str(), matched_path(parts)?)
 }
 

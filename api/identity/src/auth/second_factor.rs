@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
 pub use self::answering::{answer, normal_answer, uses_step};
-use super::throttle::{Source, TooMany};
+use super::throttle::{Source, TooManyTries};
 
 /// How long a conversation lasts. Units: microseconds.
 pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;
@@ -212,7 +212,7 @@ impl SecondFactors {
         user: &User,
         (purpose, source): (Purpose, Source),
         now: Timestamp,
-    ) -> Result<Option<Challenge>, TooMany> {
+    ) -> Result<Option<Challenge>, TooManyTries> {
         let mut conversations = self.conversations.lock();
         conversations.retain(|_, known| now < known.expires_at);
         let own = || conversations.iter().filter(|(_, known)| known.proven.user == user.id);
@@ -235,7 +235,7 @@ impl SecondFactors {
         } else if (own().count() >= PER_USER_MAX && !conversation.is_of_known_device())
             || conversations.len() >= CONVERSATIONS_MAX
         {
-            return Err(TooMany { retry_after_s: FULL_RETRY_AFTER_S });
+            return Err(TooManyTries { retry_after_s: FULL_RETRY_AFTER_S });
         }
         conversations.insert(digest, conversation);
         Ok(Some(challenge))

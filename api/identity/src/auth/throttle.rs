@@ -16,7 +16,7 @@
 
 use std::time::{Duration, Instant};
 
-pub use cardswitch_edge::bounded::TooMany;
+pub use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::{SharedLinkId, UserId};
@@ -108,7 +108,7 @@ impl Throttle {
         &self,
         account: Option<Account<'_>>,
         source: Option<Source>,
-    ) -> Result<Attempt<'_>, TooMany> {
+    ) -> Result<Attempt<'_>, TooManyTries> {
         self.admit_or(Beyond::Refused, account, source).await
     }
 
@@ -119,7 +119,7 @@ impl Throttle {
         &self,
         account: Option<Account<'_>>,
         source: Source,
-    ) -> Result<Attempt<'_>, TooMany> {
+    ) -> Result<Attempt<'_>, TooManyTries> {
         self.admit_or(Beyond::Waits, account, Some(source)).await
     }
 
@@ -129,7 +129,7 @@ impl Throttle {
         beyond: Beyond,
         account: Option<Account<'_>>,
         source: Option<Source>,
-    ) -> Result<Attempt<'_>, TooMany> {
+    ) -> Result<Attempt<'_>, TooManyTries> {
         let (source, now) = (source.map(Source::counted), Instant::now());
         let counted = source.map(|source| self.sources.begin(source, beyond, now)).transpose()?;
         let mut attempt = Attempt {
@@ -195,7 +195,7 @@ impl Drop for Attempt<'_> {
     }
 }
 
-pub(super) fn too_many(wait: Duration) -> TooMany {
+pub(super) fn too_many(wait: Duration) -> TooManyTries {
     let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
-    TooMany { retry_after_s: seconds.saturating_add(1) }
+    TooManyTries { retry_after_s: seconds.saturating_add(1) }
 }

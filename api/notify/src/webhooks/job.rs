@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cardswitch_dispatch::content::{Addressed, Content};
+use cardswitch_dispatch::content::{Content, EndpointEvents};
 use cardswitch_dispatch::deliveries::{AttemptResult, Bodies, Failure};
 use cardswitch_dispatch::dispatcher::RequestReport;
 use cardswitch_edge::switch::Switch;
@@ -102,7 +102,7 @@ impl Job {
     fn compose(
         &self,
         snapshot: &Snapshot,
-        Addressed { companies, events, .. }: &Addressed,
+        EndpointEvents { companies, events, .. }: &EndpointEvents,
     ) -> Result<Option<Composed>, StoreError> {
         if matches!(self.content, Content::Example) {
             let company = snapshot.company(self.endpoint.company)?;

@@ -31,7 +31,7 @@ pub use cardswitch_dispatch::dispatcher::Figures;
 pub use cardswitch_dispatch::{content, deliveries, lane};
 
 use cardswitch_dispatch::dispatcher::{Dispatcher, ORDERS_MAX, Order, Places, ReplyTo, Tools};
-use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::descriptors::{ASKED_SENDS_MAX, DescriptorShares};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::fault_plan::FaultPlan;
@@ -175,13 +175,13 @@ impl Webhooks {
 
     /// Takes a place among the answers that wait for events.
     /// Errors: none is free.
-    pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooMany> {
+    pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooManyTries> {
         self.streams.take(company)
     }
 
     /// Takes a place for a page that is answered only when there is an event.
     /// Errors: none is free.
-    pub fn take_page_place(&self, company: CompanySlot) -> Result<PagePlace, TooMany> {
+    pub fn take_page_place(&self, company: CompanySlot) -> Result<PagePlace, TooManyTries> {
         self.streams.take_for_page(company)
     }
 

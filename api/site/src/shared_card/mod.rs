@@ -26,7 +26,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -190,7 +190,7 @@ impl Viewing<'_> {
 }
 
 /// The page again, with when to come back.
-fn too_many(refused: TooMany, page: impl FnOnce(&str) -> Response) -> Response {
+fn too_many(refused: TooManyTries, page: impl FnOnce(&str) -> Response) -> Response {
     let minutes = refused.retry_after_s.div_ceil(60);
     let unit = if minutes == 1 { "minute" } else { "minutes" };
     let text = format!("Too many tries. Please come back in {minutes} {unit}.");

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cardswitch_dispatch::deliveries::AttemptResult;
-use cardswitch_dispatch::dispatcher::{Done, Request};
+use cardswitch_dispatch::dispatcher::{EndedRequest, Request};
 use cardswitch_dispatch::schedule::RETRIES_MAX;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::{Event, EventNumber};
@@ -154,7 +154,7 @@ impl Book {
 
     /// The dispatcher learns how a request has ended.
     /// Returns whether its message can be given up now.
-    pub(super) fn end(&mut self, done: &Done, result: Option<&AttemptResult>) -> bool {
+    pub(super) fn end(&mut self, done: &EndedRequest, result: Option<&AttemptResult>) -> bool {
         let message = done.attempt.message;
         let Some(begun) = self.messages.get_mut(&(done.id, message)) else { return false };
         let arrivals = self.receivers.entry(done.id).or_default();

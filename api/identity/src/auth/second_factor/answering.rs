@@ -12,7 +12,7 @@ use cardswitch_engine::domain::audit::Actor;
 
 use super::super::failures::note_failure;
 use super::super::passwords;
-use super::super::throttle::{Account, Beyond, Source, TooMany};
+use super::super::throttle::{Account, Beyond, Source, TooManyTries};
 use super::super::totp::Seed;
 use super::{Answered, Conversation, Factor, Finishing, LINE_RETRY_AFTER_S};
 use crate::state::AppState;
@@ -29,7 +29,7 @@ pub async fn answer(
     let factors = &state.second_factors;
     let Some(known) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
     let line = known.turns.line.try_acquire();
-    let _line = line.map_err(|_| TooMany { retry_after_s: LINE_RETRY_AFTER_S })?;
+    let _line = line.map_err(|_| TooManyTries { retry_after_s: LINE_RETRY_AFTER_S })?;
     let turn = Arc::clone(&known.turns.turn).lock_owned().await;
     let Some(now) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
     // An answer that came twice at the same time, or the last one again, counts once.

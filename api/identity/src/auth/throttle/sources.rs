@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, TooMany, share};
+use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, TooManyTries, share};
 use cardswitch_edge::client_address::network_of;
 use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
@@ -78,7 +78,7 @@ impl Sources {
         source: Source,
         beyond: Beyond,
         now: Instant,
-    ) -> Result<(Duration, Arc<Semaphore>), TooMany> {
+    ) -> Result<(Duration, Arc<Semaphore>), TooManyTries> {
         let fresh = || SourceTries::new(source, now);
         let counted = self.0.lock().change(source, now, fresh, |tries| {
             tries.begin_anew_after_window(now);

@@ -121,7 +121,7 @@ fn a_source_is_refused_until_its_minute_is_over() {
             throttle.sources.end(source, Some(Verdict::Wrong), start);
         }
         let half = start + WINDOW / 2;
-        assert_eq!(count(source, half).unwrap_err(), TooMany { retry_after_s: 31 });
+        assert_eq!(count(source, half).unwrap_err(), TooManyTries { retry_after_s: 31 });
         assert!(count(other, half).is_ok());
         assert!(count(source, start + WINDOW).is_ok());
     }
@@ -175,11 +175,11 @@ async fn few_of_one_address_work_at_once() {
 
 /// A try that may have to wait.
 struct Waiting<'a>(
-    std::pin::Pin<Box<dyn Future<Output = Result<Attempt<'a>, TooMany>> + Send + 'a>>,
+    std::pin::Pin<Box<dyn Future<Output = Result<Attempt<'a>, TooManyTries>> + Send + 'a>>,
 );
 
 fn waiting<'a>(
-    admitted: impl Future<Output = Result<Attempt<'a>, TooMany>> + Send + 'a,
+    admitted: impl Future<Output = Result<Attempt<'a>, TooManyTries>> + Send + 'a,
 ) -> Waiting<'a> {
     Waiting(Box::pin(admitted))
 }

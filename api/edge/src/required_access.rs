@@ -3,11 +3,11 @@
 
 use cardswitch_engine::directory::access_token::AccessScope;
 
-use self::Needed::{Accountant, Admin, Open, Read, Settings};
+use self::RequiredAccess::{Accountant, Admin, Open, Read, Settings};
 
 /// The access that the scope of a token must have. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needed {
+pub enum RequiredAccess {
     /// Not even an access token: the handler itself admits clients.
     Open,
     /// Nothing: every token reads.
@@ -21,7 +21,7 @@ pub enum Needed {
     Settings,
 }
 
-impl Needed {
+impl RequiredAccess {
     /// The scopes of which one suffices; none where any token does.
     #[must_use]
     pub const fn scopes(self) -> &'static [&'static str] {

@@ -19,29 +19,29 @@ const CURRENCY_BITS: u32 = 16;
 const _: () = assert!(CARDS_MAX >= 1 << CURRENCY_BITS && CARDS_MAX.is_power_of_two());
 
 /// The remembered facts.
-pub(crate) struct Known {
+pub(crate) struct NetworkFacts {
     /// At the low bits of a card's hash: the others, and the currency in their stead; zero for none.
     currencies: Box<[AtomicU64]>,
-    network_key: Mutex<Option<KeyAsOf>>,
+    network_key: Mutex<Option<DatedKey>>,
 }
 
 /// The digest of the network key in tables that had come so far.
 #[derive(Clone, Copy)]
-struct KeyAsOf {
+struct DatedKey {
     applied: RecordSeq,
     digest: Option<[u8; 32]>,
 }
 
-impl Default for Known {
+impl Default for NetworkFacts {
     fn default() -> Self {
         let currencies = std::iter::repeat_with(AtomicU64::default).take(CARDS_MAX).collect();
         Self { currencies, network_key: Mutex::new(None) }
     }
 }
 
-cardswitch_engine::opaque!(Known);
+cardswitch_engine::opaque!(NetworkFacts);
 
-impl Known {
+impl NetworkFacts {
     /// The currency of the account that pays for a card.
     pub(crate) fn currency(&self, card: PanHash) -> Option<CurrencyCode> {
         let entry = self.place(card)?.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Known {
             return Ok(known.digest);
         }
         let digest = read()?;
-        *self.network_key.lock() = Some(KeyAsOf { applied, digest });
+        *self.network_key.lock() = Some(DatedKey { applied, digest });
         Ok(digest)
     }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn cards_have_the_currency_last_remembered_or_none() {
-        let known = Known::default();
+        let known = NetworkFacts::default();
         let (usd, eur) = (CurrencyCode(840), CurrencyCode(978));
         let cards = [0, 1, u64::MAX, 0x1234_5678_9abc_def0].map(PanHash);
         for card in cards {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn hashes_that_differ_in_one_bit_are_two_cards() {
-        let (known, card) = (Known::default(), 0x1234_5678_9abc_def0);
+        let (known, card) = (NetworkFacts::default(), 0x1234_5678_9abc_def0);
         known.remember_currency(PanHash(card), CurrencyCode(840));
         for bit in 0..u64::BITS {
             assert_eq!(known.currency(PanHash(card ^ 1 << bit)), None, "bit {bit}");
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_network_key_is_read_again_when_the_tables_have_moved() {
-        let known = Known::default();
+        let known = NetworkFacts::default();
         let key = |applied, digest: Option<[u8; 32]>| {
             known.network_key(RecordSeq(applied), || Ok::<_, ()>(digest)).unwrap()
         };

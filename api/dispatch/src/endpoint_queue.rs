@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// The place of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Queued {
+pub(crate) struct QueuePlace {
     /// The instant at which it is due.
     pub(crate) at: Timestamp,
     /// Its line.
@@ -33,12 +33,12 @@ impl Line {
 
 /// The two lines.
 #[derive(Debug, Default)]
-pub(crate) struct Due {
+pub(crate) struct EndpointQueue {
     healthy: BTreeSet<(Timestamp, WebhookEndpointId)>,
     failing: BTreeSet<(Timestamp, WebhookEndpointId)>,
 }
 
-impl Due {
+impl EndpointQueue {
     fn line(&mut self, line: Line) -> &mut BTreeSet<(Timestamp, WebhookEndpointId)> {
         match line {
             Line::Healthy => &mut self.healthy,
@@ -47,14 +47,19 @@ impl Due {
     }
 
     /// Moves an endpoint from where it stands to where it is to stand.
-    pub(crate) fn put(&mut self, id: WebhookEndpointId, from: Option<Queued>, to: Option<Queued>) {
+    pub(crate) fn put(
+        &mut self,
+        id: WebhookEndpointId,
+        from: Option<QueuePlace>,
+        to: Option<QueuePlace>,
+    ) {
         if from == to {
             return;
         }
-        if let Some(Queued { at, line }) = from {
+        if let Some(QueuePlace { at, line }) = from {
             self.line(line).remove(&(at, id));
         }
-        if let Some(Queued { at, line }) = to {
+        if let Some(QueuePlace { at, line }) = to {
             self.line(line).insert((at, id));
         }
     }
@@ -80,13 +85,13 @@ mod tests {
         WebhookEndpointId(Uuid::from_u128(number))
     }
 
-    fn queued(at: i64, line: Line) -> Option<Queued> {
-        Some(Queued { at: Timestamp(at), line })
+    fn queued(at: i64, line: Line) -> Option<QueuePlace> {
+        Some(QueuePlace { at: Timestamp(at), line })
     }
 
     #[test]
     fn who_takes_messages_stands_behind_nobody_who_does_not() {
-        let mut due = Due::default();
+        let mut due = EndpointQueue::default();
         for number in 0..5_000 {
             due.put(id(number), None, queued(1, Line::Failing));
         }

@@ -210,7 +210,7 @@ impl<K: Copy + Ord + Hash> Windows<K> {
 
 /// Too many tries; when to come back. Units: seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMany {
+pub struct TooManyTries {
     /// How long to wait.
     pub retry_after_s: u32,
 }
