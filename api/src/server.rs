@@ -16,7 +16,7 @@ use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_identity::state::AppState;
-use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
+use cardswitch_network::listener::{Listener, ListenerOptions, SwitchShare};
 use cardswitch_network::zone::Zone;
 use cardswitch_notify::mail::{self, MailError};
 use cardswitch_notify::webhooks::deliveries::{DeliveriesElsewhere, DeliveriesError};
@@ -210,7 +210,7 @@ impl Server {
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
         let zones: Vec<_> = options.iter().filter_map(|door| door.zone.clone()).collect();
-        let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
+        let all = SwitchShare::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
             .with_connections(shares.iso8583.max)
             .with_faults(faults.clone());
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
@@ -391,7 +391,7 @@ impl DoorThreads {
     async fn bind_all(
         &self,
         options: Vec<ListenerOptions>,
-        all: &SharedByDoors,
+        all: &SwitchShare,
     ) -> Result<(Vec<Listener>, Vec<DoorAddress>), StartError> {
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for options in options {
@@ -406,7 +406,7 @@ impl DoorThreads {
     async fn bind(
         &self,
         options: ListenerOptions,
-        all: SharedByDoors,
+        all: SwitchShare,
     ) -> Result<(Listener, SocketAddr), StartError> {
         let address = options.address;
         let refused = |error| StartError::Listen("ISO 8583", address, error);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cardswitch_api::config::Settings;
 use cardswitch_api::server::Server;
 use cardswitch_edge::switch::Submit;
-use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
+use cardswitch_network::listener::{Listener, ListenerOptions, SwitchShare};
 use cardswitch_secrets::Secrets;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -72,7 +72,7 @@ impl Door {
     pub async fn open(behind: Arc<dyn Submit>, secrets: &Arc<Secrets>) -> Self {
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = ListenerOptions::at(any_port);
-        let all = SharedByDoors::new(behind, Arc::clone(secrets));
+        let all = SwitchShare::new(behind, Arc::clone(secrets));
         let listener = Listener::bind(options, &all).await;
         let listener = listener.must("bind a port of the loopback");
         let address = listener.local_addr().must("read the address");

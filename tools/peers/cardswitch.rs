@@ -18,7 +18,7 @@ use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_iso8583::{Frame, Framing, MessageBuilder, Mti, decode, next_frame, write_frame};
-use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
+use cardswitch_network::listener::{Listener, ListenerOptions, SwitchShare};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
 use tempfile::TempDir;
@@ -151,7 +151,7 @@ impl OverIso8583 {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let (stop, stopping) = watch::channel(false);
         let options = ListenerOptions::at(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let all = SharedByDoors::new(Arc::clone(&engine) as _, secrets);
+        let all = SwitchShare::new(Arc::clone(&engine) as _, secrets);
         let listener = runtime.block_on(Listener::bind(options, &all))?;
         let address = listener.local_addr()?;
         let running = runtime.spawn(listener.run(stopping));

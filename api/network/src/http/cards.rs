@@ -21,8 +21,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::access::NetworkAccess;
-use super::named::open_pan;
 use super::state::DoorState;
+use super::subject::open_pan;
 use crate::marks::render_authorization_id;
 
 /// A card with its secrets.

@@ -22,7 +22,7 @@ pub(crate) struct RoutedRequest {
 
 /// The requests of one connection, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Unanswered(VecDeque<(RequestName, Box<RoutedRequest>)>);
+pub(crate) struct PendingRequests(VecDeque<(RequestName, Box<RoutedRequest>)>);
 
 /// The values by which the answer to a request is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ struct RequestName {
     trace_number: Option<u64>,
 }
 
-impl Unanswered {
+impl PendingRequests {
     /// Keeps a request that is about to be sent, if its like is answered at all.
     pub(crate) fn add(&mut self, request: Box<RoutedRequest>) {
         let echo = &request.echo;
@@ -107,13 +107,13 @@ mod tests {
         Box::new(RoutedRequest::new(&decode(frame).unwrap(), None, RepeatedFields::NONE))
     }
 
-    fn trace_numbers(unanswered: &mut Unanswered) -> Vec<u64> {
+    fn trace_numbers(unanswered: &mut PendingRequests) -> Vec<u64> {
         unanswered.drain().map(|request| request.echo.get_number(11).unwrap()).collect()
     }
 
     #[test]
     fn what_is_answered_is_forgotten() {
-        let mut unanswered = Unanswered::default();
+        let mut unanswered = PendingRequests::default();
         for (mti, number) in [(b"0100", 1), (b"0400", 1), (b"0100", 2), (b"0110", 9)] {
             unanswered.add(request(&message(mti, number)));
         }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_where_too_many_wait() {
-        let mut unanswered = Unanswered::default();
+        let mut unanswered = PendingRequests::default();
         let most = IN_FLIGHT_MAX as u64;
         (0..=most).for_each(|number| unanswered.add(request(&message(b"0100", number))));
         assert_eq!(trace_numbers(&mut unanswered), (1..=most).collect::<Vec<_>>());

@@ -13,7 +13,7 @@ use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
 use uuid::Uuid;
 
-use super::given::Given;
+use super::shared_fields::SharedFields;
 use super::state::DoorState;
 
 /// The default currency of amounts. An unknown card declines any amount, so this decides only how
@@ -22,7 +22,7 @@ pub(super) const CURRENCY_DEFAULT: CurrencyCode = CurrencyCode(840);
 
 /// The card or transaction that a body names.
 #[derive(Default)]
-pub(super) struct Named {
+pub(super) struct RequestSubject {
     pub(super) card: Option<CardRef>,
     /// The hash of the card's number, for the keys made with it.
     pub(super) hash: Option<PanHash>,
@@ -34,16 +34,16 @@ pub(super) struct Named {
     row: Option<CardRow>,
 }
 
-impl Named {
+impl RequestSubject {
     /// Finds what a body names: the card by its number or id, and the transaction of this id.
     /// Errors: there is no such transaction; the tables cannot be read.
     pub(super) fn find(
         state: &DoorState,
         view: &View<'_>,
-        given: &Given<'_>,
+        shared: &SharedFields<'_>,
     ) -> Result<Self, ApiError> {
-        let (pan, card_id) = (&given.card.pan, given.card.id);
-        let transaction = match given.original.transaction {
+        let (pan, card_id) = (&shared.card.pan, shared.card.id);
+        let transaction = match shared.original.transaction {
             Some(id) => Some((id, find_transaction(state, view.snapshot()?, id)?)),
             None => None,
         };

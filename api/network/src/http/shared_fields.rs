@@ -16,8 +16,8 @@ use cardswitch_wire::body::{budget, id, instant};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 
-use super::named::CURRENCY_DEFAULT;
 use super::requests::Operation;
+use super::subject::CURRENCY_DEFAULT;
 use super::values::{
     Steering, authorization_id, card_number, category_code, currency, digits, expiry_month, line,
     merchant_id, secret, trace_number,
@@ -44,7 +44,7 @@ bodies! {
 
 /// The shared parts of a body.
 #[derive(Debug)]
-pub(super) struct Given<'c> {
+pub(super) struct SharedFields<'c> {
     pub(super) card: CardTexts<'c>,
     /// The currency the merchant asks in, if the body says it.
     pub(super) currency: Option<CurrencyCode>,
@@ -53,7 +53,7 @@ pub(super) struct Given<'c> {
     pub(super) steering: Steering,
 }
 
-impl<'c> Given<'c> {
+impl<'c> SharedFields<'c> {
     pub(super) fn read(operation: Operation, fields: &mut Fields<'c>) -> Self {
         let steering = operation.steering();
         Self {
