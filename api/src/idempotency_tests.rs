@@ -31,7 +31,7 @@ use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_identity::auth::check_access;
 use cardswitch_identity::idempotency::claim::{CLAIM, Fate};
-use cardswitch_identity::idempotency::kept::IDEMPOTENT_REPLAYED;
+use cardswitch_identity::idempotency::sealed_answer::IDEMPOTENT_REPLAYED;
 use cardswitch_identity::idempotency::{Claim, once_per_key};
 use cardswitch_identity::state::AppState;
 use serde_json::{Value, json};

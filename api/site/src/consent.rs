@@ -15,7 +15,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_identity::oauth::authorize::{
-    AuthorizationRequest, Checked, PageFault, Refusal, check,
+    AuthorizationRequest, PageFault, Refusal, RequestCheck, check,
 };
 use cardswitch_identity::scope_words::{allowed, forbidden};
 use cardswitch_identity::state::AppState;
@@ -48,15 +48,15 @@ impl FromRequestParts<AppState> for Question {
             .await
             .map_err(IntoResponse::into_response)?;
         let (request, session) = match (checked, session) {
-            (Checked::Page(fault), _) => return Err(fault_page(fault)),
+            (RequestCheck::Page(fault), _) => return Err(fault_page(fault)),
             // A refusal, too, goes to the app's address only for a signed-in visitor: else a link
             // to this site could lead anybody away. Source: RFC 9700, 4.11.2.
             (_, None) => {
                 let here = parts.uri.path_and_query().map_or("", |here| here.as_str());
                 return Err(Redirect::to(&login_path(here)).into_response());
             }
-            (Checked::Redirect(target), _) => return Err(tell(parts, "the app", &target)),
-            (Checked::Ask(request), Some(session)) => (*request, session),
+            (RequestCheck::Redirect(target), _) => return Err(tell(parts, "the app", &target)),
+            (RequestCheck::Ask(request), Some(session)) => (*request, session),
         };
         match request.grantable(&session.memberships) {
             Ok(choices) => Ok(Self { request, session, choices }),

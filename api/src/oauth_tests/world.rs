@@ -16,7 +16,7 @@ use cardswitch_engine::store::query::{AuditFilter, Page};
 use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::second_factor::normal_answer;
 use cardswitch_identity::auth::totp::Seed;
-use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, check};
+use cardswitch_identity::oauth::authorize::{AuthorizationRequest, RequestCheck, check};
 use cardswitch_secrets::issuing::SystemRandom;
 use cardswitch_secrets::token_digest;
 use serde_json::Value;
@@ -195,7 +195,7 @@ impl World {
     pub(super) fn request(&self, query: &str) -> AuthorizationRequest {
         let query = format!("response_type=code&client_id={}&{query}", id_of(APP));
         match check(&self.bench.state, &query).unwrap() {
-            Checked::Ask(request) => *request,
+            RequestCheck::Ask(request) => *request,
             other => panic!("{other:?}"),
         }
     }

@@ -107,7 +107,7 @@ pub async fn answer_to(
 
 /// The mark of a request that the switch makes itself to answer another one, which counted already.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted;
+pub(crate) struct InternalRequest;
 
 /// The caller of a request, if its token has the scope.
 /// Errors: the answer to a caller without access, or to an operation that is not served.
@@ -115,7 +115,7 @@ pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Resp
     let refused = |error: ApiError| Box::new(error.into_response());
     let needed = needed_for(parts, state).ok_or_else(|| Box::new(not_served(parts, state)))?;
     let caller = find_caller(&parts.headers, state).map_err(refused)?;
-    if parts.extensions.get::<Counted>().is_none() {
+    if parts.extensions.get::<InternalRequest>().is_none() {
         check_rate(&caller, state).map_err(refused)?;
     }
     match needed.scopes() {

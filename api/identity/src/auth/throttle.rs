@@ -64,7 +64,7 @@ impl Account<'_> {
 
 /// The treatment of a try whose source had too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beyond {
+pub enum ExcessPolicy {
     /// The try is refused: programs come back by themselves.
     Refused,
     /// The try waits, as far as there is room: people would have to type again.
@@ -109,7 +109,7 @@ impl Throttle {
         account: Option<Account<'_>>,
         source: Option<Source>,
     ) -> Result<Attempt<'_>, TooManyTries> {
-        self.admit_or(Beyond::Refused, account, source).await
+        self.admit_or(ExcessPolicy::Refused, account, source).await
     }
 
     /// Lets a try of a person on a page begin, after the waits that its account and its source are
@@ -120,18 +120,18 @@ impl Throttle {
         account: Option<Account<'_>>,
         source: Source,
     ) -> Result<Attempt<'_>, TooManyTries> {
-        self.admit_or(Beyond::Waits, account, Some(source)).await
+        self.admit_or(ExcessPolicy::Waits, account, Some(source)).await
     }
 
     /// Errors: too many from this source, or at this account.
     pub async fn admit_or(
         &self,
-        beyond: Beyond,
+        excess: ExcessPolicy,
         account: Option<Account<'_>>,
         source: Option<Source>,
     ) -> Result<Attempt<'_>, TooManyTries> {
         let (source, now) = (source.map(Source::counted), Instant::now());
-        let counted = source.map(|source| self.sources.begin(source, beyond, now)).transpose()?;
+        let counted = source.map(|source| self.sources.begin(source, excess, now)).transpose()?;
         let mut attempt = Attempt {
             throttle: self,
             budget: None,

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::audit::AuditNote;
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use parking_lot::Mutex;
 
-use super::shown::shown_at;
+use super::answer_source::shown_at;
 
 tokio::task_local! {
     /// The claim of the request that this task answers.

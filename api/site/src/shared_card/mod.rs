@@ -33,7 +33,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_identity::auth::link_guesses::Tried;
+use cardswitch_identity::auth::link_guesses::GuessKind;
 use cardswitch_identity::auth::throttle::{Account, Source};
 use cardswitch_identity::state::AppState;
 use serde::Deserialize;
@@ -132,7 +132,7 @@ impl Viewing<'_> {
     /// Errors: too many from this address.
     async fn judge(&self, answers: &[String]) -> Result<Response, ApiError> {
         let (state, link) = (self.state, &self.opened.link);
-        let guess = match state.throttle.links.begin(Tried::Answer, link.id, self.address) {
+        let guess = match state.throttle.links.begin(GuessKind::Answer, link.id, self.address) {
             Ok(guess) => guess,
             Err(refused) => {
                 return Ok(too_many(refused, |text| ask_page(self, text)));
@@ -160,7 +160,7 @@ impl Viewing<'_> {
         if !self.opened.card.profile.is_virtual {
             return Ok(with_status(card_page(self, "", None), StatusCode::CONFLICT));
         }
-        match state.throttle.links.begin(Tried::Look, link.id, self.address) {
+        match state.throttle.links.begin(GuessKind::Look, link.id, self.address) {
             Ok(look) => look.counts(),
             Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
         }

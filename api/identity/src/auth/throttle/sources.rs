@@ -10,7 +10,7 @@ use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{Beyond, DELAY_MAX, REMEMBERED_MAX, Verdict, too_many};
+use super::{DELAY_MAX, ExcessPolicy, REMEMBERED_MAX, Verdict, too_many};
 
 /// The window in which the wrong tries of a source are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
@@ -76,7 +76,7 @@ impl Sources {
     pub(super) fn begin(
         &self,
         source: Source,
-        beyond: Beyond,
+        excess: ExcessPolicy,
         now: Instant,
     ) -> Result<(Duration, Arc<Semaphore>), TooManyTries> {
         let fresh = || SourceTries::new(source, now);
@@ -84,7 +84,7 @@ impl Sources {
             tries.begin_anew_after_window(now);
             let mut wait = Duration::ZERO;
             if tries.is_full() {
-                if beyond == Beyond::Refused || tries.under_way >= PATIENT_PER_ADDRESS_MAX {
+                if excess == ExcessPolicy::Refused || tries.under_way >= PATIENT_PER_ADDRESS_MAX {
                     let age = now.saturating_duration_since(tries.began);
                     return Err(too_many(WINDOW.saturating_sub(age)));
                 }

@@ -8,10 +8,10 @@ use cardswitch_engine::domain::transaction::TransactionRecord;
 use cardswitch_wire::glossary::{deciding_rule, entry, sentence};
 
 /// The cause, and the remedy.
-pub(super) type Why = (String, &'static str);
+pub(super) type DeclineCause = (String, &'static str);
 
 /// Why a purchase was declined: in the glossary's words for people, without figures.
-pub(super) fn why(record: &TransactionRecord) -> Why {
+pub(super) fn cause(record: &TransactionRecord) -> DeclineCause {
     if let Some(rule) = deciding_rule(record) {
         let words = entry(rule);
         return (sentence(words.people.failed), words.help);

@@ -18,14 +18,14 @@ const RESULTS: &str = "results:";
 
 /// The text, taken apart.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Shown<'a> {
+pub(super) enum AnswerSource<'a> {
     Nothing,
     Object(&'a str),
     Member(&'a str, &'a str),
     Results(Vec<&'a str>),
 }
 
-impl<'a> Shown<'a> {
+impl<'a> AnswerSource<'a> {
     pub(super) fn parse(text: &'a str) -> Self {
         if let Some(paths) = text.strip_prefix(RESULTS) {
             return Self::Results(paths.split(',').collect());
@@ -112,14 +112,14 @@ mod tests {
     #[test]
     fn the_text_is_taken_apart() {
         let rows = [
-            ("", Shown::Nothing),
-            ("/v1/a", Shown::Object("/v1/a")),
-            ("/v1/a#b", Shown::Member("/v1/a", "b")),
-            ("results:/v1/a", Shown::Results(vec!["/v1/a"])),
-            ("results:/v1/a,/v1/b", Shown::Results(vec!["/v1/a", "/v1/b"])),
+            ("", AnswerSource::Nothing),
+            ("/v1/a", AnswerSource::Object("/v1/a")),
+            ("/v1/a#b", AnswerSource::Member("/v1/a", "b")),
+            ("results:/v1/a", AnswerSource::Results(vec!["/v1/a"])),
+            ("results:/v1/a,/v1/b", AnswerSource::Results(vec!["/v1/a", "/v1/b"])),
         ];
         for (text, shown) in rows {
-            assert_eq!(Shown::parse(text), shown, "{text}");
+            assert_eq!(AnswerSource::parse(text), shown, "{text}");
         }
     }
 }
