@@ -30,7 +30,7 @@ use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
 use cardswitch_site::frame::{self, Markup, WayOn, Ways};
 use cardswitch_site::session::{MaybeSignedIn, Session};
-use cardswitch_v1::operations::{About, OPERATIONS};
+use cardswitch_v1::operations::{CompanyDocument, OPERATIONS};
 use cardswitch_wire::urls::Urls;
 use serde_json::Value;
 use utoipa::OpenApi;
@@ -42,7 +42,7 @@ use self::reference::DocPage;
 #[must_use]
 pub fn document(door: Door, urls: &Urls) -> Value {
     let plain = match door {
-        Door::Company => document_of(About::openapi(), &OPERATIONS),
+        Door::Company => document_of(CompanyDocument::openapi(), &OPERATIONS),
         Door::Network => cardswitch_network::http::document(),
     };
     finish::finish(plain, door, urls)

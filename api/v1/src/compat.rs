@@ -154,12 +154,12 @@ struct ListAnswer {
 }
 
 /// A list with its rows under a second name.
-struct TwiceNamed<'a> {
+struct AliasedListing<'a> {
     name: String,
     listing: &'a Listing<Box<RawValue>>,
 }
 
-impl Serialize for TwiceNamed<'_> {
+impl Serialize for AliasedListing<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Listing { count, next, previous, results } = self.listing;
         let mut map = serializer.serialize_map(Some(5))?;
@@ -195,7 +195,7 @@ fn rendered_list(path: &str, mut listing: Listing<Box<RawValue>>) -> Result<Vec<
         }
     }
     let name = path.rsplit('/').next().unwrap_or_default().replace('-', "_");
-    serde_json::to_vec(&TwiceNamed { name, listing: &listing })
+    serde_json::to_vec(&AliasedListing { name, listing: &listing })
         .map_err(|error| ApiError::internal(&error))
 }
 

@@ -41,7 +41,7 @@ pub static ACCESS: LazyLock<AccessTable> = LazyLock::new(|| AccessTable::of(&OPE
             Bodies are JSON objects of at most 64 KiB. Amounts are exact decimal numbers, times are \
             RFC 3339. Unknown keys and parameters are ignored.",
 ))]
-pub struct About;
+pub struct CompanyDocument;
 
 /// Every operation of `/v1`, in the order of the reference.
 pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {

@@ -27,7 +27,7 @@ pub(super) struct UserSelection {
     /// The most users on the page.
     pub(super) count: usize,
     /// The shown attributes.
-    pub(super) shown: Shown,
+    pub(super) shown: AttributeSelection,
 }
 
 impl UserSelection {
@@ -39,7 +39,7 @@ impl UserSelection {
             query.text("filter"),
             number("startIndex"),
             number("count"),
-            Shown::of_query(query)?,
+            AttributeSelection::of_query(query)?,
         )
     }
 
@@ -56,7 +56,7 @@ impl UserSelection {
             Some(Value::String(names)) => names.split(',').collect(),
             _ => Vec::new(),
         };
-        let shown = Shown::new(&names("attributes"), &names("excludedAttributes"))?;
+        let shown = AttributeSelection::new(&names("attributes"), &names("excludedAttributes"))?;
         Self::new(filter, number("startIndex"), number("count"), shown)
     }
 
@@ -64,7 +64,7 @@ impl UserSelection {
         filter: Option<&str>,
         start_index: Option<Option<i64>>,
         count: Option<Option<i64>>,
-        shown: Shown,
+        shown: AttributeSelection,
     ) -> Result<Self, ApiError> {
         let number = |name: &str, read: Option<Option<i64>>, default: usize| match read {
             None => Ok(default),
@@ -89,7 +89,7 @@ fn parse_number(text: &str) -> Option<i64> {
 
 /// The shown attributes of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum AttributeSelection {
     /// The default: all attributes.
     Usual,
     /// These only, and those of `ALWAYS`, which tell whose they are.
@@ -101,7 +101,7 @@ pub(super) enum Shown {
 /// The attributes that are always shown. Source: RFC 7643, 7, `returned`.
 const ALWAYS: [&str; 2] = ["schemas", "id"];
 
-impl Shown {
+impl AttributeSelection {
     /// Reads what a query says.
     /// Errors: it names both what is wanted and what is not.
     pub(super) fn of_query(query: &Query) -> Result<Self, ApiError> {
@@ -210,7 +210,10 @@ mod tests {
         let wanted = UserSelection::of_body(body.as_object().unwrap()).unwrap();
         assert_eq!((wanted.start_index, wanted.count), (3, 2));
         assert!(wanted.filter.is_some());
-        assert_eq!(wanted.shown, Shown::Only(vec!["username".into(), "name.givenname".into()]));
+        assert_eq!(
+            wanted.shown,
+            AttributeSelection::Only(vec!["username".into(), "name.givenname".into()])
+        );
         let body = json!({"count": "two"});
         assert!(UserSelection::of_body(body.as_object().unwrap()).is_err());
     }
@@ -252,9 +255,9 @@ mod tests {
         for (parameter, names, mut expected) in rows {
             expected["schemas"] = json!(["s"]);
             expected["id"] = json!("1");
-            let shown = Shown::of_query(&query(&[(parameter, names)])).unwrap();
+            let shown = AttributeSelection::of_query(&query(&[(parameter, names)])).unwrap();
             assert_eq!(shown.of(user.clone()), expected, "{parameter} {names}");
         }
-        assert_eq!(Shown::Usual.of(user.clone()), user);
+        assert_eq!(AttributeSelection::Usual.of(user.clone()), user);
     }
 }
