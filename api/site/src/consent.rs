@@ -26,7 +26,7 @@ use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::{forwarding_page, small_page};
 use super::next::login_path;
-use super::session::{MaybeSignedIn, Session};
+use super::session::{OptionalSession, Session};
 
 /// A request, who is to decide on it, and for which companies they may.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl FromRequestParts<AppState> for Question {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
         let query = parts.uri.query().unwrap_or_default();
         let checked = check(state, query).map_err(IntoResponse::into_response)?;
-        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(parts, state)
+        let OptionalSession(session) = OptionalSession::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
         let (request, session) = match (checked, session) {
@@ -172,7 +172,7 @@ fn place_of(address: &str) -> String {
 
 #[derive(Template)]
 #[template(path = "returning.html")]
-struct Returning<'a> {
+struct RedirectPage<'a> {
     app_name: &'a str,
     target: &'a str,
 }
@@ -186,7 +186,7 @@ fn send_on(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
     // Browsers say with every form where it comes from; `sec-fetch-site` they keep to themselves
     // where there is no TLS.
     if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
-        return forwarding_page("Back to the app", target, Returning { app_name, target });
+        return forwarding_page("Back to the app", target, RedirectPage { app_name, target });
     }
     Redirect::to(target).into_response()
 }

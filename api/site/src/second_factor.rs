@@ -25,7 +25,7 @@ use super::device::Client;
 use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::small_page;
-use super::session::MaybeSignedIn;
+use super::session::OptionalSession;
 use super::sign_in::enter;
 
 /// The page on which questions are asked.
@@ -53,7 +53,7 @@ pub(super) struct FactorForm {
 /// GET /login/second-factor.
 pub(super) async fn show(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     headers: HeaderMap,
 ) -> Response {
     let digest = conversation_of(&state, &headers);

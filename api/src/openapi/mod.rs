@@ -29,7 +29,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
 use cardswitch_site::frame::{self, Markup, WayOn, Ways};
-use cardswitch_site::session::{MaybeSignedIn, Session};
+use cardswitch_site::session::{OptionalSession, Session};
 use cardswitch_v1::operations::{CompanyDocument, OPERATIONS};
 use cardswitch_wire::urls::Urls;
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
             "/docs",
             get(
                 async move |State(state): State<AppState>,
-                            MaybeSignedIn(session): MaybeSignedIn| {
+                            OptionalSession(session): OptionalSession| {
                     first.page("", (&state, session.as_ref()))
                 },
             ),
@@ -78,7 +78,7 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
             get(
                 async move |Path(page): Path<String>,
                             State(state): State<AppState>,
-                            MaybeSignedIn(session): MaybeSignedIn| {
+                            OptionalSession(session): OptionalSession| {
                     below.page(&page, (&state, session.as_ref()))
                 },
             ),

@@ -18,7 +18,7 @@ use super::face::Face;
 use crate::choices::{Choice, choices};
 use crate::frame;
 use crate::pager::{ListForm, ORDERS, Pager};
-use crate::rights::{Acting, Right};
+use crate::rights::{ActingMember, Right};
 use crate::search::last_four_of;
 use crate::words::person;
 
@@ -92,7 +92,7 @@ struct CardLine {
 /// GET /cards.
 pub(super) async fn list_cards(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
     list_page(&state, &acting, &query, "").await
@@ -101,7 +101,7 @@ pub(super) async fn list_cards(
 /// The list; `alert` is said first, where it is not blank.
 pub(super) async fn list_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     query: &ListForm,
     alert: &str,
 ) -> Result<Response, ApiError> {
@@ -136,7 +136,7 @@ pub(super) async fn list_page(
 
 fn find_cards(
     view: &View<'_>,
-    acting: &Acting,
+    acting: &ActingMember,
     query: &ListForm,
     request: ListCardsRequest,
 ) -> Result<ListPage<CardRow>, StoreError> {

@@ -4,18 +4,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `opened` | the card behind a key; all failures look the same |
+//! | `linked_card` | the card behind a key; all failures look the same |
 //! | `passphrase`, `pass` | the check of answers, and the proof that saves repeating them |
-//! | `shown` | the card in words |
+//! | `card_words` | the card in words |
 //!
 //! INVARIANT: nothing of a card is on a page before its passphrase is known, its number is only on
 //! a page that a form requested, and none of these pages is kept, found by searching or named to
 //! others.
 
-mod opened;
+mod card_words;
+mod linked_card;
 pub mod pass;
 mod passphrase;
-mod shown;
 
 use std::net::IpAddr;
 
@@ -38,13 +38,13 @@ use cardswitch_identity::auth::throttle::{Account, Source};
 use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
-use self::opened::{Opened, gone};
-use self::shown::{ask_page, card_page};
+use self::card_words::{ask_page, card_page};
+use self::linked_card::{LinkedCard, gone};
 use super::cards::secret::CardSecret;
 use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
-use super::session::MaybeSignedIn;
+use super::session::OptionalSession;
 
 const WRONG: &str = "Incorrect answers. Check them and try again.";
 const PASSED: &str = "Timed out. Please answer again.";
@@ -65,9 +65,9 @@ async fn keep_to_itself(mut response: Response) -> Response {
 }
 
 /// A visitor's view of a shared card.
-struct Viewing<'a> {
+struct SharedCardView<'a> {
     state: &'a AppState,
-    opened: &'a Opened,
+    opened: &'a LinkedCard,
     csrf: String,
     address: IpAddr,
 }
@@ -95,13 +95,13 @@ struct ViewerForm {
 async fn show(
     State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     Path(key): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
+    let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
     let csrf = csrf_of(&state, session.as_ref());
-    let viewing = Viewing { state: &state, opened: &opened, csrf, address };
+    let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     if !opened.is_open_to(&state, &headers) {
         return Ok(ask_page(&viewing, ""));
     }
@@ -113,13 +113,13 @@ async fn show(
 async fn act(
     State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     (Path(key), headers): (Path<String>, HeaderMap),
     SiteForm(form): SiteForm<ViewerForm>,
 ) -> Result<Response, ApiError> {
-    let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
+    let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
     let csrf = csrf_of(&state, session.as_ref());
-    let viewing = Viewing { state: &state, opened: &opened, csrf, address };
+    let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     match form.action {
         Action::Open => viewing.judge(&form.answer).await,
         Action::Show if opened.is_open_to(&state, &headers) => viewing.reveal().await,
@@ -127,7 +127,7 @@ async fn act(
     }
 }
 
-impl Viewing<'_> {
+impl SharedCardView<'_> {
     /// Lets the viewer in whose answers are right.
     /// Errors: too many from this address.
     async fn judge(&self, answers: &[String]) -> Result<Response, ApiError> {

@@ -14,7 +14,7 @@ use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::glossary::{Reader, sentence};
 
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 use crate::words::{Moment, PageReader, decline_words, moment, money, outcome_words};
 
 /// Whether figures of the account may be shown.
@@ -81,7 +81,7 @@ pub(crate) struct Teller<'a> {
 impl<'a> Teller<'a> {
     /// The words that a visitor may see: one limited to their own things sees nothing of the
     /// account.
-    pub(crate) fn of(acting: &Acting, view: &View<'a>) -> Self {
+    pub(crate) fn of(acting: &ActingMember, view: &View<'a>) -> Self {
         let figures = match acting.limited_to() {
             Some(_) => AccountFigures::Kept,
             None => AccountFigures::Told,

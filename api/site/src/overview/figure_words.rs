@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::figures::{Figures, Tally};
 use super::latency::Latency;
 use super::live::SwitchFigures;
-use super::recent::{Decided, Recent, SLICE};
+use super::recent_decisions::{OutcomeCounts, RecentDecisions, SLICE};
 use crate::cards::purchases::Purchase;
 use crate::transactions::decision::{AccountFigures, Teller};
 use crate::words::{
@@ -79,7 +79,7 @@ struct SliceRow {
 
 #[derive(Template)]
 #[template(path = "overview/newest.html")]
-struct Newest {
+struct NewestLines {
     lines: Vec<NewestLine>,
 }
 
@@ -107,7 +107,7 @@ impl OverviewFigures {
             ("causes", causes(figures, company).render()?),
             ("days", days(figures, company).render()?),
             ("minutes", minutes(&figures.recent, company).render()?),
-            ("newest", Newest { lines: figures.newest.iter().map(line).collect() }.render()?),
+            ("newest", NewestLines { lines: figures.newest.iter().map(line).collect() }.render()?),
         ];
         let mut texts = texts(figures, company);
         texts.push(("rate", rate(figures.recent.last)));
@@ -190,8 +190,8 @@ fn total(causes: &[(ResponseCode, Tally)]) -> Tally {
     all
 }
 
-fn minutes(recent: &Recent, company: &Company) -> MinuteRows {
-    let row = |(number, decided): (&i64, &Decided)| {
+fn minutes(recent: &RecentDecisions, company: &Company) -> MinuteRows {
+    let row = |(number, decided): (&i64, &OutcomeCounts)| {
         let from = Timestamp(number * SLICE);
         SliceRow {
             seconds: from.0.div_euclid(Timestamp::SECOND),
@@ -204,7 +204,7 @@ fn minutes(recent: &Recent, company: &Company) -> MinuteRows {
 }
 
 /// Decisions a second, over the last slice.
-fn rate(last: Decided) -> String {
+fn rate(last: OutcomeCounts) -> String {
     let tenths =
         (last.approved + last.declined).saturating_mul(10) * 1_000_000 / SLICE.unsigned_abs();
     match tenths {
@@ -263,7 +263,7 @@ mod tests {
         let rates =
             [(0, "0.0/s"), (1, "0.0/s"), (149, "9.9/s"), (1_500, "100/s"), (90_000, "6,000/s")];
         for (declined, expected) in rates {
-            assert_eq!(rate(Decided { approved: 0, declined }), expected);
+            assert_eq!(rate(OutcomeCounts { approved: 0, declined }), expected);
         }
         let times = [(5_000, "0.00 ms"), (940_000, "0.94 ms"), (12_345_678, "12 ms")];
         for (nanoseconds, expected) in times {

@@ -25,7 +25,7 @@ const NOTHING_AFTER: Duration = Duration::from_millis(25);
 
 /// A link that works, with its card and company.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct LinkedCard {
     pub(super) link: SharedLink,
     pub(super) card: CardRow,
     pub(super) company: Company,
@@ -35,7 +35,7 @@ pub(super) struct Opened {
     pub(super) path: String,
 }
 
-impl Opened {
+impl LinkedCard {
     /// Finds the card that `key` opens. Keys that open nothing count against the address.
     /// Errors: too many of them, or the tables cannot be read.
     pub(super) async fn find(
@@ -68,7 +68,7 @@ pub(super) fn gone() -> Response {
     error_page(StatusCode::NOT_FOUND, "Card not available", text)
 }
 
-async fn open(state: &AppState, key: &str) -> Result<Option<Opened>, ApiError> {
+async fn open(state: &AppState, key: &str) -> Result<Option<LinkedCard>, ApiError> {
     let Some(parsed) = LinkKey::parse(key) else { return Ok(None) };
     let digest = parsed.digest(&state.secrets);
     // A link that was taken away, or a card that was closed a moment ago, is gone.
@@ -85,7 +85,7 @@ async fn open(state: &AppState, key: &str) -> Result<Option<Opened>, ApiError> {
         None => Vec::new(),
     };
     let path = format!("/s/{}", parsed.text());
-    Ok(Some(Opened { link, card, company, passphrase, path }))
+    Ok(Some(LinkedCard { link, card, company, passphrase, path }))
 }
 
 type OpenedLink = (SharedLink, CardRow, Company);

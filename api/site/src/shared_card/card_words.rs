@@ -10,8 +10,8 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_secrets::link_secrets::PassphraseKind;
 use cardswitch_wire::glossary::Reader;
 
-use super::Viewing;
-use super::opened::Opened;
+use super::SharedCardView;
+use super::linked_card::LinkedCard;
 use crate::assets::COPY;
 use crate::cards::face::Face;
 use crate::cards::secret::CardSecret;
@@ -26,11 +26,11 @@ const TITLE: &str = "Shared card";
 struct PassphraseContent<'a> {
     csrf: &'a str,
     error: &'a str,
-    fields: Vec<AskedField<'a>>,
+    fields: Vec<PassphraseInput<'a>>,
 }
 
 /// A passphrase field as the form asks for it.
-struct AskedField<'a> {
+struct PassphraseInput<'a> {
     name: &'a str,
     is_date: bool,
     /// Whether it is the first field, in which the visitor begins.
@@ -59,34 +59,34 @@ struct Budget {
 }
 
 /// The page that asks for the passphrase. It says nothing of the card, nor of its company.
-pub(super) fn ask_page(viewing: &Viewing<'_>, error: &str) -> Response {
-    let fields = viewing.opened.passphrase.iter().enumerate();
-    let fields = fields.map(|(place, field)| AskedField {
+pub(super) fn ask_page(view: &SharedCardView<'_>, error: &str) -> Response {
+    let fields = view.opened.passphrase.iter().enumerate();
+    let fields = fields.map(|(place, field)| PassphraseInput {
         name: &field.name,
         is_date: field.kind == PassphraseKind::Date,
         is_first: place == 0,
     });
-    let content = PassphraseContent { csrf: &viewing.csrf, error, fields: fields.collect() };
+    let content = PassphraseContent { csrf: &view.csrf, error, fields: fields.collect() };
     plain_page(TITLE, content)
 }
 
 /// The page of the card.
 pub(super) fn card_page(
-    viewing: &Viewing<'_>,
+    view: &SharedCardView<'_>,
     error: &str,
     secret: Option<CardSecret>,
 ) -> Response {
-    let opened = viewing.opened;
+    let opened = view.opened;
     let (profile, usage) = (&opened.card.profile, &opened.card.record.usage);
     let is_hidden = opened.link.hide_balance;
     let content = SharedCardContent {
-        csrf: &viewing.csrf,
+        csrf: &view.csrf,
         error,
         path: &opened.path,
-        face: Face::new(&opened.card, &opened.company, viewing.state.now()),
+        face: Face::new(&opened.card, &opened.company, view.state.now()),
         is_virtual: profile.is_virtual,
         state_words: state_words(usage.state, usage.suspension),
-        budget: (!is_hidden).then(|| budget(opened, viewing.state.today(&opened.company))),
+        budget: (!is_hidden).then(|| budget(opened, view.state.today(&opened.company))),
         rules: rules(opened),
         secret,
     };
@@ -107,7 +107,7 @@ const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str
     }
 }
 
-fn budget(opened: &Opened, today: BusinessDate) -> Budget {
+fn budget(opened: &LinkedCard, today: BusinessDate) -> Budget {
     let (terms, currency) = (&opened.card.record.terms, opened.company.currency);
     let usage = opened.card.record.usage.rolled(terms.interval, today);
     let mut limits = Vec::new();
@@ -142,7 +142,7 @@ const fn every(interval: Interval) -> &'static str {
 }
 
 /// The rules of the card's use, apart from the amount left.
-fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
+fn rules(opened: &LinkedCard) -> Vec<(&'static str, String)> {
     let (terms, zone) = (&opened.card.record.terms, opened.company.zone);
     let mut rules = Vec::new();
     if terms.single_use {

@@ -19,9 +19,9 @@ use super::faults::Faults;
 
 /// The values of a thing as a form shows them, each under the words people know it by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen(Vec<(&'static str, u32)>);
+pub(super) struct FormSnapshot(Vec<(&'static str, u32)>);
 
-impl Seen {
+impl FormSnapshot {
     /// The same with one more value.
     #[must_use]
     pub(super) fn field(mut self, name: &'static str, value: impl fmt::Display) -> Self {
@@ -54,7 +54,7 @@ impl Seen {
 }
 
 /// The digests as the hidden field carries them.
-impl fmt::Display for Seen {
+impl fmt::Display for FormSnapshot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (_, digest)) in self.0.iter().enumerate() {
             let between = if place > 0 { "-" } else { "" };
@@ -84,8 +84,9 @@ mod tests {
 
     #[test]
     fn what_changed_is_told_by_name() {
-        let seen =
-            |name: &str, budget: u32| Seen::default().field("name", name).field("budget", budget);
+        let seen = |name: &str, budget: u32| {
+            FormSnapshot::default().field("name", name).field("budget", budget)
+        };
         let shown = seen("Ada", 100).to_string();
         assert_eq!(seen("Ada", 100).changed_since(&shown), Vec::<&str>::new());
         assert_eq!(seen("Ada", 101).changed_since(&shown), ["budget"]);

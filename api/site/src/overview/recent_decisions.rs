@@ -20,7 +20,7 @@ const OPEN_SLICES: i64 = 4;
 
 /// How many were decided in a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Decided {
+pub(super) struct OutcomeCounts {
     /// Approved, refunds and transfers among them.
     pub(super) approved: u64,
     /// Declined.
@@ -28,18 +28,18 @@ pub(super) struct Decided {
 }
 
 /// Slices by their number since 1970.
-pub(super) type Slices = BTreeMap<i64, Decided>;
+pub(super) type Slices = BTreeMap<i64, OutcomeCounts>;
 
 /// The last ten minutes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recent {
+pub(super) struct RecentDecisions {
     /// All slices, the last of them under way.
     pub(super) slices: Slices,
     /// The decisions of the last quarter of a minute.
-    pub(super) last: Decided,
+    pub(super) last: OutcomeCounts,
 }
 
-impl Recent {
+impl RecentDecisions {
     /// The figures at `now`. `past` supplies slices that were read before, and keeps the closed
     /// ones.
     /// Cost: O(log n) for each slice that is counted.
@@ -73,7 +73,7 @@ fn count(
     company: CompanySlot,
     from: Timestamp,
     to: Timestamp,
-) -> Result<Decided, StoreError> {
+) -> Result<OutcomeCounts, StoreError> {
     let count_of = |classes| {
         let (after, before) = (Some(from), Some(to));
         let filter = TransactionFilter { after, before, classes, ..TransactionFilter::default() };
@@ -81,5 +81,5 @@ fn count(
     };
     let all = count_of(TransactionClasses::ALL)?;
     let declined = count_of(TransactionClasses::in_states(&[TransactionState::Declined]))?;
-    Ok(Decided { approved: all.saturating_sub(declined), declined })
+    Ok(OutcomeCounts { approved: all.saturating_sub(declined), declined })
 }

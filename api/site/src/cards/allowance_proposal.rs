@@ -19,7 +19,7 @@ use crate::words::{merchant_kind, money, title};
 
 /// The limits with which a form is filled in for a purchase.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Allowing {
+pub(super) struct AllowanceProposal {
     /// The limits with which the purchase would pass.
     pub(super) terms: AllowanceTerms,
     /// The purchase, in words.
@@ -36,7 +36,7 @@ struct DeclinedPurchase {
     at: Timestamp,
 }
 
-impl Allowing {
+impl AllowanceProposal {
     /// The limits of `card` with which `purchase` would pass.
     pub(super) fn new(card: &CardRow, purchase: &TransactionRecord, view: &View<'_>) -> Self {
         let (terms, zone) = (&card.record.terms, view.company.zone);
