@@ -15,7 +15,7 @@
 //! last two days. A file that could not be written is opened anew before it is written again: redb
 //! takes nothing any more after a fault.
 //!
-//! A node of a cluster writes all but the attempts elsewhere, too (`DeliveriesElsewhere`), and
+//! A node of a cluster writes all but the attempts elsewhere, too (`RemoteDeliveries`), and
 //! resumes from the values that the former leader has written there: `lane/<id>`, `followed` and
 //! `series`.
 
@@ -228,7 +228,7 @@ pub type Storage = Box<dyn Fn() -> Result<SharedBackend, DatabaseError> + Send +
 pub type SeriesDraw = Box<dyn Fn() -> Uuid + Send + Sync>;
 
 /// A place that outlives this machine.
-pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
+pub trait RemoteDeliveries: Send + Sync + std::fmt::Debug {
     /// Returns the values there, by name, and lets nobody but the caller write from then on.
     /// Errors: the reason why that cannot be.
     fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String>;
@@ -242,7 +242,7 @@ pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
 pub struct Deliveries {
     storage: Storage,
     draw_series: SeriesDraw,
-    elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
+    elsewhere: Option<Box<dyn RemoteDeliveries>>,
     /// None after a fault, until it is opened anew.
     database: Mutex<Option<Database>>,
     series: Mutex<Uuid>,
@@ -274,7 +274,7 @@ impl Deliveries {
 
     /// The same, and `elsewhere` too.
     #[must_use]
-    pub fn and(self, elsewhere: Option<Box<dyn DeliveriesElsewhere>>) -> Self {
+    pub fn and(self, elsewhere: Option<Box<dyn RemoteDeliveries>>) -> Self {
         Self { elsewhere, ..self }
     }
 

@@ -52,7 +52,7 @@ fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
 /// Carries out `explain`; nothing in the directory changes.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
-    let Found { row, increments, company } = find(args)?;
+    let ExplainedTransaction { row, increments, company } = find(args)?;
     if args.json {
         let urls = Urls::new(&settings.base_url_for(settings.http));
         let body = DecisionBody::new(&row, &increments, &company, &urls);
@@ -64,14 +64,14 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
 }
 
 /// The transaction to explain, and its company.
-struct Found {
+struct ExplainedTransaction {
     row: TransactionRow,
     increments: Vec<IncrementDecision>,
     company: Company,
 }
 
 /// Finds the transaction, its increments and its company.
-fn find(args: &ExplainArgs) -> Result<Found, Failure> {
+fn find(args: &ExplainArgs) -> Result<ExplainedTransaction, Failure> {
     let inspection = Inspection::open(&args.data).map_err(Failure::new)?;
     let keys = open_keys(&args.data, &args.master_key.source()).map_err(Failure::new)?;
     let id = TransactionId(args.transaction);
@@ -85,7 +85,7 @@ fn find(args: &ExplainArgs) -> Result<Found, Failure> {
     let row = row.filter(|row| row.record.id == id).ok_or_else(unknown)?;
     let increments = tables.increments(seq, INCREMENTS_MAX).map_err(Failure::new)?;
     let company = tables.company(row.record.company).map_err(Failure::new)?;
-    Ok(Found { row, increments, company: company.ok_or_else(unknown)? })
+    Ok(ExplainedTransaction { row, increments, company: company.ok_or_else(unknown)? })
 }
 
 /// The printed text: the decision, a table of the rules, the least change; then the same of each

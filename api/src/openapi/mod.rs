@@ -49,7 +49,7 @@ pub fn document(door: Door, urls: &Urls) -> Value {
 }
 
 /// The routes of the documents, which need no token.
-pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
+pub fn document_routes(published: &Arc<PublishedDocuments>) -> Router<AppState> {
     let serve = |kind: &'static str, body: fn(&Documentation) -> &Bytes| {
         let published = Arc::clone(published);
         get(async move || text(kind, body(published.documentation()).clone()))
@@ -61,7 +61,7 @@ pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
 }
 
 /// The routes of the documentation's pages, in the frame of the site.
-pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
+pub fn documentation_routes(published: &Arc<PublishedDocuments>) -> Router<AppState> {
     let (first, below) = (Arc::clone(published), Arc::clone(published));
     Router::new()
         .route(
@@ -86,7 +86,7 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
 }
 
 /// The published documentation, made when it is first asked for.
-pub struct Published {
+pub struct PublishedDocuments {
     urls: Urls,
     made: OnceLock<Documentation>,
 }
@@ -98,7 +98,7 @@ struct Documentation {
     pages: Vec<DocPage>,
 }
 
-impl Published {
+impl PublishedDocuments {
     /// Nothing yet; links begin with what `urls` says.
     #[must_use]
     pub fn new(urls: &Urls) -> Self {

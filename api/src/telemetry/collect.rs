@@ -15,7 +15,7 @@ use cardswitch_network::counters::Counters;
 
 use super::exposition::{Exposition, Kind, seconds};
 use super::health::Health;
-use super::listener::Observed;
+use super::listener::MonitoredProcess;
 use super::{Telemetry, process};
 
 /// The stages of an authorization over ISO 8583; each is counted once for a command.

@@ -59,11 +59,11 @@ impl PhaseCell {
 }
 
 /// The present value of a note beside the word; none where there is nothing to note.
-type Tell = Box<dyn Fn() -> Option<Value> + Send + Sync>;
+type NoteReader = Box<dyn Fn() -> Option<Value> + Send + Sync>;
 
 /// The notes of other rooms beside the word, each shown as long as it holds.
 #[derive(Default)]
-pub struct HealthNotes(Mutex<Vec<(&'static str, Tell)>>);
+pub struct HealthNotes(Mutex<Vec<(&'static str, NoteReader)>>);
 
 /// A fault: its name, and its words in the body.
 pub type HealthNote = (&'static str, &'static str);

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::exposition::{Exposition, Kind};
 use super::health::Health;
-use super::listener::Observed;
+use super::listener::MonitoredProcess;
 use super::{collect, process};
 
 /// A router, as operators see it.
@@ -69,7 +69,7 @@ impl RouterTelemetry {
     }
 }
 
-impl Observed for RouterTelemetry {
+impl MonitoredProcess for RouterTelemetry {
     fn health(&self) -> Health {
         let doors = self.cells.now();
         let is_reached = |door: &CellDoorSnapshot| door.standing == Standing::Reached;

@@ -53,7 +53,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use self::addresses::Reach;
-use self::deliveries::{Attempt, Deliveries, DeliveriesElsewhere, DeliveriesError};
+use self::deliveries::{Attempt, Deliveries, DeliveriesError, RemoteDeliveries};
 use self::driver::{Driver, DriverTools};
 use self::lane::Health;
 use self::sender::Sender;
@@ -95,7 +95,7 @@ pub struct Equipment<'a> {
     /// The data directory.
     pub data: &'a Path,
     /// The other place where the state of deliveries is kept.
-    pub elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
+    pub elsewhere: Option<Box<dyn RemoteDeliveries>>,
     /// How far webhooks may go.
     pub reach: Reach,
     /// The faults of webhooks, for receivers under test.
