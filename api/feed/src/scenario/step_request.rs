@@ -10,7 +10,7 @@ use crate::message::Identity;
 use crate::portfolio::Card;
 
 /// The request of a step.
-pub(super) struct Asked<'a> {
+pub(super) struct StepRequest<'a> {
     pub(super) act: Act,
     pub(super) details: &'a Details,
     /// Whether the message says that it was sent before.
@@ -30,12 +30,12 @@ pub(super) struct Original {
     pub(super) act: Act,
     pub(super) identity: Identity,
     /// Its ids, once it has come.
-    pub(super) known: Option<Known>,
+    pub(super) known: Option<TransactionIds>,
 }
 
 /// The ids of a transaction, as the answer told them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct TransactionIds {
     pub(super) authorization_id: Option<[u8; 6]>,
     /// The id under `/v1`; over HTTP alone.
     pub(super) transaction_id: Option<String>,
@@ -43,18 +43,18 @@ pub(super) struct Known {
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answered {
+pub(super) struct StepAnswer {
     pub(super) code: u16,
     pub(super) reason: Option<String>,
     /// The approved amount, in the currency of the message.
     pub(super) approved: Option<Money>,
     /// The allowance's balance.
     pub(super) balance: Option<Money>,
-    pub(super) known: Known,
+    pub(super) known: TransactionIds,
 }
 
 /// The form in the table of steps.
-impl fmt::Display for Answered {
+impl fmt::Display for StepAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
             Some(reason) => write!(f, "{} {reason}", self.code),

@@ -1,9 +1,9 @@
 //! Messages after the opening: increments, completions, reversals, presentments, repeats, and the
 //! consequences of silence.
 
-use super::due::Action;
-use super::live::{FirstAnswer, LaterSent, Verdict, is_approval, is_final};
-use super::{Conversation, Order, Outgoing, Part, RRN_LIMIT, TRIES_MAX};
+use super::due_action::Action;
+use super::live_purchase::{FirstAnswer, SentMessage, Verdict, is_approval, is_final};
+use super::{Conversation, Order, Part, RRN_LIMIT, TRIES_MAX, UnframedMessage};
 use crate::books::{Difference, Outcome};
 use crate::message::{Answer, LaterKind, LaterMessage};
 use crate::traffic::{Fate, Opening, Return};
@@ -14,7 +14,7 @@ impl Conversation<'_> {
         purchase: u64,
         kind: LaterKind,
         due_us: u64,
-    ) -> Option<Outgoing> {
+    ) -> Option<UnframedMessage> {
         // Money back for what may have been posted or not: nobody could tell what is right then.
         if kind == LaterKind::Refund && !self.live.get(&purchase)?.is_certain() {
             self.release(purchase);
@@ -36,7 +36,13 @@ impl Conversation<'_> {
             _ => self.books.sent(purchase, event),
         };
         live.take_effect(&message);
-        live.later.push(LaterSent { message, entry, first_answer: None, verdict: None, tries: 1 });
+        live.later.push(SentMessage {
+            message,
+            entry,
+            first_answer: None,
+            verdict: None,
+            tries: 1,
+        });
         let outgoing = self.later_outgoing(purchase, later, due_us, false);
         self.schedule_after_later(purchase, later, kind, due_us);
         self.release(purchase);
@@ -49,14 +55,14 @@ impl Conversation<'_> {
         later: usize,
         due_us: u64,
         repeated: bool,
-    ) -> Option<Outgoing> {
+    ) -> Option<UnframedMessage> {
         let virtual_us = self.virtual_us(due_us);
         let live = self.live.get(&purchase)?;
         let message = &live.later.get(later)?.message;
         let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated);
         let (key, order) = (message.key(), Order::Kept);
         let part = Part { later: Some(later), is_repeat: repeated };
-        let outgoing = Outgoing { bytes, due_us, lane: purchase, key, order, part };
+        let outgoing = UnframedMessage { bytes, due_us, lane: purchase, key, order, part };
         self.await_answer(&outgoing, Some(later));
         Some(outgoing)
     }
@@ -95,10 +101,15 @@ impl Conversation<'_> {
 
     /// Sends a message again, unless nobody knows whether it arrived and others have followed it: behind those
     /// it would mean something else, a completion of what is presented a purchase of its own.
-    pub(super) fn repeat(&mut self, purchase: u64, later: usize, due_us: u64) -> Option<Outgoing> {
+    pub(super) fn repeat(
+        &mut self,
+        purchase: u64,
+        later: usize,
+        due_us: u64,
+    ) -> Option<UnframedMessage> {
         let sent = &self.live.get(&purchase)?.later;
         let is_answered =
-            |sent: &LaterSent| sent.first_answer.is_some_and(|a| is_final(a.response));
+            |sent: &SentMessage| sent.first_answer.is_some_and(|a| is_final(a.response));
         if later + 1 < sent.len() && !sent.get(later).is_some_and(is_answered) {
             self.release(purchase);
             return None;

@@ -11,7 +11,7 @@ use crate::traffic::{Clearing, Fate, Plan, Reference};
 const TRIFLE_MINOR: u64 = 1000;
 
 /// A purchase with something still to come.
-pub(super) struct Live {
+pub(super) struct LivePurchase {
     pub(super) plan: Plan,
     pub(super) pan: String,
     pub(super) identity: Identity,
@@ -24,7 +24,7 @@ pub(super) struct Live {
     pub(super) held_minor: u64,
     /// Held, in the transaction's currency.
     pub(super) amount_minor: u64,
-    pub(super) later: Vec<LaterSent>,
+    pub(super) later: Vec<SentMessage>,
     /// Presentments sent; after the first, the held amounts above are those still to be presented.
     pub(super) presented: u8,
     /// The number of presentments, once there is one.
@@ -38,7 +38,7 @@ pub(super) struct Live {
     pub(super) tries: u8,
 }
 
-pub(super) struct LaterSent {
+pub(super) struct SentMessage {
     pub(super) message: LaterMessage,
     pub(super) entry: Option<EntryId>,
     pub(super) first_answer: Option<FirstAnswer>,
@@ -62,14 +62,14 @@ pub(super) struct FirstAnswer {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedAnswer {
     pub(super) purchase: u64,
     pub(super) due_us: u64,
     pub(super) later: Option<usize>,
     pub(super) sequence: u64,
 }
 
-impl Live {
+impl LivePurchase {
     pub(super) fn new(
         plan: Plan,
         pan: String,

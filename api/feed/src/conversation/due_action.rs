@@ -4,7 +4,7 @@ use crate::message::LaterKind;
 use crate::traffic::Plan;
 
 /// An action that is due at a time. Ordered by time, then sequence, which is unique.
-pub(super) struct Due {
+pub(super) struct DueAction {
     pub(super) due_us: u64,
     pub(super) sequence: u64,
     pub(super) action: Action,
@@ -27,21 +27,21 @@ pub(super) enum Action {
     },
 }
 
-impl PartialEq for Due {
+impl PartialEq for DueAction {
     fn eq(&self, other: &Self) -> bool {
         self.sequence == other.sequence
     }
 }
 
-impl Eq for Due {}
+impl Eq for DueAction {}
 
-impl PartialOrd for Due {
+impl PartialOrd for DueAction {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Due {
+impl Ord for DueAction {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.due_us, self.sequence).cmp(&(other.due_us, other.sequence))
     }
