@@ -81,7 +81,7 @@ enum Flight {
 }
 
 /// The dispatcher and the file below it.
-struct Running {
+struct DispatcherRun {
     dispatcher: Dispatcher,
     deliveries: Arc<Deliveries>,
     uptime: Duration,
@@ -92,7 +92,7 @@ pub(crate) struct Webhooks {
     rng: Rng,
     rates: WebhookRates,
     /// None while the switch is down, and before its tables show the record `awaited`.
-    running: Option<Running>,
+    running: Option<DispatcherRun>,
     awaited: RecordSeq,
     flights: Vec<Flight>,
     /// The receivers' moods, by the number of the endpoint.
@@ -177,7 +177,7 @@ impl Webhooks {
         &mut self,
         engine: &Engine,
         disk: &FaultyBackend,
-    ) -> Result<Running, DeliveriesError> {
+    ) -> Result<DispatcherRun, DeliveriesError> {
         let file = disk.clone();
         let storage = move || Ok(SharedBackend::new(file.clone()));
         let (ids, series) = (Arc::clone(&self.drawn), Arc::clone(&self.drawn));
@@ -196,7 +196,7 @@ impl Webhooks {
         self.marks.pass_if(Mark::EventLogCut, is_cut);
         let followed = kept.followed.unwrap_or_default().number;
         self.book.begin_run(kept.lanes.iter().map(|(id, _)| *id).collect(), followed);
-        Ok(Running { dispatcher, deliveries, uptime: Duration::ZERO })
+        Ok(DispatcherRun { dispatcher, deliveries, uptime: Duration::ZERO })
     }
 
     /// The switch goes down, with what is on its way: it arrives, or it does not.
@@ -466,7 +466,7 @@ impl Webhooks {
     }
 
     fn save(&mut self, engine: &Engine) {
-        let Running { dispatcher, deliveries, uptime } = self.running.as_mut().unwrap();
+        let DispatcherRun { dispatcher, deliveries, uptime } = self.running.as_mut().unwrap();
         let Some(changes) = dispatcher.take_changes(*uptime) else { return };
         let outcome = deliveries.save(&changes).map_err(|error| error.to_string());
         self.marks.pass_if(Mark::WebhooksUnsaved, outcome.is_err());

@@ -21,11 +21,11 @@ const GHOSTS: u128 = 1 << 64;
 /// A connection of one run of one node.
 #[derive(Clone)]
 pub(crate) struct SimulatedWindow {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<WindowModel>>,
     writer: WriterId,
 }
 
-struct Shared {
+struct WindowModel {
     rng: Rng,
     tip: WindowTip,
     batches: BTreeMap<u64, Vec<u8>>,
@@ -61,7 +61,7 @@ impl SimulatedWindow {
         let marks = Marks::default();
         let next_writer = 1;
         Self {
-            shared: Arc::new(Mutex::new(Shared {
+            shared: Arc::new(Mutex::new(WindowModel {
                 rng,
                 tip,
                 batches,
@@ -96,7 +96,7 @@ impl SimulatedWindow {
     }
 }
 
-impl Shared {
+impl WindowModel {
     /// The acts of others before a request arrives.
     fn let_others_act(&mut self) {
         while !self.late.is_empty() && self.rng.chance(30) {
