@@ -11,7 +11,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::WaitPurpose;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
-pub use monitor::{Monitor, Observed};
+pub use monitor::{Monitor, MonitorFigures};
 pub use readers::{ReadLatencies, Readers};
 
 use crate::Must;

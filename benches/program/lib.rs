@@ -107,12 +107,12 @@ pub fn credentials() -> PresentedCredentials {
 
 /// One ordinary purchase, asked of card after card on one day.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct StandardPurchase {
     credentials: PresentedCredentials,
     day: DayWindow,
 }
 
-impl Asked {
+impl StandardPurchase {
     /// A purchase of 42 dollars at a restaurant, when the program starts.
     #[must_use]
     pub fn at_start() -> Self {

@@ -18,7 +18,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{DuplicateKey, TraceKey};
 
 use super::*;
-use crate::closed_loop::Measured;
+use crate::closed_loop::PeerFigures;
 use crate::peer::Load;
 
 #[test]
@@ -51,8 +51,8 @@ fn a_wrong_answer_is_found() {
             &[1]
         }
 
-        fn measure(&mut self, _: Load) -> Outcome<Measured> {
-            Ok(Measured::default())
+        fn measure(&mut self, _: Load) -> Outcome<PeerFigures> {
+            Ok(PeerFigures::default())
         }
 
         fn crash(&mut self) -> Outcome<()> {
@@ -197,8 +197,8 @@ impl Peer for Shard {
         &[1]
     }
 
-    fn measure(&mut self, _: Load) -> Outcome<Measured> {
-        Ok(Measured::default())
+    fn measure(&mut self, _: Load) -> Outcome<PeerFigures> {
+        Ok(PeerFigures::default())
     }
 
     fn crash(&mut self) -> Outcome<()> {

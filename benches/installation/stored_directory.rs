@@ -44,12 +44,12 @@ fn from_environment(name: &str) -> Option<u64> {
 
 /// The directory; gone with the value unless it is kept.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredDirectory {
     data: PathBuf,
     _directory: Option<TempDir>,
 }
 
-impl Stored {
+impl StoredDirectory {
     /// Finds the one that is kept, or makes one.
     #[must_use]
     pub fn prepare() -> Self {

@@ -36,7 +36,7 @@ impl Programs {
 
 /// A running `cardswitch serve`; killed with the value.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct SwitchProcess {
     child: Child,
     programs: Programs,
     data: PathBuf,
@@ -47,7 +47,7 @@ pub(crate) struct Served {
     iso8583: SocketAddr,
 }
 
-impl Served {
+impl SwitchProcess {
     /// Serves a directory.
     /// Errors: the switch does not start.
     pub(crate) fn start(ground: &Ground, programs: &Programs) -> Outcome<Self> {
@@ -100,7 +100,7 @@ impl Served {
     }
 
     /// As `begin_load`, to its end.
-    pub(crate) fn load(&self, rate: u64, seconds: f64) -> Outcome<Answered> {
+    pub(crate) fn load(&self, rate: u64, seconds: f64) -> Outcome<LoadResult> {
         self.begin_load(rate, seconds)?.end()
     }
 
@@ -124,7 +124,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for SwitchProcess {
     fn drop(&mut self) {
         // Both fail where it was stopped, which is as good.
         let _ = self.child.kill();
@@ -139,24 +139,24 @@ pub(crate) struct Load(Child);
 impl Load {
     /// Waits for its end.
     /// Errors: it failed, or messages stayed without answers.
-    pub(crate) fn end(self) -> Outcome<Answered> {
+    pub(crate) fn end(self) -> Outcome<LoadResult> {
         let output = self.0.wait_with_output()?;
         if !output.status.success() {
             return fail("the load generator failed; it has printed why");
         }
-        let printed: Printed = serde_json::from_slice(&output.stdout)?;
+        let printed: LoadReport = serde_json::from_slice(&output.stdout)?;
         Ok(printed.run)
     }
 }
 
 #[derive(Deserialize)]
-struct Printed {
-    run: Answered,
+struct LoadReport {
+    run: LoadResult,
 }
 
 /// The result of a load.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(crate) struct Answered {
+pub(crate) struct LoadResult {
     /// Units: messages a second.
     pub(crate) achieved_rate: f64,
     pub(crate) unanswered: u64,
@@ -173,7 +173,7 @@ pub(crate) struct Latency {
     pub(crate) p999: f64,
 }
 
-impl Answered {
+impl LoadResult {
     /// The end of a line of a table.
     pub(crate) fn cells(&self) -> String {
         let Latency { p50, p99, p999 } = self.latency_us;

@@ -24,9 +24,9 @@ pub fn runtime() -> Runtime {
 
 /// A whole switch on a data directory.
 #[derive(Debug)]
-pub struct Served(Server);
+pub struct BenchSwitch(Server);
 
-impl Served {
+impl BenchSwitch {
     /// Starts it; when this returns it answers.
     pub async fn start(data: &Path) -> Self {
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use crate::history::{History, Row, all_dimensions};
 use crate::outcome::Outcome;
-use crate::question::{Filter, Found, PAGE_LEN, Question};
+use crate::question::{Filter, PAGE_LEN, QueryAnswer, Question};
 
 /// Rows of one commit: as many as come in some ten milliseconds under load.
 const COMMIT_ROWS: usize = 4_000;
@@ -37,18 +37,18 @@ const CHECKPOINT_COMMITS: u64 = 100;
 const COMPANY: CompanySlot = CompanySlot(0);
 
 /// A store with the rows; its file goes with it.
-pub(crate) struct Stored {
+pub(crate) struct CardswitchStore {
     store: Store,
     _directory: TempDir,
 }
 
-impl Stored {
+impl CardswitchStore {
     /// Makes a store and projects the history into it.
     pub(crate) fn fill(history: &History) -> Outcome<Self> {
         let directory = tempfile::tempdir()?;
         let store = Store::create(&directory.path().join("store.redb"), [3; 16])?;
         let (late, payload) = (Vec::new(), Vec::new());
-        let mut filling = Filling { store: &store, seq: 0, commits: 0, late, payload };
+        let mut filling = StoreFiller { store: &store, seq: 0, commits: 0, late, payload };
         let mut projection = Projection::default();
         for (slot, (company, kind, number)) in (0..).zip(all_dimensions()) {
             let effect = Effect::row(new_dimension(slot, company, kind, number)?);
@@ -67,12 +67,12 @@ impl Stored {
     }
 
     /// Answers a question.
-    pub(crate) fn answer(&self, question: &Question) -> Outcome<Found> {
+    pub(crate) fn answer(&self, question: &Question) -> Outcome<QueryAnswer> {
         let snapshot = self.store.read()?;
         if let Filter::Id(seq) = question.filter {
             let found = snapshot.transaction(TransactionSeq(seq))?;
             let page: Vec<u64> = found.into_iter().map(|row| row.record.seq.0).collect();
-            return Ok(Found { count: page.len() as u64, page });
+            return Ok(QueryAnswer { count: page.len() as u64, page });
         }
         let page = Page {
             limit: PAGE_LEN,
@@ -83,7 +83,7 @@ impl Stored {
         };
         let listed = snapshot.list_transactions(COMPANY, &filter_of(question.filter)?, &page)?;
         let page = listed.rows.iter().map(|row| row.record.seq.0).collect();
-        Ok(Found { count: listed.count, page })
+        Ok(QueryAnswer { count: listed.count, page })
     }
 }
 
@@ -104,7 +104,7 @@ fn filter_of(filter: Filter) -> Outcome<TransactionFilter> {
 }
 
 /// A store on its way.
-struct Filling<'a> {
+struct StoreFiller<'a> {
     store: &'a Store,
     /// The newest record.
     seq: u64,
@@ -115,7 +115,7 @@ struct Filling<'a> {
     payload: Vec<u8>,
 }
 
-impl Filling<'_> {
+impl StoreFiller<'_> {
     fn project(
         &mut self,
         projection: &mut Projection,
