@@ -6,7 +6,7 @@
 //! ones.
 //!
 //! ```text
-//! let seen = Seen::default().field("description", &card.description).field("budget", &budget);
+//! let seen = FormSnapshot::default().field("name", &card.name).field("budget", &budget);
 //! // In the template: <input type="hidden" name="seen" value="{{ seen }}">
 //! if let Err(faults) = seen.check(&form.seen) { .. }
 //! ```

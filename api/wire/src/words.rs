@@ -109,7 +109,7 @@ fn amount_given(description: &str, least: AmountMinimum) -> RefOr<Schema> {
 }
 
 macro_rules! amounts {
-    ($($name:ident: $least:ident, $description:literal;)*) => {$(
+    ($($name:ident = $schema:literal: $least:ident, $description:literal;)*) => {$(
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
                 amount_given($description, AmountMinimum::$least)
@@ -118,19 +118,19 @@ macro_rules! amounts {
 
         impl ToSchema for $name {
             fn name() -> Cow<'static, str> {
-                Cow::Borrowed(stringify!($name))
+                Cow::Borrowed($schema)
             }
         }
     )*};
 }
 
 amounts! {
-    RequestAmount: Any, "An amount: a number, or the same as text. At most as many decimals as the \
-        currency has.";
-    Budget: Zero, "An amount of 0 or more: a number, or the same as text. At most as many decimals \
-        as the currency has.";
-    Limit: AboveZero, "An amount above 0: a number, or the same as text. At most as many decimals \
-        as the currency has.";
+    RequestAmount = "AmountGiven": Any, "An amount: a number, or the same as text. At most as many \
+        decimals as the currency has.";
+    Budget = "Budget": Zero, "An amount of 0 or more: a number, or the same as text. At most as \
+        many decimals as the currency has.";
+    Limit = "Limit": AboveZero, "An amount above 0: a number, or the same as text. At most as \
+        many decimals as the currency has.";
 }
 
 /// A number that is a name: digits, or a whole number.

@@ -46,6 +46,7 @@ pub(crate) struct Revocation {
 
 /// Nothing to say.
 #[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Revoked)]
 pub(crate) struct RevocationReply {}
 
 /// The target of a revocation.
